@@ -1,0 +1,60 @@
+"""The access family: who gets heard, round after round — the Random Access Model (RAM).
+
+An access is a generator of rounds.  It may be given directly (`stationary`, `bernoulli`, `markov`, `cyclic`),
+be a recording (`replay`), or emerge from a simulated network (`network`); all run on one clock and through this one
+interface, so that a learner cannot tell which it is served by.
+
+To write one: a file in this package, or a class in a package of your own, that derives from `Access`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Mapping
+
+from numpy.typing import NDArray
+
+from netfl.registry import Spec
+from netfl.streams import Streams
+from netfl.types import Report, Round, Setting
+
+
+class Access(Spec):
+    """The contract of an access."""
+
+    @abstractmethod
+    def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
+        """Yield ``setting.rounds`` rounds in order; what is sent back is the learner's report on each.
+
+        Draws come from ``setting.streams`` only, so that the same setting gives the same rounds.
+        """
+
+    def most(self, users: int) -> int:
+        """The largest number of deliveries that one round can bring."""
+        return users
+
+    def rho(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
+        """How often each user is heard, ``[users]``, up to a factor; ``None`` where that emerges or is not known.
+
+        *streams* are those of ``Setting.streams``: a rho that is drawn at random is the one that `rounds` uses.
+        """
+        return None
+
+    def places(self, setting: Setting) -> Mapping[str, NDArray]:  # type: ignore[type-arg]
+        """Columns of the users table that this access knows, such as ``x_m``, ``y_m`` and ``distance_m``."""
+        return {}
+
+    @property
+    def wants_label_mix(self) -> bool:
+        """Whether `rounds` needs ``Setting.label_mix``."""
+        return False
+
+    @property
+    def wants_samples(self) -> bool:
+        """Whether `rounds` needs ``Setting.samples``: how much each user has to compute."""
+        return False
+
+    @property
+    def placed(self) -> bool:
+        """Whether users have positions."""
+        return False

@@ -1,0 +1,82 @@
+"""What can go wrong, said so that a user can mend it.
+
+``NetflError`` is the root; `ScenarioError` carries every `Fault` of a scenario at once, `ModelError` says
+which model failed for whom and when, `MachineError` is what the machine, not the user, did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+
+class NetflError(Exception):
+    """The root of all errors that netfl raises on purpose.  ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong in a scenario.
+
+    Args:
+        key: dotted key, such as ``access.mac.probability``; relative to the model that reports it.
+        problem: what is wrong, in words.
+        value: the offending value; ``None`` where the problem is that there is none.
+        remedy: what would do.
+        where: ``file:line`` or the option that set the key; filled in by the scenario loader.
+    """
+
+    key: str
+    problem: str
+    value: object = None
+    remedy: str = ""
+    where: str = ""
+
+    def under(self, prefix: str) -> Fault:
+        """The same fault with *prefix* put before its key."""
+        return replace(self, key=".".join(part for part in (prefix, self.key) if part))
+
+    def __str__(self) -> str:
+        shown = "" if self.value is None else f" ({_short(self.value)})"
+        head = ": ".join(part for part in (self.where, self.key) if part)
+        tail = f"; {self.remedy}" if self.remedy else ""
+        return f"{head}: {self.problem}{shown}{tail}" if head else f"{self.problem}{shown}{tail}"
+
+
+class ScenarioError(NetflError):
+    """A scenario, an option or a folder that the user named cannot be used; holds all its faults."""
+
+    exit_code = 2
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(map(str, self.faults)))
+
+
+class ModelError(NetflError):
+    """A model failed while running; the cause is chained.
+
+    Args:
+        model: the model's kind or the learner's name.
+        problem: what happened.
+        user: the user concerned, if any.
+        time_s: the simulated time in seconds, if known.
+    """
+
+    def __init__(self, model: str, problem: str, *, user: int | None = None, time_s: float | None = None) -> None:
+        self.model, self.user, self.time_s = model, user, time_s
+        whom = "" if user is None else f", user {user}"
+        when = "" if time_s is None else f", at {time_s:.6g} s of simulated time"
+        super().__init__(f"{model}{whom}{when}: {problem}")
+
+
+class MachineError(NetflError):
+    """The machine would not: no space, no permission, a file that cannot be read."""
+
+
+def _short(value: object, limit: int = 80) -> str:
+    """*value* as one short line."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,40 @@
+"""The partition family: which training example belongs to which user."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.registry import Spec
+from netfl.streams import Streams
+
+Rarity = Literal["rho", "distance", "prerun"]
+"""Where the order of the users from most to least heard is taken from."""
+
+
+class Partition(Spec):
+    """The contract of a partition."""
+
+    @abstractmethod
+    def split(
+        self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
+    ) -> list[NDArray[np.int64]]:
+        """The rows of each user, a list of *users* arrays that share no row.
+
+        Args:
+            labels: the labels of the training examples.
+            users: the number of users.
+            order: the users from the most to the least often heard, where `rarity` asks for it.
+            streams: where draws come from.
+
+        Raises:
+            netfl.errors.ScenarioError: a user would hold no example; the message says who and why.
+        """
+
+    @property
+    def rarity(self) -> Rarity | None:
+        """Which order of the users `split` needs; ``None`` for none."""
+        return None

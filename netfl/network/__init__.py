@@ -1,0 +1,1 @@
+"""The network: channels, cells, routers and outages on a SimPy clock."""

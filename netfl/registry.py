@@ -1,0 +1,260 @@
+"""Models are files: a family is a package, a model's ``kind`` is the name of its file.
+
+`Spec` is the base of everything that a scenario can say.  `Member` marks a field that holds one model of a
+family; which one is read from its ``kind``: a file of the family's package, or ``package.module:Class`` for a
+model of the user's own.  Nothing is registered anywhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import textwrap
+from abc import ABC
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
+
+from netfl.errors import Fault
+
+if TYPE_CHECKING:
+    from netfl.types import Facts, Law
+
+FAMILIES = (
+    "access",
+    "network/topology",
+    "network/channel",
+    "network/reception",
+    "network/mac",
+    "network/queue",
+    "network/outage",
+    "learning/data",
+    "learning/partition",
+    "learning/model",
+    "learning/objective",
+    "learning/aggregation",
+)
+"""Every family, by the path of its package below ``netfl``."""
+
+
+class Spec(BaseModel, ABC):
+    """What a scenario says of one thing: frozen, every unknown key a fault, every field's docstring its reference."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """What is wrong with this model in the scenario that *facts* tells of; keys relative to this model."""
+        yield from ()
+
+    def laws(self) -> tuple[Law, ...]:
+        """What this model claims of what it draws; the generic law test holds it to that."""
+        return ()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Say what would do for each fault, with the near names of unknown keys."""
+        try:
+            return handler(value)
+        except ValidationError as error:
+            details = [_detail(cls, one) for one in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(cls.__name__, details) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Marks a field that holds one model of the family of its type.
+
+    >>> from netfl.registry import Member
+    >>> Member()
+    Member()
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Validate by the class that ``kind`` names; dump with the kind first."""
+
+        def pick(value: object) -> Spec:
+            if isinstance(value, source):
+                return value
+            kind, fields = _kind_and_fields(source, value)
+            return find(source, kind).model_validate(fields)
+
+        def dump(value: Spec) -> dict[str, Any]:
+            return {"kind": kind_of(type(value)), **value.model_dump(mode="json")}
+
+        return core_schema.no_info_plain_validator_function(
+            pick, serialization=core_schema.plain_serializer_function_ser_schema(dump)
+        )
+
+
+def family_of(base: type[Spec]) -> str:
+    """The family whose contract *base* is, such as ``network/channel``."""
+    return base.__module__.removeprefix("netfl.").replace(".", "/")
+
+
+def base_of(family: str) -> type[Spec]:
+    """The contract of *family*: the one `Spec` that its package defines itself.
+
+    >>> base_of("network/channel").__name__
+    'Channel'
+    """
+    return _only_spec(importlib.import_module("netfl." + family.replace("/", ".")), Spec)
+
+
+def kind_of(model: type[Spec]) -> str:
+    """The ``kind`` that names *model* in a scenario."""
+    if model.__module__.startswith("netfl."):
+        return model.__module__.rpartition(".")[2]
+    return f"{model.__module__}:{model.__qualname__}"
+
+
+def kinds(base: type[Spec]) -> list[str]:
+    """The kinds that netfl brings of a family, in alphabetical order."""
+    package = importlib.import_module(base.__module__)
+    return sorted(name for _, name, _ in pkgutil.iter_modules(package.__path__) if not name.startswith("_"))
+
+
+def find(base: type[Spec], kind: str) -> type[Spec]:
+    """The model of *base*'s family that *kind* names.
+
+    Raises:
+        PydanticCustomError: there is none; the message names the near ones.
+    """
+    if ":" in kind:
+        return _outside(base, kind)
+    known = kinds(base)
+    if kind not in known:
+        raise PydanticCustomError(
+            "kind",
+            "no such {family}: '{kind}'",
+            {"family": family_of(base), "kind": kind, "remedy": suggest(kind, known)},
+        )
+    return _only_spec(importlib.import_module(f"{base.__module__}.{kind}"), base)
+
+
+def suggest(word: str, known: list[str]) -> str:
+    """A hint for a misspelt *word*: the nearest of *known*, or all of them."""
+    near = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+
+
+def example(model: type[Spec]) -> str:
+    """The YAML example of a model: the indented block after ``Example::`` in its docstring."""
+    text = inspect.cleandoc(model.__doc__ or "")
+    _, _, after = text.partition("Example::\n")
+    block = after.split("\n\nArgs:")[0]
+    lines = []
+    for line in block.splitlines():
+        if line.strip() and not line.startswith(" "):
+            break
+        lines.append(line)
+    return textwrap.dedent("\n".join(lines)).strip()
+
+
+def faults_of(error: ValidationError) -> list[Fault]:
+    """The faults that pydantic found, each with its dotted key, value and remedy."""
+    return [
+        Fault(
+            key=".".join(map(str, one["loc"])),
+            problem=one["msg"],
+            value=None if one["type"] in {"missing", "unknown_key", "kind"} else one["input"],
+            remedy=str(one.get("ctx", {}).get("remedy", "")),
+        )
+        for one in error.errors(include_url=False)
+    ]
+
+
+def _kind_and_fields(base: type[Spec], value: object) -> tuple[str, dict[str, Any]]:
+    """Split what a scenario says of a family member into its kind and its fields."""
+    if isinstance(value, str):
+        return value, {}
+    if isinstance(value, Mapping) and isinstance(value.get("kind"), str):
+        return value["kind"], {key: entry for key, entry in value.items() if key != "kind"}
+    raise PydanticCustomError(
+        "family",
+        "a {family} is wanted: its kind, or a mapping with 'kind'",
+        {"family": family_of(base), "remedy": f"kinds: {', '.join(kinds(base))}"},
+    )
+
+
+def _outside(base: type[Spec], kind: str) -> type[Spec]:
+    """The user's own model ``package.module:Class``."""
+    module, _, name = kind.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PydanticCustomError(
+            "kind",
+            "'{kind}' cannot be imported: {error}",
+            {"kind": kind, "error": str(error), "remedy": "is its package installed, or on PYTHONPATH?"},
+        ) from error
+    if not (inspect.isclass(found) and issubclass(found, base)):
+        raise PydanticCustomError(
+            "kind",
+            "'{kind}' is no {base}",
+            {"kind": kind, "base": base.__name__, "remedy": f"derive it from {base.__module__}.{base.__name__}"},
+        )
+    return found
+
+
+def _only_spec(module: Any, base: type[Spec]) -> type[Spec]:
+    """The one public model of *base*'s family that *module* itself defines."""
+    own = [
+        found
+        for name, found in vars(module).items()
+        if inspect.isclass(found)
+        and issubclass(found, base)
+        and found is not base
+        and found.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+    if base is not Spec:
+        own = [found for found in own if not inspect.isabstract(found)]
+    if len(own) != 1:
+        raise TypeError(f"{module.__name__} must define exactly one public {base.__name__}, it defines {len(own)}")
+    return own[0]
+
+
+_REMEDIES = {
+    "missing": "give it a value",
+    "float_parsing": "write a number",
+    "float_type": "write a number",
+    "int_parsing": "write a whole number",
+    "int_type": "write a whole number",
+    "int_from_float": "write a whole number",
+    "bool_parsing": "write true or false",
+    "finite_number": "write a finite number",
+    "model_type": "write a mapping of keys to values",
+    "dict_type": "write a mapping of keys to values",
+    "tuple_type": "write a list",
+    "list_type": "write a list",
+}
+
+
+def _detail(cls: type[Spec], error: Any) -> InitErrorDetails:
+    """Pydantic's error in our words, rebuilt with a remedy."""
+    kind, loc, message, ctx = error["type"], error["loc"], error["msg"], dict(error.get("ctx", {}))
+    if kind == "extra_forbidden" and len(loc) == 1:
+        kind, message = "unknown_key", "unknown key"
+        ctx = {"remedy": suggest(str(loc[0]), [*cls.model_fields])}
+    elif kind == "value_error":
+        message = str(ctx.get("error", message))
+        ctx = {}
+    elif kind == "missing":
+        message = "missing"
+    ctx.setdefault("remedy", _REMEDIES.get(kind, ""))
+    plain = {key: value for key, value in ctx.items() if key == "remedy"}
+    custom = PydanticCustomError(kind, message.replace("{remedy}", ""), plain)
+    return InitErrorDetails(type=custom, loc=loc, input=error["input"])

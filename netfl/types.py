@@ -1,0 +1,196 @@
+"""The words that the layers above share: deliveries, rounds, reports, what a model may know, what it claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.streams import Streams
+
+FATES = (
+    "delivered",
+    "late",
+    "collided",
+    "faded",
+    "lost",
+    "dropped",
+    "given_up",
+    "superseded",
+    "unfinished",
+)
+"""How an update can end; every update ends in exactly one.
+
+``delivered``: it reached the server in time and counted.  ``late``: it reached the server after its round had
+closed.  ``collided``, ``faded``, ``lost``: its only attempt met another sender, a fade, or an outage (of the user,
+its tower or a router on the way).  ``given_up``: its last permitted attempt failed (``detail``: of what).
+``dropped``: a full queue turned it away.  ``superseded``: a newer version reached its user first.
+``unfinished``: the run ended before it did.
+"""
+
+KINDS = (*FATES, "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up")
+"""Every kind of event that a trace can record: the fates, and the steps on the way to them."""
+
+UPLINK_WORD_BITS = 32
+"""Bits that carry one model parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One update that reached the server and counted.
+
+    Args:
+        user: who trained it.
+        base: the version of the global model that the user started from.
+        sent_s: when its first attempt began, in seconds.
+        arrived_s: when it reached the server, in seconds.
+        attempts: how many attempts it took.
+    """
+
+    user: int
+    base: int
+    sent_s: float
+    arrived_s: float
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round of one replica brought the server; its deliveries make version ``index``.
+
+    Args:
+        index: counted from 1; version 0 is the start, version r the server's model after round r.
+        opened_s: when the server began to broadcast version ``index - 1``, in seconds.
+        closed_s: when the server stopped waiting, in seconds.
+        deliveries: in the order of their arrival; may be empty.
+        oldest: the oldest version that a later delivery may still start from.
+        uplink_bits: bits that users sent to get through, failed attempts included.
+        downlink_bits: bits of the broadcast.
+    """
+
+    index: int
+    opened_s: float
+    closed_s: float
+    deliveries: tuple[Delivery, ...]
+    oldest: int
+    uplink_bits: float = 0.0
+    downlink_bits: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the learner found after a round: figures by name, each an array over lanes.
+
+    A name is ``metric`` or ``metric/group``, such as ``accuracy`` or ``accuracy/class:9``.  Empty after a round
+    that was not evaluated.
+    """
+
+    round: int
+    metrics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+class Recorder(Protocol):
+    """Takes the events of one replica as they happen."""
+
+    def wants(self, kind: str) -> bool:
+        """Whether events of *kind* are recorded: ask before computing what only a record needs."""
+
+    def event(  # noqa: PLR0913 - the columns of the table
+        self,
+        kind: str,
+        time_s: ArrayLike,
+        *,
+        round: int,
+        user: ArrayLike = -1,
+        node: str = "",
+        value: ArrayLike = np.nan,
+        detail: str = "",
+    ) -> None:
+        """Record one event, or one for each element where *time_s*, *user* or *value* are arrays.
+
+        Args:
+            kind: one of `KINDS`.
+            time_s: simulated time, in seconds.
+            round: the round in which it happened.
+            user: the user concerned, -1 for none.
+            node: the tower, router or server concerned, such as ``tower:0``.
+            value: a figure: bits for ``sent``, SNR in dB for a failed attempt, and the like.
+            detail: a word more, such as the cause of a failure.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an access knows of the run that it serves: one replica's world.
+
+    Args:
+        users: the number of users.
+        rounds: how many rounds are wanted.
+        replica: which replica this is, from 0.
+        streams: this replica's random streams for the access.
+        samples: training samples that each user processes for one update, ``[users]``.
+        uplink_bits: size of one update.
+        downlink_bits: size of one broadcast.
+        label_mix: shares of the labels in each user's data, ``[users, classes]``; only where the access asks.
+        recorder: where events go.
+    """
+
+    users: int
+    rounds: int
+    replica: int
+    streams: Streams
+    samples: NDArray[np.float64]
+    uplink_bits: float
+    downlink_bits: float
+    recorder: Recorder
+    label_mix: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a model may know of its scenario when it says what is wrong with it, before anything runs.
+
+    Args:
+        users: the number of users.
+        rounds: the number of rounds.
+        classes: how many labels the data have; ``None`` without data.
+        most: the largest number of deliveries that a round can bring.
+        rho_known: whether the access states how often each user is heard.
+        placed: whether users have positions.
+    """
+
+    users: int
+    rounds: int
+    classes: int | None = None
+    most: int = 1
+    rho_known: bool = False
+    placed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """One claim of a model about what it draws, with the way to draw it; the generic law test holds it to that.
+
+    Args:
+        quantity: what is drawn, with its unit, such as ``power gain`` or ``share of time up``.
+        statement: the claim in words and formula, with its source.
+        draw: ``draw(streams, size)`` gives at least *size* independent draws; ``None`` only without a closed form.
+        mean: the claimed mean.
+        variance: the claimed variance.
+        cdf: the claimed distribution function.
+    """
+
+    quantity: str
+    statement: str
+    draw: Callable[[Streams, int], NDArray[np.float64]] | None = None
+    mean: float | None = None
+    variance: float | None = None
+    cdf: Callable[[NDArray[np.float64]], Any] | None = None
+
+    @classmethod
+    def none(cls, reason: str) -> Law:
+        """The statement that there is nothing random, or no closed form, and why."""
+        return cls("none", reason)
