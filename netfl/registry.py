@@ -86,7 +86,7 @@ class Member:
         """Validate by the class that ``kind`` names; dump with the kind first."""
 
         def pick(value: object) -> Spec:
-            if isinstance(value, source):
+            if isinstance(value, Spec) and isinstance(value, source):
                 return value
             kind, fields = _kind_and_fields(source, value)
             return find(source, kind).model_validate(fields)

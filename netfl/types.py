@@ -160,6 +160,8 @@ class Facts:
         most: the largest number of deliveries that a round can bring.
         rho_known: whether the access states how often each user is heard.
         placed: whether users have positions.
+        sized: whether the size of an update is known, from the model.
+        trained: whether there are learners, whose work says how long a user computes.
     """
 
     users: int
@@ -168,6 +170,8 @@ class Facts:
     most: int = 1
     rho_known: bool = False
     placed: bool = False
+    sized: bool = False
+    trained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

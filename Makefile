@@ -1,0 +1,56 @@
+# The two commands for a fresh machine are `make demo` and `make test`; each sets itself up in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test check format lint types layers suite bench constraints clean
+
+help:
+	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
+	@echo "make test    set up, run the whole test suite"
+	@echo "make check   format, lint, types, layers, tests with warnings as errors and docstring examples"
+	@echo "make format  put the code into its format"
+	@echo "make bench   the benchmarks"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "netfl needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/netfl run scenarios/rural_outage.yaml --out "$$($(BIN)/python -m netfl.demo_folder 2>/dev/null || mktemp -d -u runs/rural_outage-XXXXXX)"
+
+test: $(READY)
+	$(BIN)/pytest
+
+check: lint types layers suite
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+layers: $(READY)
+	$(BIN)/lint-imports
+
+suite: $(READY)
+	$(BIN)/pytest
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/lanes.py
+
+constraints: $(READY)
+	@{ head -n 1 constraints.txt; $(BIN)/pip list --format=freeze | grep -vE '^(pip|setuptools|netfl)==' | sed 's/+cpu//'; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache

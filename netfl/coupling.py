@@ -1,0 +1,256 @@
+"""The main loop: the network delivers, the learner trains, the server broadcasts, the writer records.
+
+One round of every replica at a time: each replica's access yields what reached its server, the learners compute the
+next version of every lane as one batch, and their report goes back into the network with the broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netfl.errors import Fault, MachineError, NetflError, ScenarioError
+from netfl.lessons import Learning, Lessons
+from netfl.manifest import Manifest, summarise
+from netfl.recording import Run, Writer, create, open_run, write_json, write_text
+from netfl.scenario import Scenario, load
+from netfl.staging import Stage, located, stage, streams_of
+from netfl.types import Report, Round
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is.
+
+    Args:
+        round: the round just closed.
+        rounds: how many there will be.
+        time_s: simulated time of the first replica.
+        heard: who was heard in it, in the first replica.
+        metrics: the newest evaluation, by metric over lanes; empty before the first.
+        lanes: learner and replica of each lane.
+    """
+
+    round: int
+    rounds: int
+    time_s: float
+    heard: tuple[int, ...]
+    metrics: Mapping[str, NDArray[np.float64]]
+    lanes: Sequence[tuple[str, int]]
+
+
+class Watch(Protocol):
+    """Looks on while a run goes on, and may ask it to stop after the round."""
+
+    @property
+    def stop(self) -> bool:
+        """Whether the run shall end now, with its tables whole."""
+
+    def opened(self, folder: Path, scenario: Scenario) -> None:
+        """The run directory is there."""
+
+    def closed(self, progress: Progress) -> None:
+        """A round is over."""
+
+
+class Unwatched:
+    """Nobody looks on."""
+
+    stop = False
+
+    def opened(self, folder: Path, scenario: Scenario) -> None:
+        """Nothing to show."""
+
+    def closed(self, progress: Progress) -> None:
+        """Nothing to show."""
+
+
+def run(scenario: Scenario, out: str | Path | None = None, *, device: str = "auto", watch: Watch | None = None) -> Run:
+    """Run *scenario*: network and learners.
+
+    Args:
+        scenario: from `netfl.load`.
+        out: the run directory; by default the next free one below ``runs``.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        watch: who looks on.
+
+    Raises:
+        ScenarioError: the scenario or the folder cannot be used.
+        ModelError: a model failed; the run directory holds what was done before.
+        MachineError: the machine would not.
+    """
+    staged = stage(scenario)
+    learner = learner_of(staged, device) if scenario.learners else None
+    return _perform(staged, learner, create(_folder(scenario, out)), watch or Unwatched())
+
+
+def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | None = None) -> Run:
+    """Run the access of *scenario* alone: rounds, deliveries and events, no learning and no torch.
+
+    Args:
+        scenario: from `netfl.load`.
+        out: the run directory; by default the next free one below ``runs``.
+        watch: who looks on.
+
+    Raises:
+        NetflError: as `run`.
+    """
+    return _perform(stage(scenario, learning=False), None, create(_folder(scenario, out)), watch or Unwatched())
+
+
+def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = None) -> Run:
+    """Go on with a run that was stopped or crashed; its tables become those of a run that never stopped.
+
+    The network runs again from its seed, which is cheap, and is held against what the checkpoint saw; learning goes
+    on from there.
+
+    Raises:
+        ScenarioError: there is no such run, or it is finished.
+        MachineError: the checkpoint is not whole, or the network no longer gives the same rounds.
+    """
+    found = open_run(folder)
+    if found.manifest["status"] == "done":
+        raise ScenarioError([Fault("", "this run is finished", str(folder), "there is nothing to resume")])
+    scenario = load(found.folder / "scenario.yaml")
+    staged = stage(scenario, learning=found.manifest["learning"])
+    learner = learner_of(staged, device) if found.manifest["learning"] else None
+    return _perform(staged, learner, found.folder, watch or Unwatched())
+
+
+def learner_of(staged: Stage, device: str = "auto") -> Learning:
+    """The learners of a staged scenario, at work on *device*."""
+    from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
+
+    scenario = staged.scenario
+    if scenario.model is None or staged.dataset is None:
+        raise ValueError("a scenario without a model or data has no learners")
+    learner: Learning = Learner(
+        learners=scenario.learners,
+        model=scenario.model,
+        datasets=[staged.dataset] * scenario.replicas,
+        splits=staged.splits,
+        evaluate=scenario.evaluation,
+        rare_classes=scenario.rare_classes,
+        rounds=scenario.rounds,
+        streams=[streams_of(scenario, replica).at("learning") for replica in range(scenario.replicas)],
+        device=device,
+    )
+    return learner
+
+
+def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch) -> Run:
+    """Play all rounds into *folder*; the run as it then is."""
+    scenario = staged.scenario
+    manifest = Manifest(folder, scenario, learning=learner is not None)
+    reached: list[Round] = []
+    try:
+        write_text(folder / "scenario.yaml", scenario.to_yaml())
+        manifest.write("running")
+        lessons = Lessons(learner, folder)
+        writer = Writer(folder, scenario.replicas, scenario.kinds, lessons.lanes)
+        watch.opened(folder, scenario)
+        try:
+            reached = _play(staged, lessons, writer, watch)
+            _close(staged, lessons, writer, manifest, reached)
+        except OSError:
+            writer.abandon()
+            raise
+        except BaseException:
+            writer.close()
+            raise
+    except NetflError as error:
+        manifest.fail(str(error))
+        raise
+    except OSError as error:
+        manifest.fail(f"the machine would not: {error}")
+        raise MachineError(f"cannot go on writing {folder}: {error.strerror or error}") from error
+    except BaseException as error:
+        manifest.fail(f"{type(error).__name__}: {error}")
+        raise
+    return open_run(folder)
+
+
+def _play(staged: Stage, lessons: Lessons, writer: Writer, watch: Watch) -> list[Round]:
+    """The loop: the last round of each replica."""
+    scenario, access = staged.scenario, staged.scenario.access
+    writer.users([staged.users(replica) for replica in range(scenario.replicas)])
+    generators = [
+        access.rounds(replace(setting, recorder=recorder))
+        for setting, recorder in zip(staged.settings, writer.recorders, strict=True)
+    ]
+    newest = report = lessons.start()
+    writer.metrics(report, [0.0] * scenario.replicas)
+    rounds: list[Round] = []
+    reply: Report | None = None
+    for index in range(1, scenario.rounds + 1):
+        if watch.stop:
+            break
+        with located(scenario, "access"):
+            rounds = [generator.send(reply) for generator in generators]
+        writer.rounds(rounds)
+        reply = report = lessons.step(rounds)
+        writer.metrics(report, [one.closed_s for one in rounds])
+        newest = report if report.metrics else newest
+        heard = tuple(delivery.user for delivery in rounds[0].deliveries)
+        watch.closed(Progress(index, scenario.rounds, rounds[0].closed_s, heard, newest.metrics, lessons.lanes))
+    for generator in generators:
+        generator.close()
+    return rounds
+
+
+def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, rounds: Sequence[Round]) -> None:
+    """Write what stands at the end, and finish or keep the run."""
+    reached = rounds[0].index if rounds else 0
+    if reached == staged.scenario.rounds:
+        _regions(staged, lessons, writer)
+        writer.close()
+        fates = [recorder.counts for recorder in writer.recorders]
+        write_json(writer.folder / "summary.json", summarise(rounds, fates, lessons.lanes, lessons.reports))
+        manifest.write("done", rounds_done=reached)
+        lessons.finish()
+    else:
+        lessons.save(reached)
+        writer.close()
+        manifest.write("interrupted", rounds_done=reached)
+
+
+def _regions(staged: Stage, lessons: Lessons, writer: Writer) -> None:
+    """For data in the plane: what each learner of the first replica predicts on a grid, and the test points."""
+    data, learner = staged.dataset, lessons.learner
+    if data is None or learner is None or data.test_x.shape[1:] != (2,):
+        return
+    low, high = data.test_x.min(axis=0), data.test_x.max(axis=0)
+    edge = 0.15 * (high - low)
+    x, y = np.meshgrid(*(np.linspace(low[i] - edge[i], high[i] + edge[i], 160) for i in range(2)))
+    grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float32)
+    frames = [
+        pd.DataFrame(
+            {
+                "learner": name,
+                "replica": replica,
+                "x": grid[:, 0],
+                "y": grid[:, 1],
+                "label": learner.predict(lane, grid),
+            }
+        )
+        for lane, (name, replica) in enumerate(lessons.lanes)
+        if replica == 0
+    ]
+    writer.frame("regions", pd.concat(frames, ignore_index=True))
+    writer.frame("points", pd.DataFrame({"x": data.test_x[:, 0], "y": data.test_x[:, 1], "label": data.test_y}))
+
+
+def _folder(scenario: Scenario, out: str | Path | None) -> Path:
+    """The run directory: *out*, or the next free one below ``runs``."""
+    if out is not None:
+        return Path(out)
+    number = 1
+    while (folder := Path("runs") / f"{scenario.name}-{number:03d}").exists():
+        number += 1
+    return folder

@@ -1,0 +1,166 @@
+"""A scenario file as plain data that remembers where each key stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from netfl.errors import Fault, ScenarioError
+
+
+@dataclass
+class Document:
+    """What a scenario says, and where.
+
+    Args:
+        data: the mapping, of plain dictionaries, lists and scalars.
+        name: what the document is called in messages.
+        places: dotted key → ``file:line``, or the option that set it.
+    """
+
+    data: dict[str, Any]
+    name: str
+    places: dict[str, str] = field(default_factory=dict)
+
+    def where(self, key: str) -> str:
+        """Where *key* stands, or the nearest thing around it that stands somewhere."""
+        parts = key.split(".") if key else []
+        while parts:
+            place = self.places.get(".".join(parts))
+            if place:
+                return place
+            parts.pop()
+        return self.name
+
+    def located(self, faults: Sequence[Fault]) -> list[Fault]:
+        """The faults with their places filled in, in the order of the file."""
+        found = [Fault(one.key, one.problem, one.value, one.remedy, self.where(one.key)) for one in faults]
+        order = {place: index for index, place in enumerate(self.places.values())}
+        distinct = {str(one): one for one in found}
+        return sorted(distinct.values(), key=lambda one: order.get(one.where, -1))
+
+    def put(self, path: str, value: object, place: str) -> None:
+        """Set the dotted *path* to *value*, as said by the option *place*.
+
+        Raises:
+            ScenarioError: the path leads through something that is no mapping and no list.
+        """
+        *parents, last = path.split(".")
+        at: Any = self.data
+        for index, part in enumerate(parents):
+            at = self._into(at, part, ".".join(parents[: index + 1]), place)
+        if isinstance(at, list):
+            at[self._index(at, last, path, place)] = value
+        else:
+            at[last] = value
+        for known in [key for key in self.places if key == path or key.startswith(path + ".")]:
+            del self.places[known]
+        self.places[path] = place
+
+    def _into(self, at: Any, part: str, path: str, place: str) -> Any:
+        """The container at *part* of *at*, made if there is none; a bare kind becomes a mapping."""
+        if isinstance(at, list):
+            key: int | str = self._index(at, part, path, place)
+        else:
+            key = part
+            at.setdefault(part, {})
+        if isinstance(at[key], str):
+            at[key] = {"kind": at[key]}
+        if at[key] is None:
+            at[key] = {}
+        if not isinstance(at[key], dict | list):
+            raise ScenarioError([Fault(path, "has no keys below it", at[key], "set it as a whole", place)])
+        return at[key]
+
+    @staticmethod
+    def _index(at: list[Any], part: str, path: str, place: str) -> int:
+        """A list index."""
+        if part.isdecimal() and int(part) < len(at):
+            return int(part)
+        raise ScenarioError([Fault(path, f"no such entry of a list of {len(at)}", part, "entries count from 0", place)])
+
+
+def read(path: Path) -> Document:
+    """Read a scenario file.
+
+    Raises:
+        ScenarioError: there is no such file, or it is not a YAML mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise _no(path, "there is no such file", "check the path") from None
+    except UnicodeDecodeError as error:
+        raise _no(path, f"not a text in UTF-8: {error.reason} at byte {error.start}", "is it a YAML file?") from None
+    except OSError as error:
+        raise _no(path, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
+    content = parse(text, str(path))
+    if content is None:
+        raise _no(path, "the file is empty", "start from a file of scenarios/")
+    if not isinstance(content, Mapping):
+        raise _no(
+            path, f"holds a {type(content).__name__}, not a mapping of keys to values", "write 'key: value' lines"
+        )
+    places = {".".join(keys): f"{path}:{line + 1}" for keys, line in _lines(content, ())}
+    return Document(plain(content), str(path), places)
+
+
+def parse(text: str, name: str) -> Any:
+    """*text* as YAML 1.2, by a loader that makes nothing but plain data.
+
+    Raises:
+        ScenarioError: it is not YAML.
+    """
+    try:
+        return YAML(typ="rt", pure=True).load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{name}:{mark.line + 1}" if mark else name
+        said = " ".join(str(part) for part in (error.context, error.problem) if part)
+        raise ScenarioError([Fault("", f"not YAML: {said}", None, "mind the indentation", place)]) from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise ScenarioError([Fault("", f"not YAML: {str(error).splitlines()[0]}", None, "", name)]) from None
+
+
+def dump(data: Mapping[str, Any]) -> str:
+    """*data* as YAML."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = None
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.width = 110
+    out = StringIO()
+    yaml.dump(dict(data), out)
+    return out.getvalue()
+
+
+def plain(value: Any) -> Any:
+    """A YAML value as plain dictionaries, lists and scalars, without the reader's own types."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [plain(entry) for entry in value]
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
+
+
+def _lines(value: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Each dotted key below *value* with its line, in the order of the file."""
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, entry in entries:
+        line = (value.lc.data or {}).get(key, [value.lc.line])[0]
+        keys = (*above, str(key))
+        yield keys, line
+        yield from _lines(entry, keys)
+
+
+def _no(path: Path, problem: str, remedy: str) -> ScenarioError:
+    """A fault of the whole file."""
+    return ScenarioError([Fault("", problem, None, remedy, str(path))])

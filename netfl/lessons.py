@@ -1,0 +1,130 @@
+"""Learning that can be stopped: a learner, what it has reported so far, and the checkpoint that keeps both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.errors import MachineError
+from netfl.types import Report, Round
+
+CHECKPOINT = "checkpoint.pt"
+"""The checkpoint's name in the run directory."""
+CHECKPOINT_EVERY_S = 30.0
+"""Wall-clock seconds between checkpoints."""
+
+
+class Learning(Protocol):
+    """What a run needs of a learner; see `netfl.learning.learner.Learner`."""
+
+    @property
+    def lanes(self) -> Sequence[tuple[str, int]]:
+        """Learner and replica of each lane, in the order of a report's arrays."""
+
+    def start(self) -> Report:
+        """Evaluate the first version."""
+
+    def step(self, rounds: Sequence[Round]) -> Report:
+        """Make the next version of every lane."""
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a kept state."""
+
+    def predict(self, lane: int, x: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Labels of examples."""
+
+
+class Lessons:
+    """The learning of one run.
+
+    Rounds that a checkpoint already covers are answered from it, and held against the rounds that it saw; the first
+    round after them is learned as if nothing had happened.
+
+    Args:
+        learner: who learns; ``None`` for a trace.
+        folder: the run directory, with a checkpoint or without.
+    """
+
+    def __init__(self, learner: Learning | None, folder: Path) -> None:
+        self.learner, self._path = learner, folder / CHECKPOINT
+        self.lanes: tuple[tuple[str, int], ...] = () if learner is None else tuple(learner.lanes)
+        self.reports: list[Report] = []
+        self._digest = blake2b(digest_size=16)
+        self._kept = self._load() if learner is not None and self._path.exists() else None
+        self._answers = {report.round: report for report in _unpack(self._kept)}
+        self._saved_at = time.monotonic()
+
+    def start(self) -> Report:
+        """The report on version 0."""
+        if self.learner is None:
+            return Report(0)
+        return self._told(self._answers.get(0) or self.learner.start())
+
+    def step(self, rounds: Sequence[Round]) -> Report:
+        """The report after *rounds*, one of each replica.
+
+        Raises:
+            MachineError: the network no longer gives the rounds that the checkpoint saw.
+        """
+        index = rounds[0].index
+        if self.learner is None:
+            return Report(index)
+        self._digest.update(repr(rounds).encode())
+        covered = 0 if self._kept is None else int(self._kept["round"])
+        if index == covered and self._kept is not None:
+            if self._kept["digest"] != self._digest.hexdigest():
+                raise MachineError(
+                    f"the rounds up to {index} are not those that {self._path} was written after: has netfl, a model "
+                    f"or the scenario changed since? Remove {CHECKPOINT} to start the run again"
+                )
+            self.learner.restore(self._kept["learner"])
+        if index <= covered:
+            return self._told(self._answers.get(index) or Report(index))
+        report = self._told(self.learner.step(rounds))
+        if time.monotonic() - self._saved_at > CHECKPOINT_EVERY_S:
+            self.save(index)
+        return report
+
+    def save(self, index: int) -> None:
+        """Keep where the run stands after round *index*."""
+        if self.learner is None or (self._kept is not None and index < self._kept["round"]):
+            return
+        from netfl.learning import checkpoint  # noqa: PLC0415 - torch, and only where something is learned
+
+        state = {"round": index, "digest": self._digest.hexdigest(), "learner": self.learner.state()}
+        checkpoint.save(self._path, state | {"reports": checkpoint.pack(self.reports)})
+        self._saved_at = time.monotonic()
+
+    def finish(self) -> None:
+        """A finished run needs no checkpoint."""
+        self._path.unlink(missing_ok=True)
+
+    def _told(self, report: Report) -> Report:
+        """Remember a report that says something."""
+        if report.metrics:
+            self.reports.append(report)
+        return report
+
+    def _load(self) -> dict[str, Any]:
+        """The checkpoint of the run directory."""
+        from netfl.learning import checkpoint  # noqa: PLC0415
+
+        return checkpoint.load(self._path)
+
+
+def _unpack(kept: dict[str, Any] | None) -> list[Report]:
+    """The reports in a checkpoint."""
+    if kept is None:
+        return []
+    from netfl.learning import checkpoint  # noqa: PLC0415
+
+    return checkpoint.unpack(kept["reports"])

@@ -1,0 +1,177 @@
+"""From a scenario to what a run needs before its first round: data, who holds what, each replica's setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.errors import ScenarioError
+from netfl.learning.data import Dataset
+from netfl.learning.settings import LearnerSpec
+from netfl.scenario import Scenario
+from netfl.streams import Streams
+from netfl.types import Recorder, Setting
+
+
+class Unrecorded:
+    """A recorder that stores nothing, for rehearsals."""
+
+    def wants(self, kind: str) -> bool:
+        """Nothing is wanted."""
+        return False
+
+    def event(self, kind: str, time_s: object, **told: object) -> None:
+        """Nothing is kept."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A scenario with its data loaded and dealt out.
+
+    Args:
+        scenario: what is staged.
+        dataset: the examples; ``None`` where nothing needs them.
+        splits: for each replica, the rows of each user; empty without data.
+        settings: for each replica, what its access knows; with recorders that keep nothing.
+    """
+
+    scenario: Scenario
+    dataset: Dataset | None
+    splits: Sequence[list[NDArray[np.int64]]]
+    settings: Sequence[Setting]
+
+    def users(self, replica: int) -> dict[str, NDArray[Any]]:
+        """The columns of the users table for one replica."""
+        setting = self.settings[replica]
+        columns: dict[str, NDArray[Any]] = {"user": np.arange(setting.users)}
+        columns |= self.scenario.access.places(setting)
+        if self.dataset is not None:
+            counts = label_counts(self.dataset, self.splits[replica])
+            columns["samples"] = counts.sum(axis=1)
+            columns |= {f"class:{label}": counts[:, label] for label in range(self.dataset.classes)}
+        return columns
+
+
+def streams_of(scenario: Scenario, replica: int) -> Streams:
+    """The random streams of one replica."""
+    return Streams(scenario.seed).at("replica", replica)
+
+
+def stage(scenario: Scenario, *, learning: bool = True) -> Stage:
+    """Load and deal out what a run of *scenario* needs.
+
+    Args:
+        scenario: what to stage.
+        learning: whether learners will run; without them the data are loaded only if the access depends on them.
+
+    Raises:
+        ScenarioError: the data are not there, or cannot be dealt out as asked.
+    """
+    access = scenario.access
+    needed = scenario.data is not None and (learning or access.wants_samples or access.wants_label_mix)
+    dataset = None
+    if needed and scenario.data is not None:
+        with located(scenario, "data"):
+            dataset = scenario.data.load(Streams(scenario.seed).at("data"))
+    splits, settings = [], []
+    for replica in range(scenario.replicas):
+        rows = [] if dataset is None else _deal(scenario, dataset, replica)
+        splits.append(rows)
+        settings.append(_setting(scenario, replica, dataset, rows))
+    return Stage(scenario, dataset, splits, settings)
+
+
+def rehearse(scenario: Scenario) -> None:
+    """Stage *scenario* and play the first round of every replica, for the faults that only show then.
+
+    Raises:
+        ScenarioError: with what was found.
+    """
+    staged = stage(scenario)
+    for setting in staged.settings:
+        with located(scenario, "access"):
+            rounds = scenario.access.rounds(setting)
+            next(rounds)
+            rounds.close()
+
+
+@contextmanager
+def located(scenario: Scenario, key: str) -> Iterator[None]:
+    """Put *key* before the keys of faults that are found on the way, and say where they stand."""
+    try:
+        yield
+    except ScenarioError as error:
+        raise ScenarioError(scenario.located([fault.under(key) for fault in error.faults])) from error
+
+
+def label_counts(dataset: Dataset, rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """How many examples of each label each user holds, ``[users, classes]``."""
+    return np.stack([np.bincount(dataset.train_y[own], minlength=dataset.classes) for own in rows])
+
+
+def _deal(scenario: Scenario, dataset: Dataset, replica: int) -> list[NDArray[np.int64]]:
+    """The rows of each user of one replica."""
+    if scenario.partition is None:
+        raise ValueError("data without a partition")
+    order = _order(scenario, replica)
+    with located(scenario, "partition"):
+        streams = streams_of(scenario, replica).at("partition")
+        return scenario.partition.split(dataset.train_y, scenario.users, order, streams)
+
+
+def _order(scenario: Scenario, replica: int) -> NDArray[np.int64] | None:
+    """The users from the most to the least often heard, by what the partition goes by."""
+    by = None if scenario.partition is None else scenario.partition.rarity
+    if by is None:
+        return None
+    setting = _setting(scenario, replica, None, [])
+    if by == "rho":
+        heard = scenario.access.rates(scenario.users, setting.streams)
+        if heard is None:
+            raise ValueError("a partition by rho needs an access that states rho")
+    elif by == "distance":
+        heard = -scenario.access.places(setting)["distance_m"]
+    else:
+        heard = np.zeros(scenario.users)
+        with located(scenario, "access"):
+            for one in scenario.access.rounds(setting):
+                heard[[delivery.user for delivery in one.deliveries]] += 1
+    return np.asarray(np.argsort(-heard, kind="stable"), np.int64)
+
+
+def _setting(scenario: Scenario, replica: int, dataset: Dataset | None, rows: Sequence[NDArray[np.int64]]) -> Setting:
+    """What the access of one replica knows; without rows, every user is taken to hold an equal share."""
+    mix = None
+    held = np.full(scenario.users, 1.0)
+    if dataset is not None:
+        counts = label_counts(dataset, rows)
+        held = counts.sum(axis=1).astype(float)
+        mix = counts / held[:, None]
+    learner = next(iter(scenario.learners.values()), None)
+    return Setting(
+        users=scenario.users,
+        rounds=scenario.rounds,
+        replica=replica,
+        streams=streams_of(scenario, replica).at("access"),
+        samples=held if learner is None else _samples(learner, held),
+        uplink_bits=scenario.update_bits,
+        downlink_bits=scenario.update_bits,
+        recorder=_UNRECORDED,
+        label_mix=mix if scenario.access.wants_label_mix else None,
+    )
+
+
+def _samples(learner: LearnerSpec, held: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many examples each user processes for one update."""
+    if learner.local_epochs is not None:
+        return learner.local_epochs * held
+    batch = held if learner.batch_size == "full" else np.minimum(held, learner.batch_size)
+    return (learner.local_steps or 0) * batch
+
+
+_UNRECORDED: Recorder = Unrecorded()

@@ -1,0 +1,189 @@
+"""The tables of a run directory, written in chunks while the run goes on.
+
+A table grows in ``<name>.parquet.part`` and takes its own name when it is closed, so that a file which looks whole
+is whole.  Memory stays bounded: a chunk is written as soon as it is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.types import KINDS
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+SCHEMAS = {
+    "rounds": pa.schema(
+        {
+            "replica": pa.int32(),
+            "round": pa.int64(),
+            "opened_s": pa.float64(),
+            "closed_s": pa.float64(),
+            "delivered": pa.int32(),
+            "oldest": pa.int64(),
+            "uplink_bits": pa.float64(),
+            "downlink_bits": pa.float64(),
+        }
+    ),
+    "deliveries": pa.schema(
+        {
+            "replica": pa.int32(),
+            "round": pa.int64(),
+            "user": pa.int64(),
+            "base": pa.int64(),
+            "sent_s": pa.float64(),
+            "arrived_s": pa.float64(),
+            "attempts": pa.int32(),
+        }
+    ),
+    "events": pa.schema(
+        {
+            "replica": pa.int32(),
+            "time_s": pa.float64(),
+            "kind": _WORD,
+            "user": pa.int64(),
+            "node": _WORD,
+            "round": pa.int64(),
+            "value": pa.float64(),
+            "detail": _WORD,
+        }
+    ),
+    "metrics": pa.schema(
+        {
+            "learner": _WORD,
+            "replica": pa.int32(),
+            "round": pa.int64(),
+            "time_s": pa.float64(),
+            "metric": _WORD,
+            "group": _WORD,
+            "value": pa.float64(),
+        }
+    ),
+}
+"""Columns of the tables that grow during a run; ``users`` has columns of its own for each scenario."""
+
+CHUNK = 1 << 16
+"""Rows that are gathered before they are written."""
+
+
+class Table:
+    """One growing Parquet file."""
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self._final = folder / f"{name}.parquet"
+        self._part = folder / f"{name}.parquet.part"
+        self._schema = schema
+        self._chunks: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._writer = pq.ParquetWriter(self._part, schema)
+
+    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]]) -> None:
+        """Add rows, given as whole columns in the order of the schema."""
+        arrays = [
+            column if isinstance(column, pa.Array) else pa.array(column, field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        self._chunks.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has been gathered."""
+        if self._chunks:
+            self._writer.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
+        self._chunks, self._rows = [], 0
+
+    def close(self) -> None:
+        """Write the rest and give the file its own name."""
+        self.flush()
+        self._writer.close()
+        self._part.replace(self._final)
+
+    def abandon(self) -> None:
+        """Let go after a failure: the part file stays a part file."""
+        self._chunks = []
+        try:
+            self._writer.close()
+        except OSError:
+            return  # the disk that failed before fails again; the part file is no table either way
+
+
+def words(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:
+    """A column of repeated words; *counts* says how often each of *values* is repeated."""
+    encoded = pa.array(values, pa.string()).dictionary_encode()
+    if counts is None:
+        return encoded
+    codes = np.repeat(encoded.indices.to_numpy(zero_copy_only=False), counts)
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), encoded.dictionary)
+
+
+class EventRecorder:
+    """Takes the events of one replica; counts all that it is given and stores the kinds that are wanted."""
+
+    def __init__(self, table: Table, replica: int, kinds: frozenset[str]) -> None:
+        self._table, self._replica, self._kinds = table, replica, kinds
+        self._held: list[
+            tuple[int, str, NDArray[np.float64], int, NDArray[np.int64], str, NDArray[np.float64], str]
+        ] = []
+        self._rows = 0
+        self.counts = dict.fromkeys(KINDS, 0)
+
+    def wants(self, kind: str) -> bool:
+        """Whether events of *kind* are recorded."""
+        return kind in self._kinds
+
+    def event(  # noqa: PLR0913 - the columns of the table
+        self,
+        kind: str,
+        time_s: ArrayLike,
+        *,
+        round: int,
+        user: ArrayLike = -1,
+        node: str = "",
+        value: ArrayLike = np.nan,
+        detail: str = "",
+    ) -> None:
+        """Count and, if wanted, record one event or many; see `netfl.types.Recorder`."""
+        times, users, values = np.array(time_s, float), np.array(user, np.int64), np.array(value, float)
+        size = int(np.broadcast(times, users, values).size)
+        self.counts[kind] += size
+        if kind not in self._kinds or not size:
+            return
+        self._held.append((size, kind, times, round, users, node, values, detail))
+        self._rows += size
+        if self._rows >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what is held to the table."""
+        if not self._held:
+            return
+        sizes, kinds, times, rounds, users, nodes, values, details = zip(*self._held, strict=True)
+        self._held, self._rows = [], 0
+        counts = np.array(sizes)
+        self._table.append(
+            [
+                np.full(counts.sum(), self._replica, np.int32),
+                _long(times, counts),
+                words(kinds, counts),
+                _long(users, counts),
+                words(nodes, counts),
+                np.repeat(np.array(rounds, np.int64), counts),
+                _long(values, counts),
+                words(details, counts),
+            ]
+        )
+
+
+def _long(parts: Sequence[NDArray[np.generic]], counts: NDArray[np.int64]) -> NDArray[np.generic]:
+    """Scalars and arrays laid end to end, each repeated to its count."""
+    if all(part.size == 1 for part in parts):
+        return np.repeat(np.array([part.item() for part in parts], parts[0].dtype), counts)
+    return np.concatenate([np.broadcast_to(part, (n,)) for part, n in zip(parts, counts, strict=True)])

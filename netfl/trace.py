@@ -1,0 +1,3 @@
+"""Moved."""
+
+from netfl.recording import *  # noqa: F403
