@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format lint types layers suite bench constraints clean
+.PHONY: help demo test check format lint types layers bench constraints clean
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
@@ -21,12 +21,12 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/netfl run scenarios/rural_outage.yaml --out "$$($(BIN)/python -m netfl.demo_folder 2>/dev/null || mktemp -d -u runs/rural_outage-XXXXXX)"
+	$(BIN)/netfl run scenarios/rural_outage.yaml --report
 
 test: $(READY)
 	$(BIN)/pytest
 
-check: lint types layers suite
+check: lint types layers test
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -37,9 +37,6 @@ types: $(READY)
 
 layers: $(READY)
 	$(BIN)/lint-imports
-
-suite: $(READY)
-	$(BIN)/pytest
 
 format: $(READY)
 	$(BIN)/ruff format .

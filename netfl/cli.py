@@ -14,6 +14,7 @@ from netfl import __version__
 from netfl.errors import Fault, NetflError, ScenarioError
 
 if TYPE_CHECKING:
+    from netfl.recording import Run
     from netfl.scenario import Scenario
 
 Arguments = ParamSpec("Arguments")
@@ -63,6 +64,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     out: Out = None,
     device: Device = "auto",
     quiet: Quiet = False,
+    report: Annotated[bool, typer.Option("--report", help="Write the report and its picture at the end.")] = False,
 ) -> None:
     """Run a scenario: network and learners."""
     from netfl import coupling  # noqa: PLC0415 - each command imports what it needs, so that --help is fast
@@ -72,6 +74,8 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     _check_device(device)
     with watching(quiet=quiet) as watch:
         done = coupling.run(loaded, out, device=device, watch=watch)
+    if report:
+        _report(done, None)
     _finish(done, quiet)
 
 
@@ -141,17 +145,16 @@ def list_models(
     show_catalogue(family, name)
 
 
-@app.command()
+@app.command("report")
 @_guarded
-def report(
+def write_report(
     folder: Folder,
     out: Annotated[Path | None, typer.Option(help="Where to write; by default report.html in DIR.")] = None,
 ) -> None:
     """Write one self-contained page of a run: pictures and words."""
-    from netfl import report as reports  # noqa: PLC0415
     from netfl.recording import open_run  # noqa: PLC0415
 
-    typer.echo(f"{reports.write(open_run(folder), out)}")
+    _report(open_run(folder), out)
 
 
 @data_app.command("list")
@@ -215,7 +218,15 @@ def _check_device(device: str) -> None:
         raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
 
 
-def _finish(done: Any, quiet: bool) -> None:
+def _report(done: Run, out: Path | None) -> None:
+    """Write the page and the picture, and say where they are."""
+    from netfl import report as reports  # noqa: PLC0415
+
+    typer.echo(f"report:  {reports.write(done, out)}")
+    typer.echo(f"picture: {reports.picture(done)}")
+
+
+def _finish(done: Run, quiet: bool) -> None:
     """Say how the run ended."""
     from netfl.console import show_run  # noqa: PLC0415
 
