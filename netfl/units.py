@@ -19,7 +19,8 @@ from pydantic_core import PydanticCustomError, core_schema
 if TYPE_CHECKING:
     from pint import UnitRegistry
 
-_DECIBELS = re.compile(r"\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(dBm|dB)\s*\Z")
+_QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\W\d].*?)\s*\Z")
+"""One number and a unit; a decimal comma, or blanks between digits, are neither."""
 _EXAMPLES = {
     "s": "20 ms",
     "m": "2 km",
@@ -37,7 +38,10 @@ def _pint() -> UnitRegistry[Any]:
     """Pint's registry, made when the first string with a unit is met."""
     import pint  # noqa: PLC0415 - a third of a second that most commands never need
 
-    return pint.UnitRegistry(cache_folder=None)
+    units: UnitRegistry[Any] = pint.UnitRegistry(cache_folder=None)
+    for prefix, factor in (("k", 1e3), ("M", 1e6), ("G", 1e9)):  # pint alone finds two readings of "kbps"
+        units.define(f"{prefix}bps = {factor:g} bit / second")
+    return units
 
 
 def to_si(text: str, unit: str) -> float:
@@ -49,27 +53,34 @@ def to_si(text: str, unit: str) -> float:
     Raises:
         ValueError: *text* is no quantity, or one of another dimension; the message says which.
     """
-    decibels = _DECIBELS.match(text)
-    if decibels:
-        if decibels[2] != unit:
-            raise ValueError(f"a figure in {decibels[2]} where {_dimension(unit)} is wanted")
-        return float(decibels[1])
-    if unit == "dB":
-        raise ValueError("not a figure in decibels")
-    return 10.0 * math.log10(_linear(text, "mW")) if unit == "dBm" else _linear(text, unit)
+    found = _QUANTITY.match(text)
+    if not found:
+        raise ValueError("not a number with a unit")
+    number, written = float(found[1]), found[2]
+    if written in {"dB", "dBm"} or unit == "dB":
+        if written != unit:
+            raise ValueError(f"a figure in {written} where {_dimension(unit)} is wanted")
+        return number
+    return _decibel_milliwatts(_linear(number, written, "mW")) if unit == "dBm" else _linear(number, written, unit)
 
 
-def _linear(text: str, unit: str) -> float:
-    """*text* in *unit*, by pint."""
-    import pint  # noqa: PLC0415
+def _decibel_milliwatts(power_mw: float) -> float:
+    """A power in dBm."""
+    if power_mw <= 0:
+        raise ValueError("no power above zero, which decibels need")
+    return 10.0 * math.log10(power_mw)
 
+
+def _linear(number: float, written: str, unit: str) -> float:
+    """*number* of the *written* unit in *unit*, by pint."""
     try:
-        quantity: Any = _pint().Quantity(text)
-        return float(quantity.to(unit).magnitude)
-    except pint.DimensionalityError:
-        raise ValueError(f"a quantity of {quantity.dimensionality} where {_dimension(unit)} is wanted") from None
+        quantity: Any = _pint().Quantity(number, written)
+        given, wanted = quantity.to_root_units().units, _pint().Quantity(1.0, unit).to_root_units().units
     except Exception as error:  # pint's parser lets many kinds of exceptions out
-        raise ValueError(f"not a quantity: {error}") from error
+        raise ValueError(f"a unit that is not known: {written}") from error
+    if given != wanted:  # stricter than dimensions, which pint has none of for bits: to it 5 MHz would be a bit rate
+        raise ValueError(f"a quantity in {given} where {_dimension(unit)} is wanted")
+    return float(quantity.to(unit).magnitude)
 
 
 def _dimension(unit: str) -> str:

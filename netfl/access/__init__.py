@@ -33,10 +33,11 @@ class Access(Spec):
         """The largest number of deliveries that one round can bring."""
         return users
 
-    def rho(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
+    def rates(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
         """How often each user is heard, ``[users]``, up to a factor; ``None`` where that emerges or is not known.
 
-        *streams* are those of ``Setting.streams``: a rho that is drawn at random is the one that `rounds` uses.
+        *streams* are those of ``Setting.streams``: rates that are drawn at random are those that `rounds` uses.
+        (A method called ``rho`` would clash with the field of that name.)
         """
         return None
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
+
+LIGHT_M_S = 299_792_458.0
+"""Speed of light in vacuum; in air it is slower by less than a part in a thousand."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,10 @@ class Sites:
         """Names of the infrastructure's nodes; node ``users + i`` is ``names[i]``."""
         return tuple(self.graph.nodes)
 
-    def with_role(self, role: str) -> tuple[str, ...]:
-        """Names of the infrastructure's nodes of one role, in order."""
-        return tuple(name for name in self.names if self.graph.nodes[name]["role"] == role)
+    @property
+    def nodes(self) -> int:
+        """The number of all nodes, users included."""
+        return self.users + len(self.names)
 
     @cached_property
     def towers(self) -> tuple[str, ...]:
@@ -50,31 +55,33 @@ class Sites:
         """The name of the server."""
         return self.with_role("server")[0]
 
+    def with_role(self, role: str) -> tuple[str, ...]:
+        """Names of the infrastructure's nodes of one role, in order."""
+        return tuple(name for name in self.names if self.graph.nodes[name]["role"] == role)
+
     def number(self, name: str) -> int:
         """The node number of an infrastructure node."""
-        return self.users + self.names.index(name)
+        return self._numbers[name]
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        """Node numbers by name."""
+        return {name: number for number, name in enumerate(self.names, self.users)}
 
     @cached_property
     def node_xy_m(self) -> NDArray[np.float64]:
         """Positions of all nodes, users first, ``[nodes, 2]``."""
-        rest = [(self.graph.nodes[name]["x_m"], self.graph.nodes[name]["y_m"]) for name in self.names]
-        return np.vstack([self.user_xy_m.reshape(-1, 2), np.asarray(rest, float).reshape(-1, 2)])
-
-    @cached_property
-    def _to_towers_m(self) -> NDArray[np.float64]:
-        """Distances from each user to each tower, ``[users, towers]``."""
-        places = np.array([(self.graph.nodes[name]["x_m"], self.graph.nodes[name]["y_m"]) for name in self.towers])
-        return np.asarray(np.linalg.norm(self.user_xy_m[:, None, :] - places[None, :, :], axis=2))
+        return np.vstack([self.user_xy_m.reshape(-1, 2), self._places(self.names)])
 
     @cached_property
     def cell(self) -> NDArray[np.int64]:
         """Each user's tower, the nearest, as an index into `towers`, ``[users]``."""
-        return np.asarray(self._to_towers_m.argmin(axis=1), np.int64)
+        return self._nearest[0]
 
     @cached_property
     def distance_m(self) -> NDArray[np.float64]:
         """Distance of each user to its tower, ``[users]``."""
-        return np.asarray(self._to_towers_m.min(axis=1))
+        return self._nearest[1]
 
     def route(self, tower: str) -> tuple[str, ...]:
         """The nodes from *tower* to the server, both included, by least delay.
@@ -83,3 +90,17 @@ class Sites:
             networkx.NetworkXNoPath: the server cannot be reached.
         """
         return tuple(nx.shortest_path(self.graph, tower, self.server, weight="delay_s"))
+
+    def _places(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+        """Positions of infrastructure nodes, ``[names, 2]``."""
+        rows = [(self.graph.nodes[name]["x_m"], self.graph.nodes[name]["y_m"]) for name in names]
+        return np.asarray(rows, float).reshape(-1, 2)
+
+    @cached_property
+    def _nearest(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Each user's nearest tower, the first among equals, and its distance; one tower at a time, to stay small."""
+        cell, least = np.zeros(self.users, np.int64), np.full(self.users, np.inf)
+        for index, place in enumerate(self._places(self.towers)):
+            distance = np.hypot(*(self.user_xy_m - place).T)
+            cell, least = np.where(distance < least, index, cell), np.minimum(distance, least)
+        return cell, least

@@ -38,3 +38,8 @@ class Partition(Spec):
     def rarity(self) -> Rarity | None:
         """Which order of the users `split` needs; ``None`` for none."""
         return None
+
+    @property
+    def rare(self) -> tuple[int, ...]:
+        """The labels that only rarely heard users hold, if the partition is about that."""
+        return ()

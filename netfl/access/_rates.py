@@ -1,0 +1,106 @@
+"""The ways in which a scenario states how often each user is heard, or is there to be heard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+from netfl.registry import Spec
+from netfl.streams import Streams
+
+_RATES: TypeAdapter[tuple[float, ...]] = TypeAdapter(
+    Annotated[tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...], Field(min_length=1)]
+)
+_SHARES: TypeAdapter[tuple[float, ...]] = TypeAdapter(
+    Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
+)
+_SHARE: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(gt=0, le=1)])
+_SLACK = 1e-3
+
+
+class Zipf(Spec):
+    """Rates that fall as a power of the user's number: ``rho_i`` in proportion to ``(i + 1) ** -zipf``."""
+
+    zipf: Annotated[float, Field(ge=0)]
+    """The power; 0 makes all rates equal."""
+
+
+class LabelCorrelation(Spec):
+    """How the chance of being there follows a user's labels.
+
+    ``p_n = max(minimum, mean * C * <kappa_n, q>)``, at most 1, with ``C`` labels, ``kappa_n`` the shares of the labels
+    in user n's data, and ``q`` one draw from the symmetric Dirichlet distribution over labels (Wang and Ji, "A
+    lightweight method for tackling unknown participation statistics in federated averaging", ICLR 2024).
+    """
+
+    concentration: Annotated[float, Field(gt=0)] = 0.1
+    """Concentration of the Dirichlet distribution; the smaller, the fewer labels are well heard."""
+    minimum: Annotated[float, Field(gt=0, le=1)] = 0.02
+    """The least probability that a user has."""
+    mean: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """The mean probability before the minimum is applied."""
+
+
+class LabelCorrelated(Spec):
+    """Probabilities that follow the users' labels."""
+
+    label_correlated: LabelCorrelation
+    """How they follow them; an empty mapping for the published figures."""
+
+
+def _read_rho(value: Any) -> object:
+    """Choose by what is written, so that a fault names the very entry."""
+    if isinstance(value, Zipf) or value == "random_simplex":
+        return value
+    if isinstance(value, Mapping):
+        return Zipf.model_validate(value)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise PydanticCustomError("rho", "no rates", {"remedy": "write a list, {zipf: 1.0}, or random_simplex"})
+    rates = _RATES.validate_python(value)
+    total = sum(rates)
+    if abs(total - 1) > _SLACK:
+        what = f"the rates sum to {total:.6g}, not to 1"
+        raise PydanticCustomError("rho", what, {"remedy": "divide each by their sum"})
+    return rates
+
+
+def _read_probability(value: Any) -> object:
+    """Choose by what is written, so that a fault names the very entry."""
+    if isinstance(value, LabelCorrelated):
+        return value
+    if isinstance(value, Mapping):
+        return LabelCorrelated.model_validate(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _SHARES.validate_python(value)
+    if isinstance(value, bool):
+        raise PydanticCustomError("probability", "no probability", {"remedy": "write a number, or a list"})
+    return _SHARE.validate_python(value)
+
+
+Rho = Annotated[tuple[float, ...] | Zipf | Literal["random_simplex"], BeforeValidator(_read_rho)]
+"""A list with one rate for each user, ``{zipf: power}``, or ``random_simplex``."""
+Chances = Annotated[tuple[float, ...] | float | LabelCorrelated, BeforeValidator(_read_probability)]
+"""A list with one probability for each user, one for all, or ``{label_correlated: {…}}``."""
+
+
+def shares(rho: tuple[float, ...] | Zipf | Literal["random_simplex"], users: int, streams: Streams) -> NDArray[Any]:
+    """The rates of all users, made to sum to 1."""
+    if isinstance(rho, Zipf):
+        raw = np.arange(1, users + 1, dtype=float) ** -rho.zipf
+    elif isinstance(rho, tuple):
+        raw = np.array(rho)
+    else:
+        raw = np.sort(streams.rng("rho").random(users))[::-1]
+    return np.asarray(raw / raw.sum())
+
+
+def correlated(form: LabelCorrelation, label_mix: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
+    """The users' probabilities, given the shares of the labels in their data, ``[users, classes]``."""
+    classes = label_mix.shape[1]
+    liking = streams.rng("labels").dirichlet(np.full(classes, form.concentration))
+    return np.asarray(np.clip(form.mean * classes * (label_mix @ liking), form.minimum, 1.0))

@@ -1,0 +1,57 @@
+"""Users who are there for the same part of every cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.access._intermittent import Intermittent
+from netfl.streams import Streams
+from netfl.types import Law
+
+
+class Cyclic(Intermittent):
+    """Each user is there for one stretch of rounds in every cycle, which begins at an offset of its own.
+
+    The stretch is ``max(1, round(cycle * p_n))`` rounds long and the offset is drawn evenly (``cyclic-100`` of Wang and
+    Ji, "A lightweight method for tackling unknown participation statistics in federated averaging", ICLR 2024).
+
+    Example::
+
+        kind: cyclic
+        probability: 0.1
+        cycle: 20
+    """
+
+    cycle: Annotated[int, Field(ge=1)] = 100
+    """Rounds in a cycle."""
+
+    def present(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
+        """Those whose clock is within their stretch."""
+        stretch = self.stretch(chances)
+        offset = (streams.field("present").uniform(np.arange(len(chances))) * self.cycle).astype(np.int64)
+        for index in range(rounds):
+            yield (index + offset) % self.cycle < stretch
+
+    def stretch(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How many rounds of a cycle each user is there."""
+        return np.maximum(1.0, np.round(self.cycle * chances))
+
+    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+        """The share of each cycle for which each user is there, where it does not depend on labels."""
+        chances = Intermittent.rates(self, users, streams)
+        return None if chances is None else self.stretch(chances) / self.cycle
+
+    def laws(self) -> tuple[Law, ...]:
+        """How likely a user like the first is there in a given round."""
+        share = max(1, round(self.cycle * self.typical)) / self.cycle
+
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            return np.asarray([*self.present(np.full(size, self.typical), 7, streams)][-1], float)
+
+        statement = "Bernoulli(max(1, round(cycle p)) / cycle) over users, as offsets are even"
+        return (Law("user there in round 7", statement, draw, share, share * (1 - share)),)

@@ -1,0 +1,72 @@
+"""Users who come and go: two-state Markov chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.access._direct import uniforms
+from netfl.access._intermittent import Intermittent
+from netfl.streams import Streams
+from netfl.types import Law
+
+_CUT = 8
+"""Rounds after which the law on runs stops looking."""
+
+
+class Markov(Intermittent):
+    """Each user is there for a while and away for a while, a Markov chain in stationarity.
+
+    ``P(away -> there) = s`` and ``P(there -> away) = s (1 / p_n - 1)``; where the latter exceeds 1, both are scaled
+    down until it is 1.  The first state is drawn from ``p_n``, which is therefore the share of rounds at all times
+    (``markov-s`` of Wang and Ji, "A lightweight method for tackling unknown participation statistics in federated
+    averaging", ICLR 2024).  A stay lasts ``1 / P(there -> away)`` rounds in the mean, geometrically distributed.
+
+    Example::
+
+        kind: markov
+        probability: [0.6, 0.3, 0.1]
+        switch_on: 0.05
+    """
+
+    switch_on: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """The probability that a user who is away is there in the next round, before any scaling; the smaller, the longer
+    users stay and stay away."""
+
+    def present(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
+        """One step of all chains per round."""
+        on, off = self.switches(chances)
+        threshold = chances
+        for draws in uniforms(streams.field("present"), np.arange(len(chances)), rounds):
+            there = draws < threshold
+            yield there
+            threshold = np.where(there, 1.0 - off, on)
+
+    def switches(self, chances: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The probabilities of coming and of going away, for each user."""
+        flow = np.minimum(self.switch_on * (1.0 - chances), chances)  # of coming in a round, and of going: they balance
+        on = np.divide(flow, 1.0 - chances, out=np.ones_like(chances), where=chances < 1)
+        return on, flow / chances
+
+    def laws(self) -> tuple[Law, ...]:
+        """Stationarity after many rounds, and the lengths of stays, for users like the first."""
+        p = self.typical
+        leave = float(self.switches(np.array([p]))[1][0])
+
+        def late(streams: Streams, size: int) -> NDArray[np.float64]:
+            return np.asarray([*self.present(np.full(size, p), 20, streams)][-1], float)
+
+        def stays(streams: Streams, size: int) -> NDArray[np.float64]:
+            users = int((size + 6 * size**0.5 + 40) / p)
+            seen = np.array([*self.present(np.full(users, p), _CUT, streams)])
+            return np.asarray(np.cumprod(seen[:, seen[0]], axis=0).sum(axis=0), float)
+
+        mean = _CUT if leave == 0 else (1 - (1 - leave) ** _CUT) / leave
+        return (
+            Law("user there in round 20", "Bernoulli(p): the chain starts and stays stationary", late, p, p * (1 - p)),
+            Law("rounds of a stay", f"geometric, by memorylessness from any round on; cut at {_CUT}", stays, mean),
+        )

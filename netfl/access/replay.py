@@ -1,0 +1,136 @@
+"""A recorded run's rounds, heard again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from netfl.access import Access
+from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.types import Delivery, Facts, Law, Report, Round, Setting
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROUNDS = ("round", "opened_s", "closed_s", "delivered", "oldest", "uplink_bits", "downlink_bits")
+_DELIVERIES = ("user", "base", "sent_s", "arrived_s", "attempts")
+
+
+class Replay(Access):
+    """The rounds and deliveries of a recorded run, figure for figure; replica r replays the recorded replica r.
+
+    Reads ``rounds.parquet`` and ``deliveries.parquet``, so that a recording of real devices, or of another simulator,
+    can be put in their place: ``rounds`` holds replica, round, opened_s, closed_s, delivered, oldest, uplink_bits and
+    downlink_bits; ``deliveries`` holds replica, round, user, base, sent_s, arrived_s and attempts, in the order of
+    arrival.
+
+    Example::
+
+        kind: replay
+        run: runs/bernoulli-001
+    """
+
+    run: Path
+    """The run directory, or any folder that holds the two tables; relative to the current directory."""
+
+    def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
+        """Give each round as it was recorded.
+
+        Raises:
+            ScenarioError: the recording is missing or too short, or has no such replica or user.
+            MachineError: a table cannot be read.
+        """
+        rounds, deliveries = self._replica(setting.replica)
+        found = [*_misfits(rounds, deliveries, setting.users, setting.rounds)]
+        if found:
+            raise ScenarioError(found)
+        heard = zip(*(deliveries[name].tolist() for name in _DELIVERIES), strict=True)
+        told = zip(*(rounds[name].tolist() for name in _ROUNDS), strict=True)
+        for index, opened_s, closed_s, delivered, oldest, uplink, downlink in islice(told, setting.rounds):
+            each = tuple(Delivery(*one) for one in islice(heard, delivered))
+            one = Round(index, opened_s, closed_s, each, oldest, uplink, downlink)
+            _record(setting, one)
+            yield one
+
+    def most(self, users: int) -> int:
+        """The largest number recorded; 1 where nothing can be read, which is a fault of its own."""
+        try:
+            return int(self._table("rounds", ("delivered",))["delivered"].max())
+        except (ScenarioError, MachineError, ValueError):
+            return 1
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """No recording, or one that does not fit; of its first replica, the others are checked when they are opened."""
+        try:
+            yield from _misfits(*self._replica(0), facts.users, facts.rounds)
+        except ScenarioError as error:
+            yield from error.faults
+        except MachineError as error:
+            yield Fault("run", str(error), remedy="name another recording")
+
+    def laws(self) -> tuple[Law, ...]:
+        """Nothing is drawn."""
+        return (Law.none("a recording: nothing is drawn"),)
+
+    def _replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Rounds and deliveries of one replica, in order."""
+        tables = (
+            self._table("rounds", ("replica", *_ROUNDS)),
+            self._table("deliveries", ("replica", "round", *_DELIVERIES)),
+        )
+        rounds, deliveries = (
+            table[table["replica"] == replica].sort_values("round", kind="stable") for table in tables
+        )
+        return rounds, deliveries
+
+    def _table(self, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
+        """Columns of a table of the recording."""
+        path = self.run / f"{name}.parquet"
+        if not path.is_file():
+            problem = f"there is no file {path}" if self.run.is_dir() else f"there is no folder {self.run}"
+            raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
+        try:
+            with pq.ParquetFile(path) as file:
+                missing = [column for column in columns if column not in file.schema_arrow.names]
+                if missing:
+                    raise MachineError(f"{path} has no column {', '.join(missing)}")
+                table: pd.DataFrame = file.read(columns=list(columns)).to_pandas()
+        except (OSError, pa.ArrowException) as error:
+            raise MachineError(f"{path} cannot be read: {error}") from error
+        return table
+
+
+def _misfits(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted: int) -> Iterator[Fault]:
+    """What keeps a replica's recording from serving *users* users for *wanted* rounds."""
+    index = rounds["round"].to_numpy()
+    if not len(index):
+        yield Fault("run", "no such replica is recorded", remedy="ask for fewer replicas")
+        return
+    if len(index) < wanted:
+        yield Fault("run", f"{len(index)} rounds are recorded, {wanted} are wanted", remedy="ask for fewer rounds")
+    if not np.array_equal(index, np.arange(1, len(index) + 1)):
+        yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="mend the recording")
+        return
+    at, who, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
+    if len(who) and not 0 <= who.min() <= who.max() < users:
+        strangers = f"it holds user {who.min() if who.min() < 0 else who.max()}, and there are {users} users"
+        yield Fault("run", strangers, remedy="give the recording's number of users")
+    if not np.all((base >= 0) & (base < at)):
+        yield Fault("run", "a delivery starts from a version that its round cannot know", remedy="mend the recording")
+    if not np.array_equal(index.repeat(rounds["delivered"]), at):
+        yield Fault("run", "rounds and deliveries disagree on who was heard", remedy="mend the recording")
+
+
+def _record(setting: Setting, one: Round) -> None:
+    """Record the broadcast and what was delivered; the fate of the other updates is not in a recording."""
+    if setting.recorder.wants("broadcast"):
+        setting.recorder.event("broadcast", one.opened_s, round=one.index, node="server", value=one.downlink_bits)
+    users = [delivery.user for delivery in one.deliveries]
+    times_s = [delivery.arrived_s for delivery in one.deliveries]
+    setting.recorder.event("delivered", times_s, round=one.index, user=users, node="server")

@@ -1,0 +1,88 @@
+"""The papers' RAM: the same few users' worth of room in every round, given out in proportion to fixed rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.access._direct import Direct, uniforms
+from netfl.access._rates import Rho, shares
+from netfl.access._worlds import world
+from netfl.errors import Fault
+from netfl.streams import Streams
+from netfl.types import Facts, Law, Setting
+
+_BLOCK = 1 << 14
+"""Rounds that are drawn at a time."""
+
+
+class Stationary(Direct):
+    """A few distinct users are heard in each round, drawn one after another in proportion to fixed rates.
+
+    With one user per round, ``P(user i is heard) = rho_i``, independently from round to round: the RAM of Kalogerias
+    and co-authors' FED-CVaR-AVG.  With more, each next one is drawn from those left, in proportion to their rates.
+
+    Example::
+
+        kind: stationary
+        rho: [0.5, 0.4, 0.1]
+        first: 1
+    """
+
+    rho: Rho
+    """The rates: a list with one for each user, which sums to 1 (within 0.001, then made to); ``{zipf: s}``, which is
+    ``rho_i`` in proportion to ``(i + 1) ** -s``; or ``random_simplex``, evenly drawn numbers on (0, 1), made to
+    sum to 1 and sorted in falling order, drawn once for each replica."""
+    first: Annotated[int, Field(ge=1)] = 1
+    """How many users are heard in a round; users of rate 0 never are."""
+
+    def heard(self, setting: Setting) -> Iterator[NDArray[np.int64]]:
+        """One user by inverting the distribution, several by a race of exponential clocks."""
+        rho = shares(self.rho, setting.users, setting.streams)
+        draws = setting.streams.field("heard")
+        if self.first > 1:
+            able = np.flatnonzero(rho)
+            for clocks in uniforms(draws, able, setting.rounds):
+                yield able[np.argsort(-np.log(clocks) / rho[able])][: self.first]
+            return
+        upto = np.cumsum(rho)
+        upto /= upto[-1]
+        for start in range(1, setting.rounds + 1, _BLOCK):
+            block = draws.uniform(0, np.arange(start, min(start + _BLOCK, setting.rounds + 1)))
+            yield from np.searchsorted(upto, block, side="right")[:, None]
+
+    def most(self, users: int) -> int:
+        """The first few, or all users."""
+        return min(self.first, users)
+
+    def rates(self, users: int, streams: Streams) -> NDArray[np.float64]:
+        """The stated rates, made to sum to 1; with more than one user in a round they keep the order of being heard."""
+        return shares(self.rho, users, streams)
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """A list for another number of users, more heard than there are."""
+        if isinstance(self.rho, tuple) and len(self.rho) != facts.users:
+            problem = f"{len(self.rho)} rates for {facts.users} users"
+            yield Fault("rho", problem, remedy="give one for each user, or {zipf: 1.0}, or random_simplex")
+        if self.first > facts.users:
+            yield Fault("first", f"more than the {facts.users} users", self.first, "name at most the number of users")
+
+    def laws(self) -> tuple[Law, ...]:
+        """How often the users of the highest and the lowest rate are the first to be heard."""
+        if self.rho == "random_simplex":
+            return (Law.none("the rates are themselves drawn, once; given them, the law is that of a list"),)
+        users = len(self.rho) if isinstance(self.rho, tuple) else 5
+        rho = shares(self.rho, users, Streams(0))
+        return tuple(self._law(users, int(user), float(rho[user])) for user in (rho.argmax(), rho.argmin()))
+
+    def _law(self, users: int, user: int, rate: float) -> Law:
+        """How often *user* is the first to be heard."""
+
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            return np.array([heard[0] == user for heard in self.heard(world(users, size, streams))], float)
+
+        return Law(f"user {user} heard first", "Bernoulli(rho_i), independent", draw, rate, rate * (1 - rate))

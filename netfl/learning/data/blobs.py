@@ -1,0 +1,90 @@
+"""Points in the plane, scattered around a few centres."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.learning.data import Data, Dataset
+from netfl.learning.data._split import split
+from netfl.streams import Streams
+from netfl.types import Law
+
+
+class Blobs(Data):
+    """Points in the plane, normally scattered around centres; a point's label is the number of its centre.
+
+    Scikit-learn's `make_blobs` with ``seed`` as its random state, then its `train_test_split` with the same, so that
+    the set is a fixed one whatever the seed of the run: the sets of the FED-CVaR-AVG papers' small experiments.
+    Each coordinate of label c is normal with the centre's as its mean and ``std`` as its standard deviation.
+
+    Example::
+
+        kind: blobs
+        centers: [[1, 1], [2, 3], [2.3, 1.5]]
+        std: 0.1
+        samples: 1000
+        seed: 11
+        test_share: 0.2
+    """
+
+    centers: Annotated[tuple[tuple[float, float], ...], Field(min_length=2)]
+    """The centres, ``[x, y]`` each, one for each label."""
+    std: Annotated[float, Field(gt=0)] = 0.1
+    """Standard deviation of each coordinate around its centre."""
+    samples: Annotated[int, Field(ge=2)] = 1000
+    """Points around each centre, training and test together."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 11
+    """Decides the points and the split."""
+    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """The share of all points that is kept for testing."""
+
+    @model_validator(mode="after")
+    def _leaves_some(self) -> Blobs:
+        """Refuse a split without training points."""
+        points = self.samples * len(self.centers)
+        if math.ceil(self.test_share * points) >= points:
+            raise ValueError(f"a test share of {self.test_share} leaves none of {points} points to train on")
+        return self
+
+    @property
+    def classes(self) -> int:
+        """One label for each centre."""
+        return len(self.centers)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A point of the plane."""
+        return (2,)
+
+    def load(self, streams: Streams) -> Dataset:
+        """Draw and split the points."""
+        return split(*self._points(), self.test_share, self.seed)
+
+    def laws(self) -> tuple[Law, ...]:
+        """The first coordinate around the last centre."""
+        from scipy.special import ndtr  # noqa: PLC0415 - only to check the law
+
+        middle = self.centers[-1][0]
+
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            seed = int(streams.rng("blobs").integers(2**32))
+            x, y = self.model_copy(update={"samples": size, "seed": seed})._points()
+            return np.asarray(x[y == self.classes - 1, 0])
+
+        def cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(ndtr((x - middle) / self.std))
+
+        return (Law("x of the last label", "normal around the centre", draw, middle, self.std**2, cdf),)
+
+    def _points(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """All points and their labels."""
+        from sklearn.datasets import make_blobs  # noqa: PLC0415 - slow to import
+
+        counts = [self.samples] * self.classes
+        x, y = make_blobs(counts, centers=np.array(self.centers), cluster_std=self.std, random_state=self.seed)
+        return x, y

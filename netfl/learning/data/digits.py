@@ -1,0 +1,55 @@
+"""Real handwritten digits that scikit-learn brings along."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netfl.learning.data import Data, Dataset
+from netfl.learning.data._split import split
+from netfl.streams import Streams
+from netfl.types import Law
+
+
+class Digits(Data):
+    """Scikit-learn's 1797 handwritten digits, 8 x 8 pixels of 17 levels of grey: real data that need no download.
+
+    The test part of Alpaydin and Kaynak's "Optical Recognition of Handwritten Digits" (UCI Machine Learning Repository,
+    1998), split by scikit-learn's `train_test_split` with ``seed`` as its random state, whatever the seed of the run.
+
+    Example::
+
+        kind: digits
+        test_share: 0.2
+    """
+
+    scale: Literal["unit", "raw"] = "unit"
+    """``unit`` divides the pixels by 16, so that they run from 0 to 1; ``raw`` leaves them as they are."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Decides the split."""
+    test_share: Annotated[float, Field(ge=0.01, le=0.99)] = 0.2
+    """The share of the digits that is kept for testing."""
+
+    @property
+    def classes(self) -> int:
+        """The digits 0 to 9."""
+        return 10
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, rows and columns."""
+        return (1, 8, 8)
+
+    def load(self, streams: Streams) -> Dataset:
+        """Read and split the digits."""
+        from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import
+
+        pixels, labels = load_digits(return_X_y=True)
+        x = np.asarray(pixels).reshape(-1, *self.shape) / (16 if self.scale == "unit" else 1)
+        return split(x, labels, self.test_share, self.seed)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Nothing is drawn."""
+        return (Law.none("a fixed set: nothing is drawn"),)

@@ -1,0 +1,83 @@
+"""Users hold whole classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from netfl.errors import Fault
+from netfl.learning.partition import Partition
+from netfl.learning.partition._spread import Hands
+from netfl.streams import Streams
+from netfl.types import Facts, Law
+
+Labels = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+"""The labels that one user holds."""
+
+
+class ByClass(Partition):
+    """Each user holds the examples of certain labels and no others; users who share a label share its examples evenly.
+
+    Without ``classes``, users and labels are paired in turn: with as many users as labels, user i holds label i; with
+    fewer users, label c goes to user c modulo their number; with more, user i shares in label i modulo the number of
+    labels.
+
+    Example::
+
+        kind: by_class
+        classes: [[0, 1], [2, 3], [4, 5], [6, 7], [8], [9]]
+    """
+
+    classes: tuple[Labels, ...] | None = None
+    """The labels of each user, from user 0 on; every label of the data belongs to someone."""
+
+    @field_validator("classes")
+    @classmethod
+    def _once(cls, classes: tuple[tuple[int, ...], ...] | None) -> tuple[tuple[int, ...], ...] | None:
+        """Refuse a label that is named twice for one user."""
+        for user, labels in enumerate(classes or ()):
+            if len(set(labels)) < len(labels):
+                raise ValueError(f"user {user} is given a label twice")
+        return classes
+
+    def split(
+        self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
+    ) -> list[NDArray[np.int64]]:
+        """Deal each label's rows out to those who hold it."""
+        hands = Hands(users, streams.rng("by_class"))
+        count = int(labels.max()) + 1
+        for label in range(count):
+            hands.deal(np.flatnonzero(labels == label), self._holders(label, users, count))
+        return hands.rows()
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """Lists for another number of users, labels that the data do not have, labels that nobody holds."""
+        if self.classes is None:
+            return
+        if len(self.classes) != facts.users:
+            problem = f"{len(self.classes)} lists of labels for {facts.users} users"
+            yield Fault("classes", problem, remedy="give one for each user, or leave it out")
+        if facts.classes is None:
+            return
+        for user, labels in enumerate(self.classes):
+            for at, label in enumerate(labels):
+                if label >= facts.classes:
+                    yield Fault(f"classes.{user}.{at}", f"the data have labels 0 to {facts.classes - 1}", label)
+        orphans = set(range(facts.classes)).difference(*self.classes)
+        if orphans:
+            yield Fault("classes", "labels that nobody holds", sorted(orphans), "give each label to someone")
+
+    def laws(self) -> tuple[Law, ...]:
+        """Who holds what is given."""
+        return (Law.none("which labels a user holds is given; which examples, a random permutation"),)
+
+    def _holders(self, label: int, users: int, count: int) -> list[int]:
+        """The users who hold *label*, one of *count*."""
+        if self.classes is not None:
+            return [user for user, labels in enumerate(self.classes) if label in labels]
+        turn = min(users, count)
+        return [user for user in range(users) if user % turn == label % turn]

@@ -1,0 +1,37 @@
+"""Block fading: a gain that is drawn anew for each user in each block of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.network.channel import Gain
+
+
+class BlockGain(Gain):
+    """Gains that hold for one coherence time; block k of all users is the time from k to k+1 coherence times.
+
+    Args:
+        draw_db: gives the gains of (users, blocks).
+        coherence_s: length of a block.
+        peak_db: exceeded with a probability under 1e-9.
+    """
+
+    def __init__(
+        self,
+        draw_db: Callable[[NDArray[np.int64], NDArray[np.uint64]], NDArray[np.float64]],
+        coherence_s: float,
+        peak_db: float,
+    ) -> None:
+        self._draw_db, self._coherence_s, self._peak_db = draw_db, coherence_s, peak_db
+
+    def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """The draw of the block that *time_s* lies in."""
+        block = np.asarray(np.floor_divide(time_s, self._coherence_s)).astype(np.uint64)
+        return self._draw_db(users, block)
+
+    def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same for all users."""
+        return np.full(len(users), self._peak_db)

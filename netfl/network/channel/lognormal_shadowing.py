@@ -1,0 +1,67 @@
+"""Shadowing by obstacles: a gain that is normal in dB."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import Annotated
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.network.channel import Channel, Gain
+from netfl.network.channel._block import BlockGain
+from netfl.network.channel._static import StaticGain
+from netfl.network.sites import Sites
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Decibels, Seconds
+
+
+class LognormalShadowing(Channel):
+    """Each user's own obstacles: a gain in dB with the law N(0, σ²), independent from user to user.
+
+    Without ``coherence`` a user's gain is drawn once and stays, as for users who stand still.  With it, the gain is
+    drawn anew for each block of that length, independent of the last.  The mean of the linear gain is
+    exp((σ ln10 / 10)² / 2), more than 1: shadowing in dB has no mean, in watts it has.  T. S. Rappaport, "Wireless
+    Communications", 2nd ed., §4.9; σ of 4 to 12 dB is measured outdoors.
+
+    Example::
+
+        kind: lognormal_shadowing
+        sigma: 6 dB
+    """
+
+    sigma: Annotated[Decibels, Field(gt=0, le=40)]
+    """Standard deviation σ."""
+    coherence: Annotated[Seconds, Field(gt=0)] | None = None
+    """How long a draw holds; for good if not given."""
+
+    def open(self, sites: Sites, streams: Streams) -> Gain:
+        """Draws keyed by (user, block)."""
+        field = streams.field("shadowing")
+        if self.coherence is None:
+            return StaticGain(self.sigma * field.normal(np.arange(sites.users)))
+        peak_db = self.sigma * NormalDist().inv_cdf(1.0 - 1e-9)
+        return BlockGain(lambda users, block: self.sigma * field.normal(users, block), self.coherence, peak_db)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Normal in dB."""
+
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            users = np.arange(size)
+            gain = self.open(Sites(nx.Graph(), np.zeros((size, 2))), streams)
+            return gain.gain_db(users, users * (self.coherence or 0.0))
+
+        law = NormalDist(0.0, self.sigma)
+        return (
+            Law(
+                "gain in dB",
+                "N(0, σ²), independent for each user and each block",
+                draw=draw,
+                mean=0.0,
+                variance=self.sigma**2,
+                cdf=np.vectorize(law.cdf, otypes=[float]),
+            ),
+        )

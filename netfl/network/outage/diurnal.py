@@ -1,0 +1,138 @@
+"""Nodes that are up in one window of each day, such as phones on their chargers at night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+
+from netfl.errors import Fault
+from netfl.network.outage import Outage, Timeline
+from netfl.network.outage._nodes import Nodes, faults_of, numbers
+from netfl.network.sites import Sites
+from netfl.streams import Streams
+from netfl.types import Facts, Law
+from netfl.units import Seconds
+
+
+class Diurnal(Outage):
+    """A node is up from ``opens`` to ``closes`` in every period, and down for the rest.
+
+    The window is half-open, [opens, closes), and may run over the end of the period: 22 h to 6 h is the night.  With
+    a ``spread`` w each node's window is shifted, for good, by its own time, uniform on ±w/2, as over time zones and
+    habits.  Time 0 of the simulation is the start of a period.
+
+    Example::
+
+        kind: diurnal
+        nodes: users
+        opens: 22 h
+        closes: 6 h
+        spread: 4 h
+    """
+
+    nodes: Nodes
+    """Whom it concerns: ``users``, ``towers``, ``routers``, or a list of user numbers and names (``tower:0``)."""
+    period: Annotated[Seconds, Field(gt=0)] = 86400.0
+    """Length of a period."""
+    opens: Annotated[Seconds, Field(ge=0)]
+    """When the window opens, from the start of the period."""
+    closes: Annotated[Seconds, Field(ge=0)]
+    """When it closes."""
+    spread: Annotated[Seconds, Field(ge=0)] = 0.0
+    """Width of the interval from which each node's shift is drawn."""
+
+    @model_validator(mode="after")
+    def _window(self) -> Diurnal:
+        """A window within the period that is neither empty nor everything."""
+        for key in ("opens", "closes", "spread"):
+            if getattr(self, key) > self.period:
+                raise ValueError(f"{key} is later than the period is long")
+        if self._length_s == 0.0:
+            raise ValueError("opens and closes are the same instant of the period")
+        return self
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """Users that there are not."""
+        yield from faults_of(self.nodes, facts)
+
+    def open(self, sites: Sites, streams: Streams) -> Timeline:
+        """Each node's own window."""
+        struck = numbers(self.nodes, sites)
+        opens_s = np.full(sites.nodes, np.nan)
+        opens_s[struck] = self.opens + self.spread * (streams.field("shift").uniform(np.arange(len(struck))) - 0.5)
+        return _Windows(opens_s, self._length_s, self.period)
+
+    def laws(self) -> tuple[Law, ...]:
+        """The state at an instant drawn at random, and the shifts."""
+
+        def opened(streams: Streams, size: int) -> tuple[Timeline, NDArray[np.int64]]:
+            graph: nx.Graph[str] = nx.Graph()
+            users_only = self.model_copy(update={"nodes": "users"})
+            return users_only.open(Sites(graph, np.zeros((size, 2))), streams), np.arange(size)
+
+        def state(streams: Streams, size: int) -> NDArray[np.float64]:
+            timeline, users = opened(streams, size)
+            instants_s = self.period * (3.0 + streams.rng("instants").random(size))
+            return timeline.up(users, instants_s).astype(float)
+
+        def shift(streams: Streams, size: int) -> NDArray[np.float64]:
+            timeline, users = opened(streams, size)
+            earliest_s = self.opens + self.period - self.spread / 2.0
+            change_s = timeline.next_change(users, earliest_s)
+            change_s = np.where(timeline.up(users, change_s), change_s, timeline.next_change(users, change_s))
+            return change_s - earliest_s - self.spread / 2.0
+
+        share, width = self._length_s / self.period, self.spread
+        by_day = Law(
+            "state at an instant uniform over the period (1 is up)",
+            "up with probability window / period",
+            draw=state,
+            mean=share,
+            variance=share * (1.0 - share),
+        )
+        by_node = Law(
+            "shift of a node's window in s",
+            "uniform on ±spread/2: variance spread²/12",
+            draw=shift,
+            mean=0.0,
+            variance=width**2 / 12.0,
+            cdf=lambda x: np.clip(x / width + 0.5, 0.0, 1.0),
+        )
+        return (by_day, by_node) if width else (by_day,)
+
+    @property
+    def _length_s(self) -> float:
+        """How long the window is."""
+        return (self.closes - self.opens) % self.period
+
+
+class _Windows(Timeline):
+    """One window per period for each node; nodes whose opening is not a number are always up."""
+
+    def __init__(self, opens_s: NDArray[np.float64], length_s: float, period_s: float) -> None:
+        self._opens_s, self._length_s, self._period_s = opens_s, length_s, period_s
+
+    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the last window to open is still open."""
+        opened_s, _ = self._window(nodes, time_s)
+        return ~(np.asarray(time_s) >= opened_s + self._length_s)
+
+    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """When that window closes, or the next one opens."""
+        opened_s, reopens_s = self._window(nodes, time_s)
+        closes_s = opened_s + self._length_s
+        change_s = np.where(np.asarray(time_s) < closes_s, closes_s, reopens_s)
+        return np.where(np.isnan(change_s), np.inf, change_s)
+
+    def _window(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The last opening up to *time_s* and the first one after it; both are computed from their number alone."""
+        opens_s, time = self._opens_s[nodes], np.asarray(time_s, float)
+        number = np.floor((time - opens_s) / self._period_s)
+        number = number + (time >= opens_s + (number + 1.0) * self._period_s)  # where the division rounded down
+        number = number - (time < opens_s + number * self._period_s)  # or up
+        return opens_s + number * self._period_s, opens_s + (number + 1.0) * self._period_s

@@ -1,0 +1,75 @@
+"""A whole area that fails together, as under a storm."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netfl.errors import Fault, ScenarioError
+from netfl.network.outage import Outage, Timeline
+from netfl.network.outage._alternating import Alternating, Start, process_laws
+from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.sites import Sites
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Metres, Seconds
+
+
+class Regional(Outage):
+    """All users and towers inside a disk go down and come back together: one alternating renewal process for the area.
+
+    Sojourns are independent.  Without ``first`` the process starts stationary, as in the ``renewal`` outage; with it
+    the first strike comes at that time, and later ones after sojourns up and down from there.
+
+    Example::
+
+        kind: regional
+        center: [3 km, 0 m]
+        radius: 3 km
+        up: {law: exponential, mean: 6 h}
+        down: {law: lognormal, mean: 45 min, sigma: 0.5}
+        first: 30 min
+    """
+
+    center: tuple[Metres, Metres]
+    """Centre [x, y] of the disk."""
+    radius: Annotated[Metres, Field(gt=0)]
+    """Radius of the disk."""
+    strikes: Literal["users", "towers", "both"] = "both"
+    """Who goes down inside it."""
+    up: Lifetime
+    """How long the area stays up between strikes."""
+    down: Lifetime
+    """How long a strike lasts."""
+    first: Annotated[Seconds, Field(gt=0)] | None = None
+    """When the first strike comes."""
+
+    def open(self, sites: Sites, streams: Streams) -> Timeline:
+        """One row for all that are inside.
+
+        Raises:
+            ScenarioError: nobody is.
+        """
+        inside = np.hypot(*(sites.node_xy_m - np.array(self.center)).T) <= self.radius
+        inside &= self._struck(sites)
+        if not inside.any():
+            whom = "user or tower" if self.strikes == "both" else self.strikes.removesuffix("s")
+            raise ScenarioError([Fault("radius", f"no {whom} stands inside the area", self.radius, "widen or move it")])
+        return Alternating(np.where(inside, 0, -1), self.up, self.down, streams, self._start)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Those of the area's one process."""
+        return process_laws(self.up, self.down, self._start)
+
+    @property
+    def _start(self) -> Start:
+        """How the process begins."""
+        return "stationary" if self.first is None else self.first
+
+    def _struck(self, sites: Sites) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether each node is of a kind that is struck."""
+        users, towers = self.strikes != "towers", self.strikes != "users"
+        rest = [towers and name in sites.towers for name in sites.names]
+        return np.concatenate([np.full(sites.users, users), np.array(rest, bool)])

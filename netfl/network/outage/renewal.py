@@ -1,0 +1,53 @@
+"""Nodes that fail and are mended, each on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from netfl.errors import Fault
+from netfl.network.outage import Outage, Timeline
+from netfl.network.outage._alternating import Alternating, process_laws
+from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.outage._nodes import Nodes, faults_of, numbers, rows
+from netfl.network.sites import Sites
+from netfl.streams import Streams
+from netfl.types import Facts, Law
+
+
+class Renewal(Outage):
+    """Each node alternates between up and down, an alternating renewal process independent of all others.
+
+    Sojourns are independent; the long-run share of time up is A = E[up] / (E[up] + E[down]), whatever their laws.
+    With ``start: stationary`` the process is as if it had run for ever: a node starts up with probability A, and what
+    is left of its first sojourn has the density P(X > x) / E[X].  D. R. Cox, "Renewal Theory", 1962, chapters 5, 7.
+
+    Example::
+
+        kind: renewal
+        nodes: users
+        up: {law: exponential, mean: 2 h}
+        down: {law: weibull, mean: 10 min, shape: 0.7}
+    """
+
+    nodes: Nodes
+    """Which nodes fail: ``users``, ``towers``, ``routers``, or a list of user numbers and names (``tower:0``)."""
+    up: Lifetime
+    """How long a node stays up."""
+    down: Lifetime
+    """How long it then stays down."""
+    start: Literal["stationary", "up"] = "stationary"
+    """Whether nodes start as if the process had run for ever, or all up with a whole sojourn before them."""
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """Users that there are not."""
+        yield from faults_of(self.nodes, facts)
+
+    def open(self, sites: Sites, streams: Streams) -> Timeline:
+        """A row for each node."""
+        row = rows(numbers(self.nodes, sites), sites)
+        return Alternating(row, self.up, self.down, streams, self.start)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Sojourns, availability, residuals."""
+        return process_laws(self.up, self.down, self.start)

@@ -1,0 +1,107 @@
+"""All the outages of a network together: a node is up when every one of them lets it be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.errors import ScenarioError
+from netfl.network.outage import Outage, Timeline
+from netfl.network.sites import Sites
+from netfl.registry import kind_of
+from netfl.streams import Streams
+
+_PATIENCE = 1_000
+"""Outages in a row after which a node is taken to stay down for ever: its windows never meet, say."""
+
+
+class Outages(Timeline):
+    """Several timelines as one.
+
+    Args:
+        timelines: those of the outages at work; with none, every node is always up.
+    """
+
+    def __init__(self, timelines: Sequence[Timeline] = ()) -> None:
+        self._timelines = tuple(timelines)
+
+    @classmethod
+    def open(cls, outages: Sequence[Outage], sites: Sites, streams: Streams) -> Outages:
+        """The outages of a scenario at work on *sites*; the i-th draws from its own place below *streams*.
+
+        Raises:
+            ScenarioError: what does not fit *sites*, of all outages at once; keys start with an outage's number.
+        """
+        timelines, faults = [], []
+        for index, outage in enumerate(outages):
+            try:
+                timelines.append(outage.open(sites, streams.at("outage", index, kind_of(type(outage)))))
+            except ScenarioError as error:
+                faults += [fault.under(str(index)) for fault in error.faults]
+        if faults:
+            raise ScenarioError(faults)
+        return cls(timelines)
+
+    def __bool__(self) -> bool:
+        """Whether any node can ever be down."""
+        return bool(self._timelines)
+
+    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each node is up in all timelines."""
+        up = np.ones(len(nodes), bool)
+        for timeline in self._timelines:
+            up &= timeline.up(nodes, time_s)
+        return up
+
+    def up_during(self, nodes: NDArray[np.int64], start_s: ArrayLike, end_s: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each node is up over the whole of [start, end), ``[n]``."""
+        up = self.up(nodes, start_s)
+        for timeline in self._timelines:
+            up &= timeline.next_change(nodes, start_s) >= np.asarray(end_s)
+        return up
+
+    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """The first instant after *time_s* at which each node goes up or down, all timelines taken together."""
+        change_s = np.full(len(nodes), np.inf)
+        for timeline in self._timelines:
+            change_s = np.minimum(change_s, timeline.next_change(nodes, time_s))
+        down = ~self.up(nodes, time_s)
+        change_s[down] = self.next_up(nodes[down], np.broadcast_to(time_s, len(nodes))[down])
+        return change_s
+
+    def next_up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """The first instant from *time_s* on at which each node is up, ``[n]``; infinity if never."""
+        at_s = np.array(np.broadcast_to(np.asarray(time_s, float), len(nodes)))
+        todo = np.flatnonzero(~self.up(nodes, at_s))
+        for _ in range(_PATIENCE):
+            if not todo.size:
+                return at_s
+            waiting, now_s = nodes[todo], at_s[todo]
+            for timeline in self._timelines:  # to the end of the outage that lasts longest
+                back_s = np.where(timeline.up(waiting, now_s), now_s, timeline.next_change(waiting, now_s))
+                at_s[todo] = np.maximum(at_s[todo], back_s)
+            todo = todo[np.isfinite(at_s[todo])]
+            todo = todo[~self.up(nodes[todo], at_s[todo])]
+        at_s[todo] = np.inf
+        return at_s
+
+    def changes(
+        self, nodes: NDArray[np.int64], start_s: float, end_s: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
+        """All changes of *nodes* in (start, end]: when, who, whether it went up; in the order of time, then node."""
+        todo, at_s = np.asarray(nodes), np.full(len(nodes), float(start_s))
+        was_up = self.up(todo, at_s)
+        found = [(at_s[:0], todo[:0], was_up[:0])]
+        while todo.size:
+            at_s = self.next_change(todo, at_s)
+            within = at_s <= end_s
+            todo, at_s, was_up = todo[within], at_s[within], was_up[within]
+            up = self.up(todo, at_s)
+            changed = up != was_up  # two changes at one instant cancel
+            found.append((at_s[changed], todo[changed], up[changed]))
+            was_up = up
+        when, who, state = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((who, when))
+        return when[order], who[order], state[order]

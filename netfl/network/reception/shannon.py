@@ -1,0 +1,43 @@
+"""Reception up to the capacity of the channel."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import Field
+
+from netfl.network.reception import Reception
+from netfl.network.reception._fading import rayleigh_outage
+from netfl.types import Law
+from netfl.units import Bitrate
+
+
+class Shannon(Reception):
+    """A sender at a fixed rate R is received when the capacity of its channel is at least R, else there is outage.
+
+    C = B log2(1 + snr) ≥ R, that is snr ≥ 2^(R/B) - 1, for a bandwidth B: the best that any code could do, for
+    messages long enough and a channel that stands still meanwhile.  C. E. Shannon, "A mathematical theory of
+    communication", 1948; outage capacity: Tse and Viswanath, "Fundamentals of Wireless Communication", §5.4.
+
+    Example::
+
+        kind: shannon
+        rate: 1 Mbps
+    """
+
+    rate: Annotated[Bitrate, Field(gt=0)]
+    """R, bits that a sender puts on the air each second."""
+
+    def rate_bps(self, bandwidth_hz: float) -> float:
+        """As stated."""
+        return self.rate
+
+    def threshold_db(self, bandwidth_hz: float) -> float:
+        """10 log10(2^(R/B) - 1), in a form that neither overflows nor cancels."""
+        nats = self.rate / bandwidth_hz * math.log(2.0)
+        return 10.0 / math.log(10.0) * (nats + math.log(-math.expm1(-nats)))
+
+    def laws(self) -> tuple[Law, ...]:
+        """Outage under Rayleigh fading, at one bit per second and hertz, where the least SNR is 1."""
+        return (rayleigh_outage(self, self.rate, 1.0),)

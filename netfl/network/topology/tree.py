@@ -1,0 +1,100 @@
+"""A server, levels of routers below it, and towers at the leaves."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Annotated
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.network.sites import Sites
+from netfl.network.topology import Topology
+from netfl.network.topology._placement import add_site, in_disk, on_ring
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Bitrate, Metres, Seconds
+
+_MOST_TOWERS = 10_000
+
+
+class Tree(Topology):
+    """A tree of routers with the server at its root and a tower at each leaf.
+
+    ``fanout`` says how many children each node of a level has, from the server down: ``[1, 3]`` is one router below
+    the server and three towers below it.  A router stands in the middle of the towers that it serves, the server in
+    the middle of all.  Users stand uniformly over the area of a disk around the origin, so that their distance r to
+    the origin has P(r ≤ x) = (x/R)²; each belongs to the nearest tower.  Either ``ring`` or ``towers`` is given.
+
+    Example::
+
+        kind: tree
+        fanout: [1, 3]
+        ring: 4 km
+        radius: 7.5 km
+        rate: 50 Mbps
+        delay: 2 ms
+    """
+
+    fanout: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    """Children of each node, level by level from the server down; the last level is the towers."""
+    ring: Annotated[Metres, Field(gt=0)] | None = None
+    """Radius of the circle around the origin on which the towers stand, evenly spread."""
+    towers: tuple[tuple[Metres, Metres], ...] | None = None
+    """Position [x, y] of each tower, in place of ``ring``."""
+    radius: Annotated[Metres, Field(gt=0)]
+    """Radius of the disk around the origin over which users are spread."""
+    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
+    """Rate of each link."""
+    delay: Annotated[Seconds, Field(ge=0)] = 0.005
+    """Propagation delay of each link."""
+
+    @model_validator(mode="after")
+    def _one_placement(self) -> Tree:
+        """One way to place towers, and a place for each."""
+        if (self.ring is None) == (self.towers is None):
+            raise ValueError("give ring or towers, exactly one of them")
+        if prod(self.fanout) > _MOST_TOWERS:
+            raise ValueError(f"fanout makes {prod(self.fanout)} towers; {_MOST_TOWERS} are the most")
+        if self.towers is not None and len(self.towers) != prod(self.fanout):
+            raise ValueError(f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers that fanout makes")
+        return self
+
+    def open(self, users: int, streams: Streams) -> Sites:
+        """Grow the tree level by level; the leaves below a node are neighbours in the order of the towers."""
+        places = self._tower_places()
+        graph: nx.Graph[str] = nx.Graph()
+        level, routers = [add_site(graph, "server", places.mean(axis=0))], 0
+        for depth, children in enumerate(self.fanout, start=1):
+            size = len(level) * children
+            if depth < len(self.fanout):
+                names = [f"router:{routers + index}" for index in range(size)]
+                routers += size
+            else:
+                names = [f"tower:{index}" for index in range(size)]
+            for index, leaves in enumerate(np.split(places, size)):
+                add_site(graph, names[index], leaves.mean(axis=0))
+                graph.add_edge(level[index // children], names[index], rate_bps=self.rate, delay_s=self.delay)
+            level = names
+        return Sites(graph, in_disk(users, self.radius, streams.at("users")))
+
+    def laws(self) -> tuple[Law, ...]:
+        """The distance to the origin."""
+        return (
+            Law(
+                "distance to the origin in m",
+                "uniform over the disk's area: P(r ≤ x) = (x/R)², mean 2R/3, variance R²/18",
+                draw=lambda streams, size: np.hypot(*self.open(size, streams).user_xy_m.T),
+                mean=2.0 * self.radius / 3.0,
+                variance=self.radius**2 / 18.0,
+                cdf=lambda x: np.clip(x / self.radius, 0.0, 1.0) ** 2,
+            ),
+        )
+
+    def _tower_places(self) -> NDArray[np.float64]:
+        """Where towers stand, ``[towers, 2]``."""
+        if self.ring is not None:
+            return on_ring(prod(self.fanout), self.ring)
+        return np.asarray(self.towers, float)

@@ -1,0 +1,115 @@
+"""Recordings: heard again bit for bit, and refused where they do not fit."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+import pandas as pd
+import pytest
+
+from netfl.access.bernoulli import Bernoulli
+from netfl.access.replay import Replay
+from netfl.errors import MachineError, ScenarioError
+from netfl.types import Facts
+
+ROUND = ("opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits")
+DELIVERY = ("user", "base", "sent_s", "arrived_s", "attempts")
+
+
+def write(folder, replicas):
+    """Put rounds of several replicas down as a run does: round by round, the replicas in turn."""
+    rounds, deliveries = [], []
+    for together in zip_longest(*replicas):
+        for replica, one in enumerate(together):
+            head = {"replica": replica, "round": one.index}
+            told = {name: getattr(one, name) for name in ROUND}
+            rounds.append({**head, **told, "delivered": len(one.deliveries)})
+            deliveries += [{**head, **{name: getattr(each, name) for name in DELIVERY}} for each in one.deliveries]
+    pd.DataFrame(rounds).to_parquet(folder / "rounds.parquet")
+    pd.DataFrame(deliveries).to_parquet(folder / "deliveries.parquet")
+
+
+@pytest.fixture
+def recorded(tmp_path, make_setting):
+    """Two replicas of 30 rounds of 5 users, and the folder that holds them."""
+    access = Bernoulli(probability=0.3, round_length=0.1)
+    replicas = [[*access.rounds(make_setting(5, 30, replica=at))] for at in (0, 1)]
+    write(tmp_path, replicas)
+    return tmp_path, replicas
+
+
+def problems(folder, users=5, rounds=30):
+    return [str(fault) for fault in Replay(run=folder).faults(Facts(users=users, rounds=rounds))]
+
+
+def test_rounds_come_back_exactly(recorded, make_setting):
+    folder, replicas = recorded
+    for at in (0, 1):
+        assert [*Replay(run=folder).rounds(make_setting(5, 30, replica=at))] == replicas[at]
+    assert [*Replay(run=folder).rounds(make_setting(5, 12))] == replicas[0][:12]
+    assert not problems(folder)
+
+
+def test_what_it_records(recorded, make_setting):
+    folder, replicas = recorded
+    world = make_setting(5, 30)
+    [*Replay(run=folder).rounds(world)]
+    delivered = [(time, at, user) for kind, time, at, user, _ in world.recorder.rows if kind == "delivered"]
+    assert delivered == [(each.arrived_s, one.index, each.user) for one in replicas[0] for each in one.deliveries]
+
+
+def test_the_most_is_the_most_recorded(recorded):
+    folder, replicas = recorded
+    assert Replay(run=folder).most(5) == max(len(one.deliveries) for rounds in replicas for one in rounds)
+
+
+def test_a_path_is_relative_to_the_current_directory(recorded, monkeypatch):
+    folder, _ = recorded
+    monkeypatch.chdir(folder.parent)
+    assert not [*Replay(run=folder.name).faults(Facts(users=5, rounds=30))]
+    assert Replay.model_validate(Replay(run=folder.name).model_dump(mode="json")).run.name == folder.name
+
+
+def test_a_recording_that_is_too_small_is_a_fault(recorded, make_setting):
+    folder, _ = recorded
+    assert "30 rounds are recorded, 31 are wanted" in problems(folder, rounds=31)[0]
+    assert "it holds user 4, and there are 4 users" in problems(folder, users=4)[0]
+    for world, said in [(make_setting(5, 31), "31 are wanted"), (make_setting(5, 30, replica=2), "no such replica")]:
+        with pytest.raises(ScenarioError, match=said):
+            next(Replay(run=folder).rounds(world))
+
+
+def test_a_missing_recording_is_a_fault(tmp_path, make_setting):
+    absent = Replay(run=tmp_path / "absent")
+    (fault,) = absent.faults(Facts(users=5, rounds=30))
+    assert (fault.key, fault.problem) == ("run", f"there is no folder {tmp_path / 'absent'}")
+    assert absent.most(5) == 1
+    assert f"there is no file {tmp_path / 'rounds.parquet'}" in problems(tmp_path)[0]
+    with pytest.raises(ScenarioError, match=r"^run: there is no folder"):
+        next(absent.rounds(make_setting()))
+
+
+def test_a_broken_table_is_named(recorded, make_setting):
+    folder, _ = recorded
+    path = folder / "deliveries.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    assert "deliveries.parquet cannot be read" in problems(folder)[0]
+    with pytest.raises(MachineError, match=r"deliveries\.parquet cannot be read"):
+        next(Replay(run=folder).rounds(make_setting(5, 30)))
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "said"),
+    [
+        ("deliveries", lambda frame: frame.iloc[1:], "disagree"),
+        ("deliveries", lambda frame: frame.assign(base=frame["round"]), "cannot know"),
+        ("deliveries", lambda frame: frame.drop(columns="sent_s"), "no column sent_s"),
+        ("rounds", lambda frame: frame.assign(round=frame["round"] + 1), "not numbered"),
+        ("rounds", lambda frame: frame[frame["replica"] == 1], "no such replica"),
+    ],
+)
+def test_a_recording_that_contradicts_itself_is_a_fault(recorded, table, change, said):
+    folder, _ = recorded
+    path = folder / f"{table}.parquet"
+    change(pd.read_parquet(path)).to_parquet(path)
+    assert said in problems(folder)[0]

@@ -1,0 +1,249 @@
+"""Data sets: what they hold, and what is said of files that are missing, cut or wrong."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+import struct
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import numpy as np
+import pooch
+import pytest
+from pydantic import ValidationError
+from scipy import stats
+
+from netfl.errors import MachineError, ScenarioError
+from netfl.learning.data import _cache as cache
+from netfl.learning.data import _idx as idx
+from netfl.learning.data.blobs import Blobs
+from netfl.learning.data.digits import Digits
+from netfl.learning.data.fashion_mnist import FashionMnist
+from netfl.learning.data.mnist import Mnist
+from netfl.streams import Streams
+
+FIG2A = {"centers": [[1, 1], [2, 3], [2.3, 1.5]], "std": 0.1, "samples": 1000, "seed": 11, "test_share": 0.2}
+
+
+def all_of(data):
+    return np.concatenate([data.train_x, data.test_x]), np.concatenate([data.train_y, data.test_y])
+
+
+def test_blobs_lie_around_their_centres():
+    x, y = all_of(Blobs(**FIG2A).load(Streams(0)))
+    assert np.bincount(y).tolist() == [1000] * 3
+    for label, centre in enumerate(FIG2A["centers"]):
+        points = x[y == label]
+        z = (points.mean(axis=0) - centre) / (0.1 / np.sqrt(1000))
+        assert np.abs(z).max() < 4.5
+        spread = 999 * points.var(axis=0, ddof=1) / 0.1**2
+        assert (np.abs(stats.norm.ppf(stats.chi2.cdf(spread, 999))) < 4.5).all()
+
+
+def test_blobs_are_a_fixed_set():
+    one, other, third = (
+        Blobs(**{**FIG2A, "seed": seed}).load(Streams(run)) for run, seed in [(0, 11), (1, 11), (0, 12)]
+    )
+    assert (one.train_x == other.train_x).all()
+    assert not (one.train_x == third.train_x).all()
+
+
+def test_a_split_is_whole():
+    one = Blobs(**{**FIG2A, "test_share": 0.1}).load(Streams(0))
+    assert (len(one.train_x), len(one.train_y), len(one.test_x), len(one.test_y)) == (2700, 2700, 300, 300)
+    other = Blobs(**{**FIG2A, "test_share": 0.5}).load(Streams(0))
+    assert (np.sort(all_of(one)[0], axis=0) == np.sort(all_of(other)[0], axis=0)).all()
+    assert np.unique(all_of(one)[0], axis=0).shape == (3000, 2)
+
+
+@pytest.mark.parametrize("data", [Blobs(**FIG2A), Digits()])
+def test_what_is_known_without_loading(data):
+    found = data.load(Streams(0))
+    assert found.train_x.shape[1:] == found.test_x.shape[1:] == data.shape
+    assert set(found.train_y.tolist()) == set(range(data.classes))
+    assert found.classes == data.classes
+    kinds = {found.train_x.dtype, found.test_x.dtype}, {found.train_y.dtype, found.test_y.dtype}
+    assert kinds == ({np.dtype(np.float32)}, {np.dtype(np.int64)})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"centers": [[1, 1]]},
+        {"centers": [[1, 1], [2]]},
+        {"std": 0},
+        {"test_share": 1},
+        {"samples": 2, "test_share": 0.9},
+    ],
+)
+def test_blobs_that_cannot_be_are_refused(change):
+    with pytest.raises(ValidationError):
+        Blobs(**{**FIG2A, **change})
+
+
+def test_digits_are_scikit_learns():
+    unit, raw = Digits().load(Streams(0)), Digits(scale="raw").load(Streams(0))
+    assert len(unit.train_x) + len(unit.test_x) == 1797
+    assert (unit.train_x * 16 == raw.train_x).all()
+    assert (unit.train_x.min(), unit.train_x.max(), raw.train_x.max()) == (0, 1, 16)
+    assert np.bincount(all_of(unit)[1]).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    zero = unit.train_x[unit.train_y == 0].mean(axis=0)[0]
+    assert zero[3:5, 3:5].max() < 0.2 < zero[4, 1:3].max()  # a ring with a hole
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "counts", "moments"),
+    [
+        ("mnist", Mnist(), [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949], (0.1307, 0.3081)),
+        ("fashion_mnist", FashionMnist(), [6000] * 10, (0.2860, 0.3530)),
+    ],
+)
+def test_real_images(real_data, name, data, counts, moments):
+    real_data(name)
+    found = data.load(Streams(0))
+    assert found.train_x.shape == (60_000, *data.shape)
+    assert found.test_x.shape == (10_000, *data.shape)
+    assert np.bincount(found.train_y).tolist() == counts
+    assert (found.train_x.mean(dtype=float), found.train_x.std(dtype=float)) == pytest.approx(moments, abs=5e-5)
+    assert (found.train_x.dtype, found.train_y.dtype) == (np.float32, np.int64)
+    assert {one.name: one.state for one in cache.listing()}[name] == "here"
+
+
+def test_each_part_has_its_own_scale(tiny):
+    found = Mnist(train_scale="raw", test_scale="unit").load(Streams(0))
+    assert (found.train_x.max(), found.test_x.max()) == (255, 1)
+    assert found.train_x[0, 0, 0, :3].tolist() == [0, 1, 2]
+
+
+def packed(array):
+    """An array of bytes as a gzipped IDX file."""
+    head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    return gzip.compress(head + array.astype(np.uint8).tobytes())
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A cache with a set in MNIST's place that has 20 training and 10 test images."""
+    arrays = [np.arange(n * 784).reshape(n, 28, 28) % 256 for n in (20, 10)]
+    labels = [np.arange(n) % 10 for n in (20, 10)]
+    contents = [packed(array) for array in (arrays[0], labels[0], arrays[1], labels[1])]
+    names = [name for name, _ in cache.SOURCES["mnist"].files]
+    files = tuple((name, hashlib.sha256(content).hexdigest()) for name, content in zip(names, contents, strict=True))
+    monkeypatch.setitem(cache.SOURCES, "mnist", cache.Source("mnist", "http://127.0.0.1:9/", files))
+    monkeypatch.setenv("NETFL_DATA", str(tmp_path))
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for name, content in zip(names, contents, strict=True):
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_missing_file_is_named_with_the_way_to_get_it(tiny):
+    (tiny / "t10k-images-idx3-ubyte.gz").unlink()
+    with pytest.raises(ScenarioError, match=r"t10k-images-idx3-ubyte\.gz") as caught:
+        Mnist().load(Streams(0))
+    assert "netfl data fetch mnist" in str(caught.value)
+    assert {one.name: one.state for one in cache.listing()}["mnist"] == "not here"
+
+
+def test_a_cut_file_is_named_with_both_sums(tiny):
+    path = tiny / "train-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(MachineError) as caught:
+        Mnist().load(Streams(0))
+    for part in (str(path), hashlib.sha256(path.read_bytes()).hexdigest(), cache.SOURCES["mnist"].files[0][1]):
+        assert part in str(caught.value)
+
+
+def test_a_folder_in_a_files_place_is_a_missing_file(tiny):
+    path = tiny / "train-labels-idx1-ubyte.gz"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ScenarioError, match="train-labels"):
+        Mnist().load(Streams(0))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"no gzip", "cannot be read"),
+        (packed(np.zeros((3, 2)))[:-12], "cannot be read"),
+        (gzip.compress(b""), "starts with nothing"),
+        (gzip.compress(bytes([0, 0, 13, 1, 0, 0, 0, 0])), "00 00 0d 01"),
+        (gzip.compress(bytes([0, 0, 8, 2, 0, 0])), "within its head"),
+        (gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 5]) + b"abc"), "holds 3 elements where its head says 5"),
+    ],
+)
+def test_a_file_that_is_no_idx_is_refused(tmp_path, content, said):
+    path = tmp_path / "images.gz"
+    path.write_bytes(content)
+    with pytest.raises(MachineError, match=said) as caught:
+        idx.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_an_idx_file_is_read_as_it_was_written(tmp_path):
+    array = np.random.default_rng(0).integers(0, 256, (3, 4, 5))
+    (tmp_path / "a.gz").write_bytes(packed(array))
+    assert (idx.read(tmp_path / "a.gz") == array).all()
+
+
+def test_the_cache_is_the_users_unless_told(monkeypatch):
+    monkeypatch.delenv("NETFL_DATA", raising=False)
+    assert cache.root() == pooch.os_cache("netfl")
+    monkeypatch.setenv("NETFL_DATA", "/somewhere")
+    assert [str(one.folder) for one in cache.listing()] == ["/somewhere/mnist", "/somewhere/fashion-mnist"]
+
+
+def test_fetching_needs_no_network_for_what_is_here(tiny):
+    assert cache.fetch("mnist") == tiny
+    assert Mnist().load(Streams(0)).train_x.shape == (20, 1, 28, 28)
+
+
+@pytest.fixture
+def served(tiny, tmp_path, monkeypatch):
+    """The tiny set on a web server of this machine, and no longer in the cache."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    site = tmp_path / "site"
+    tiny.rename(site)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site)) as server:
+        url = f"http://127.0.0.1:{server.server_port}/"
+        monkeypatch.setitem(cache.SOURCES, "mnist", replace(cache.SOURCES["mnist"], url=url))
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield site
+        server.shutdown()
+        thread.join()
+
+
+def test_a_fetched_set_can_be_read(served, tmp_path):
+    assert cache.fetch("mnist") == tmp_path / "mnist"
+    assert Mnist().load(Streams(0)).test_x.shape == (10, 1, 28, 28)
+
+
+def test_what_is_served_in_its_place_is_not_kept(served, tmp_path):
+    (served / "train-labels-idx1-ubyte.gz").write_bytes(b"Please log in")
+    with pytest.raises(MachineError, match=r"train-labels-idx1-ubyte\.gz cannot be fetched.*hash"):
+        cache.fetch("mnist")
+    assert [path.name for path in (tmp_path / "mnist").iterdir()] == ["train-images-idx3-ubyte.gz"]
+
+
+def test_fetching_what_cannot_be_reached_says_what_to_do(tiny):
+    shutil.rmtree(tiny)
+    with pytest.raises(MachineError, match="cannot be fetched") as caught:
+        cache.fetch("mnist")
+    assert f"by hand to {tiny / 'train-images-idx3-ubyte.gz'}" in str(caught.value)
+
+
+def test_fetching_an_unknown_set_names_the_near_one():
+    with pytest.raises(ScenarioError, match="did you mean 'mnist'"):
+        cache.fetch("mnits")

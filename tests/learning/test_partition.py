@@ -1,0 +1,149 @@
+"""Partitions: nothing lost, nothing twice, even shares, and the right labels in the right hands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from netfl.errors import ModelError, ScenarioError
+from netfl.learning.partition.by_class import ByClass
+from netfl.learning.partition.iid import Iid
+from netfl.learning.partition.rare_classes import RareClasses
+from netfl.streams import Streams
+from netfl.types import Facts
+
+LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), np.arange(100, 200, 10)))  # 100 … 190 of each
+ORDER = np.random.default_rng(1).permutation(30)
+
+
+def spans(sizes):
+    return max(sizes) - min(sizes)
+
+
+@pytest.mark.parametrize(
+    ("partition", "users"),
+    [
+        (Iid(), 7),
+        (ByClass(), 10),
+        (ByClass(), 4),
+        (ByClass(), 23),
+        (ByClass(classes=[[0, 1, 2], [3, 4, 5, 6], [0, 7, 8, 9]]), 3),
+        (RareClasses(classes=[8, 9], users=3), 30),
+    ],
+)
+def test_every_example_is_given_once(partition, users):
+    parts = partition.split(LABELS, users, ORDER, Streams(3))
+    assert len(parts) == users
+    assert np.sort(np.concatenate(parts)).tolist() == list(range(len(LABELS)))
+    assert all(part.dtype == np.int64 for part in parts)
+
+
+@pytest.mark.parametrize("partition", [Iid(), ByClass(), RareClasses(classes=[9], users=3)])
+def test_the_streams_alone_decide(partition):
+    one, same, other = (partition.split(LABELS, 30, ORDER, Streams(seed)) for seed in (1, 1, 2))
+    assert [part.tolist() for part in one] == [part.tolist() for part in same]
+    assert [part.tolist() for part in one] != [part.tolist() for part in other]
+
+
+def test_iid_shares_are_even_in_size_and_in_label():
+    parts = Iid().split(LABELS, 7, None, Streams(1))
+    assert spans([len(part) for part in parts]) <= 1
+    counts = np.array([np.bincount(LABELS[part], minlength=10) for part in parts])
+    expected = len(LABELS) / 7 * np.bincount(LABELS) / len(LABELS)
+    assert ((counts - expected) ** 2 / expected).sum() < 110  # 54 degrees of freedom: false alarm below 1 in 50,000
+
+
+def test_as_many_users_as_classes_hold_one_each():
+    parts = ByClass().split(LABELS, 10, None, Streams(1))
+    assert [set(LABELS[part].tolist()) for part in parts] == [{label} for label in range(10)]
+
+
+def test_fewer_users_take_classes_in_turn():
+    parts = ByClass().split(LABELS, 4, None, Streams(1))
+    assert [set(LABELS[part].tolist()) for part in parts] == [{0, 4, 8}, {1, 5, 9}, {2, 6}, {3, 7}]
+
+
+def test_more_users_share_classes_evenly():
+    parts = ByClass().split(LABELS, 23, None, Streams(1))
+    assert [set(LABELS[part].tolist()) for part in parts] == [{user % 10} for user in range(23)]
+    assert sorted(len(parts[user]) for user in (0, 10, 20)) == [33, 33, 34]
+
+
+def test_listed_classes_go_where_they_are_listed():
+    parts = ByClass(classes=[[0], [1], [2, 3]]).split(LABELS[LABELS < 4], 3, None, Streams(1))
+    held = [set(LABELS[LABELS < 4][part].tolist()) for part in parts]
+    assert held == [{0}, {1}, {2, 3}]
+
+
+def test_rare_classes_are_with_the_least_heard():
+    parts = RareClasses(classes=[9, 4], users=3).split(LABELS, 30, ORDER, Streams(1))
+    rare, others = ORDER[-3:], ORDER[:-3]
+    counts = np.array([np.bincount(LABELS[part], minlength=10) for part in parts])
+    assert counts[np.ix_(others, [4, 9])].sum() == 0
+    assert counts[rare].sum() == counts[np.ix_(rare, [4, 9])].sum() == 140 + 190
+    assert spans(counts[rare, 4]) <= 1
+    assert spans(counts[rare, 9]) <= 1
+    assert spans([len(parts[user]) for user in others]) <= 1
+    expected = counts[others].sum(axis=0)[:4] / 27
+    assert ((counts[others, :4] - expected) ** 2 / expected).sum() < 175  # 104 degrees of freedom, 1 in 50,000
+
+
+def test_users_without_an_example_are_named():
+    with pytest.raises(ScenarioError, match=r"for 2 of 6 users: 4, 5;"):
+        Iid().split(LABELS[:4], 6, None, Streams(1))
+    with pytest.raises(ScenarioError, match=r"for 988 of 1000 users: .*, …"):
+        Iid().split(LABELS[:12], 1000, None, Streams(1))
+    with pytest.raises(ScenarioError, match="1 of 30 users: "):
+        RareClasses(classes=[0], users=2).split(np.append(np.arange(1, 200), 0), 30, ORDER, Streams(1))
+
+
+def test_an_order_that_is_not_given_is_an_error():
+    with pytest.raises(ModelError, match="order"):
+        RareClasses(classes=[0], users=2).split(LABELS, 30, None, Streams(1))
+
+
+def test_what_the_partitions_ask_for():
+    rare = RareClasses(classes=[8, 9], users=3, by="distance")
+    assert (rare.rarity, rare.rare) == ("distance", (8, 9))
+    assert (Iid().rarity, Iid().rare, ByClass().rarity) == (None, (), None)
+
+
+@pytest.mark.parametrize(
+    ("partition", "keys"),
+    [
+        (RareClasses(classes=[8, 9], users=3), []),
+        (RareClasses(classes=[8, 10], users=3), ["classes.1"]),
+        (RareClasses(classes=range(10), users=3), ["classes"]),
+        (RareClasses(classes=range(12), users=3), ["classes.10", "classes.11", "classes"]),
+        (RareClasses(classes=[9], users=30), ["users"]),
+        (RareClasses(classes=[9], users=3, by="distance"), ["by"]),
+        (RareClasses(classes=[9], users=3, by="prerun"), []),
+        (ByClass(), []),
+        (ByClass(classes=[[0, 1], [2, 11]]), ["classes", "classes.1.1", "classes"]),
+    ],
+)
+def test_misfits_are_faults(partition, keys):
+    assert [fault.key for fault in partition.faults(Facts(30, 10, classes=10, rho_known=True))] == keys
+
+
+def test_rarity_by_rho_wants_a_known_rho():
+    (fault,) = RareClasses(classes=[9], users=3).faults(Facts(30, 10, classes=10, placed=True))
+    assert (fault.key, fault.value) == ("by", "rho")
+    assert "distance or prerun" in fault.remedy
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RareClasses(classes=[], users=1),
+        lambda: RareClasses(classes=[1, 1], users=1),
+        lambda: RareClasses(classes=[1], users=0),
+        lambda: RareClasses(classes=[1], users=1, by="luck"),
+        lambda: ByClass(classes=[[0], []]),
+        lambda: ByClass(classes=[[0, 0]]),
+    ],
+)
+def test_what_can_be_no_partition_is_refused(make):
+    with pytest.raises(ValidationError):
+        make()

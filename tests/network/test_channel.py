@@ -1,0 +1,144 @@
+"""Channels and the air against hand-made link budgets and closed forms; false-alarm rate 1e-6 per statistic."""
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy import stats
+
+from netfl.network.channel.log_distance import LogDistance
+from netfl.network.channel.lognormal_shadowing import LognormalShadowing
+from netfl.network.channel.rayleigh import Rayleigh
+from netfl.network.radio import Air, Radio
+from netfl.network.topology.star import Star
+from netfl.streams import Streams
+
+STREAMS = Streams(11)
+RADIO = Radio(power="14 dBm", bandwidth="125 kHz", noise_figure="6 dB")
+
+
+def star(*distances_m):
+    return Star(distances=distances_m).open(len(distances_m), STREAMS)
+
+
+def crowd(users, distance_m=100.0):
+    return Star(distance=distance_m).open(users, STREAMS)
+
+
+class TestLogDistance:
+    def test_free_space_of_a_wavelength_and_a_decade(self):
+        """At 299.792458 MHz the wavelength is 1 m: 20 log10(4π) at 1 m, 10 n more in each decade, flat below d0."""
+        gain = LogDistance(exponent=3, frequency="299.792458 MHz").open(star(0.1, 1, 10, 1000), STREAMS)
+        at_1_m = -21.984197280441926
+        expected = [at_1_m, at_1_m, at_1_m - 30, at_1_m - 90]
+        assert gain.gain_db(np.arange(4), 0.0) == pytest.approx(expected, abs=1e-9)
+        assert gain.peak_db(np.arange(4)) == pytest.approx(expected, abs=1e-9)
+
+    def test_exponent_2_is_friis_everywhere(self):
+        distance_m, frequency_hz = 740.0, 868e6
+        gain = LogDistance(exponent=2, frequency=frequency_hz).open(star(distance_m), STREAMS)
+        wavelength_m = 299_792_458 / frequency_hz
+        assert 10 ** (gain.gain_db(np.array([0]), 5.0) / 10) == pytest.approx(
+            (wavelength_m / (4 * math.pi * distance_m)) ** 2
+        )
+
+    def test_a_stated_reference(self):
+        model = LogDistance(exponent=2.32, reference_loss="128.95 dB", reference_distance="1 km")
+        gain = model.open(star(500, 10_000), STREAMS)
+        assert gain.gain_db(np.arange(2), 0.0) == pytest.approx([-128.95, -128.95 - 23.2])
+
+    @pytest.mark.parametrize(
+        "given",
+        [{}, {"frequency": 1e9, "reference_loss": 40}, {"frequency": -1}, {"frequency": 1e6, "reference_distance": 1}],
+    )
+    def test_one_sound_reference(self, given):
+        with pytest.raises(ValidationError):
+            LogDistance(exponent=2, **given)
+
+
+class TestShadowing:
+    @pytest.mark.parametrize("sigma", [0.5, 4.0, 12.0])
+    def test_moments_for_good(self, sigma):
+        gain = LognormalShadowing(sigma=sigma).open(crowd(20_000), STREAMS)
+        users = np.arange(20_000)
+        drawn = gain.gain_db(users, 0.0)
+        assert stats.kstest(drawn, stats.norm(0, sigma).cdf).pvalue > 1e-6
+        assert abs(drawn.mean()) < 4.9 * sigma / math.sqrt(20_000)
+        assert drawn.var() == pytest.approx(sigma**2, abs=4.9 * sigma**2 * math.sqrt(2 / 20_000))
+        assert (gain.gain_db(users, 1e7) == drawn).all()
+        assert (gain.peak_db(users) == drawn).all()
+
+    def test_a_new_draw_each_coherence_time(self):
+        gain = LognormalShadowing(sigma="6 dB", coherence="10 s").open(crowd(1), STREAMS)
+        user = np.zeros(20_000, int)
+        drawn = gain.gain_db(user, 10.0 * np.arange(20_000))
+        assert stats.kstest(drawn, stats.norm(0, 6).cdf).pvalue > 1e-6
+        assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 4.9 / math.sqrt(20_000)
+        assert gain.gain_db(user[:3], [20.0, 25.0, 29.999]).tolist() == [drawn[2]] * 3
+
+    def test_the_peak_is_exceeded_once_in_a_thousand_million(self):
+        gain = LognormalShadowing(sigma=6, coherence=1).open(crowd(2), STREAMS)
+        assert stats.norm(0, 6).sf(gain.peak_db(np.arange(2))) == pytest.approx(1e-9, rel=1e-4)
+
+
+class TestRayleigh:
+    GAIN = Rayleigh(coherence="20 ms").open(crowd(20_000), STREAMS)
+
+    def power(self, users, time_s):
+        return 10 ** (self.GAIN.gain_db(users, time_s) / 10)
+
+    @pytest.mark.parametrize(
+        ("users", "time_s"), [(np.arange(20_000), 0.0), (np.zeros(20_000, int), 0.02 * np.arange(20_000) + 0.01)]
+    )
+    def test_power_is_exponential_over_users_and_over_time(self, users, time_s):
+        power = self.power(users, time_s)
+        assert stats.kstest(power, stats.expon.cdf).pvalue > 1e-6
+        assert abs(np.corrcoef(power[1:], power[:-1])[0, 1]) < 4.9 / math.sqrt(20_000)
+
+    def test_the_gain_holds_for_a_block_and_changes_with_it(self):
+        user = np.zeros(4, int)
+        inside = self.power(user, [0.0401, 0.05, 0.0599, 0.0601])
+        assert inside[0] == inside[1] == inside[2] != inside[3]
+
+    def test_no_answer_depends_on_what_else_is_asked(self):
+        users, times = np.arange(100), np.linspace(0, 1, 100)
+        at_once = self.GAIN.gain_db(users, times)
+        singly = [self.GAIN.gain_db(users[[i]], times[i])[0] for i in reversed(range(100))]
+        assert (at_once == singly[::-1]).all()
+
+    def test_the_peak_is_exceeded_once_in_a_thousand_million(self):
+        peak = 10 ** (self.GAIN.peak_db(np.arange(3)) / 10)
+        assert np.exp(-peak) == pytest.approx(1e-9)
+
+
+class TestAir:
+    def test_link_budget(self):
+        """14 dBm sent, 40 + 60 dB lost over 100 m; heard in -174 + 50.97 + 6 = -117.03 dBm of noise: 31.03 dB."""
+        air = Air(RADIO, [LogDistance(exponent=3, reference_loss=40)], crowd(2), STREAMS)
+        assert RADIO.noise_dbm == pytest.approx(-117.0309, abs=1e-4)
+        assert air.snr_db(np.arange(2), 0.0) == pytest.approx([31.0309] * 2, abs=1e-4)
+
+    def test_gains_add_in_db_and_so_do_peaks(self):
+        channels = [LogDistance(exponent=3, reference_loss=40), LognormalShadowing(sigma=8), Rayleigh(coherence=0.01)]
+        sites, users = crowd(6), np.array([4, 0, 2])
+        air = Air(RADIO, channels, sites, STREAMS)
+        kinds = ("log_distance", "lognormal_shadowing", "rayleigh")
+        gains = [
+            channel.open(sites, STREAMS.at("channel", i, kind))
+            for i, (channel, kind) in enumerate(zip(channels, kinds, strict=True))
+        ]
+        total = sum(gain.gain_db(users, 3.0) for gain in gains)
+        assert air.snr_db(users, 3.0) == pytest.approx(14 + total + 117.0309, abs=1e-4)
+        best = sum(gain.peak_db(users) for gain in gains)
+        assert air.best_snr_db(users) == pytest.approx(14 + best + 117.0309, abs=1e-4)
+        assert (air.best_snr_db(users) >= air.snr_db(users, 3.0)).all()
+
+    def test_swapping_one_channel_leaves_the_others_draws(self):
+        sites, users = crowd(5), np.arange(5)
+        fading = Rayleigh(coherence=0.01)
+        near, far = (
+            Air(RADIO, [LogDistance(exponent=n, reference_loss=40), fading], sites, STREAMS).snr_db(users, 1.0)
+            for n in (2, 4)
+        )
+        assert near - far == pytest.approx([40.0] * 5)

@@ -1,0 +1,173 @@
+"""Renewal outages against renewal theory; false-alarm rate 1e-6 per statistic."""
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy import integrate, stats
+
+from netfl.errors import ScenarioError
+from netfl.network.outage.renewal import Renewal
+from netfl.network.outages import Outages
+from netfl.network.topology.star import Star
+from netfl.network.topology.tree import Tree
+from netfl.streams import Streams
+from netfl.types import Facts
+
+STREAMS = Streams(23)
+Z = 4.9
+EXPONENTIAL = {"law": "exponential", "mean": 100.0}
+WEIBULL = {"law": "weibull", "mean": 40.0, "shape": 0.7}
+LOGNORMAL = {"law": "lognormal", "mean": 60.0, "sigma": 0.8}
+FIXED = {"law": "fixed", "mean": 25.0}
+PAIRS = [(EXPONENTIAL, FIXED), (WEIBULL, EXPONENTIAL), (LOGNORMAL, WEIBULL), (FIXED, LOGNORMAL), (FIXED, FIXED)]
+# SciPy's own laws, with their parameters worked out here from the means
+TRUTH = {
+    "exponential": stats.expon(scale=100.0),
+    "weibull": stats.weibull_min(0.7, scale=40.0 / math.gamma(1 + 1 / 0.7)),
+    "lognormal": stats.lognorm(0.8, scale=60.0 / math.exp(0.32)),
+    "fixed": stats.uniform(25.0 - 1e-9, 2e-9),
+}
+
+
+def star(users):
+    return Star(radius=1000).open(users, STREAMS)
+
+
+def renewal(up, down, users, **more):
+    return Renewal(nodes="users", up=up, down=down, **more).open(star(users), STREAMS)
+
+
+def walk(timeline, users, changes):
+    """The first *changes* instants of change of each user, ``[users, changes]``."""
+    time_s, found = np.zeros(users), []
+    for _ in range(changes):
+        time_s = timeline.next_change(np.arange(users), time_s)
+        found.append(time_s)
+    return np.array(found).T
+
+
+@pytest.mark.parametrize(("up", "down"), PAIRS, ids=lambda law: law["law"])
+class TestRenewal:
+    def test_availability_is_the_same_at_every_instant(self, up, down):
+        users = np.arange(20_000)
+        timeline = renewal(up, down, 20_000)
+        share = up["mean"] / (up["mean"] + down["mean"])
+        for time_s in (0.0, 13.0, 77.0, 2000.0):
+            found = timeline.up(users, time_s).mean()
+            assert found == pytest.approx(share, abs=Z * math.sqrt(share * (1 - share) / 20_000))
+
+    def test_sojourns_follow_their_laws_over_nodes_and_over_time(self, up, down):
+        for users, changes in ((4000, 4), (2, 4000)):
+            timeline = renewal(up, down, users)
+            ends = walk(timeline, users, changes)
+            lengths = np.diff(ends, axis=1).ravel()
+            is_up = timeline.up(np.repeat(np.arange(users), changes - 1), ends[:, :-1].ravel())
+            for law, sample in ((up, lengths[is_up]), (down, lengths[~is_up])):
+                if law["law"] == "fixed":
+                    assert sample == pytest.approx(law["mean"])
+                else:
+                    assert stats.kstest(sample, TRUTH[law["law"]].cdf).pvalue > 1e-6
+                    assert sample.mean() == pytest.approx(law["mean"], abs=Z * sample.std() / math.sqrt(len(sample)))
+
+    def test_the_first_rest_of_a_sojourn_is_the_equilibrium_one(self, up, down):
+        timeline = renewal(up, down, 5000)
+        users = np.arange(5000)
+        rest, is_up = timeline.next_change(users, 0.0), timeline.up(users, 0.0)
+        for law, sample in ((up, rest[is_up]), (down, rest[~is_up])):
+            assert stats.kstest(sample, equilibrium_cdf(law)).pvalue > 1e-6
+
+    def test_share_of_time_up_of_one_long_run(self, up, down):
+        """Its asymptotic variance is (σd² mu² + σu² md²) / (mu + md)³ / T (Cox, Renewal Theory, §7.4)."""
+        users, cycles = 40, 300
+        (mu, md), (su, sd) = ((law["mean"] for law in (up, down)), (TRUTH[law["law"]].std() for law in (up, down)))
+        horizon_s = cycles * (mu + md)
+        outages = Outages([renewal(up, down, users, start="up")])
+        when, _, went_up = outages.changes(np.arange(users), 0.0, horizon_s)
+        down_s = np.where(went_up, when, -when).sum() + horizon_s * (~outages.up(np.arange(users), horizon_s)).sum()
+        found = 1.0 - down_s / (users * horizon_s)
+        deviation = math.sqrt((sd**2 * mu**2 + su**2 * md**2) / (mu + md) ** 3 / (users * horizon_s))
+        start_up = 2.0 / cycles  # how much a start in the up state can shift the share
+        assert found == pytest.approx(mu / (mu + md), abs=Z * deviation + start_up)
+
+    def test_no_answer_depends_on_what_was_asked_before(self, up, down):
+        users = 30
+        rng = np.random.default_rng(1)
+        nodes, times = rng.integers(0, users, 500), rng.uniform(0, 20_000, 500)
+        at_once = renewal(up, down, users)
+        singly = renewal(up, down, users)
+        states, ends = at_once.up(nodes, times), at_once.next_change(nodes, times)
+        for i in rng.permutation(500):
+            assert singly.up(nodes[[i]], times[i])[0] == states[i]
+            assert singly.next_change(nodes[[i]], times[i])[0] == ends[i]
+        assert (ends > times).all()
+        assert (at_once.up(nodes, ends) != states).all()
+        assert (at_once.up(nodes, np.nextafter(ends, 0)) == states).all()
+
+    def test_more_users_leave_the_others_fates(self, up, down):
+        few, many = renewal(up, down, 5), renewal(up, down, 50)
+        assert (walk(few, 5, 40) == walk(many, 50, 40)[:5]).all()
+
+
+def equilibrium_cdf(law):
+    """∫ P(X > u) du / E[X], by quadrature on a fine grid."""
+    grid = np.concatenate([[0.0], np.geomspace(1e-9, 1e5, 200_000)])
+    integral = integrate.cumulative_simpson(TRUTH[law["law"]].sf(grid), x=grid, initial=0.0) / law["mean"]
+    return lambda x: np.interp(x, grid, np.minimum(integral, 1.0))
+
+
+class TestRenewalsNodes:
+    def test_start_up_begins_with_a_whole_sojourn(self):
+        timeline = renewal(FIXED, EXPONENTIAL, 50, start="up")
+        assert timeline.up(np.arange(50), 0.0).all()
+        assert (timeline.next_change(np.arange(50), 0.0) == 25.0).all()
+
+    @pytest.mark.parametrize(
+        ("nodes", "struck"),
+        [
+            ("users", {0, 1, 2}),
+            ("routers", {4}),
+            ("towers", {5, 6}),
+            ([1, "tower:1"], {1, 6}),
+        ],
+    )
+    def test_only_those_named_ever_change(self, nodes, struck):
+        sites = Tree(fanout=[1, 2], ring=10, radius=10).open(3, STREAMS)
+        timeline = Renewal(nodes=nodes, up=EXPONENTIAL, down=FIXED).open(sites, STREAMS)
+        ends = timeline.next_change(np.arange(sites.nodes), 0.0)
+        assert set(np.flatnonzero(np.isfinite(ends))) == struck
+        assert timeline.up(np.arange(sites.nodes), 1e6)[[n for n in range(sites.nodes) if n not in struck]].all()
+
+    @pytest.mark.parametrize(
+        ("nodes", "told"),
+        [("routers", "no routers"), (["tower:7"], "did you mean 'tower:0'"), (["server"], "no such node")],
+    )
+    def test_nodes_that_there_are_not(self, nodes, told):
+        with pytest.raises(ScenarioError, match=told) as caught:
+            Renewal(nodes=nodes, up=EXPONENTIAL, down=FIXED).open(star(3), STREAMS)
+        assert [fault.key for fault in caught.value.faults] == ["nodes"]
+
+    def test_users_that_there_are_not(self):
+        model = Renewal(nodes=[0, 3, 9], up=EXPONENTIAL, down=FIXED)
+        assert [fault.value for fault in model.faults(Facts(users=4, rounds=1))] == [[9]]
+        assert list(model.faults(Facts(users=10, rounds=1))) == []
+
+    @pytest.mark.parametrize("nodes", ["user", [], [1, 1], [-1], [1.5], [True], 3, None])
+    def test_no_nodes_at_all(self, nodes):
+        with pytest.raises(ValidationError):
+            Renewal(nodes=nodes, up=EXPONENTIAL, down=FIXED)
+
+    @pytest.mark.parametrize(
+        ("law", "told"),
+        [
+            ({"law": "exponential", "mean": 1, "shape": 2}, "shape has no effect"),
+            ({"law": "weibull", "mean": 1}, "needs a shape"),
+            ({"law": "fixed", "mean": 1, "sigma": 1}, "sigma has no effect"),
+            ({"law": "lognormal", "mean": 1}, "needs a sigma"),
+            ({"law": "fixed", "mean": 0}, "greater than 0"),
+        ],
+    )
+    def test_each_law_takes_its_own_keys(self, law, told):
+        with pytest.raises(ValidationError, match=told):
+            Renewal(nodes="users", up=law, down=FIXED)

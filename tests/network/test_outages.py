@@ -1,0 +1,168 @@
+"""Several timelines as one, against a reckoning instant by instant."""
+
+import math
+
+import numpy as np
+import pytest
+
+from netfl.errors import ScenarioError
+from netfl.network.outage import Timeline
+from netfl.network.outage.diurnal import Diurnal
+from netfl.network.outage.renewal import Renewal
+from netfl.network.outages import Outages
+from netfl.network.topology.star import Star
+from netfl.streams import Streams
+
+STREAMS = Streams(31)
+
+
+class Switch(Timeline):
+    """Node n starts up and changes at the instants ``changes[n]``."""
+
+    def __init__(self, *changes):
+        self.changes = [np.array(one, float) for one in changes]
+
+    def up(self, nodes, time_s):
+        times = np.broadcast_to(time_s, len(nodes))
+        return np.array([(self.changes[n] <= t).sum() % 2 == 0 for n, t in zip(nodes, times, strict=True)], bool)
+
+    def next_change(self, nodes, time_s):
+        times = np.broadcast_to(time_s, len(nodes))
+        after = [self.changes[n][self.changes[n] > t] for n, t in zip(nodes, times, strict=True)]
+        return np.array([one[0] if len(one) else math.inf for one in after])
+
+
+A = Switch([10, 20, 40, 50], [5, 6])
+B = Switch([15, 30], [])
+BOTH = Outages([A, B])
+ZERO, ONE = np.array([0]), np.array([1])
+
+
+def test_up_needs_all():
+    times = np.array([0, 9.9, 10, 14, 17, 20, 25, 30, 39, 40, 50])
+    expected = [True, True, False, False, False, False, False, True, True, False, True]
+    assert BOTH.up(np.zeros(11, int), times).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("time_s", "expected"), [(0, 10), (10, 30), (16, 30), (25, 30), (30, 40), (40, 50), (50, math.inf)]
+)
+def test_the_next_change_is_of_the_state_of_all_together(time_s, expected):
+    assert BOTH.next_change(ZERO, time_s) == [expected]
+
+
+@pytest.mark.parametrize(("time_s", "expected"), [(0, 0), (10, 30), (19, 30), (29.9, 30), (30, 30), (45, 50), (60, 60)])
+def test_the_next_time_up(time_s, expected):
+    assert BOTH.next_up(ZERO, time_s) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "expected"),
+    [
+        (0, 10, True),
+        (0, 10.1, False),
+        (8, 12, False),
+        (12, 13, False),
+        (30, 40, True),
+        (29, 31, False),
+        (50, 1e9, True),
+    ],
+)
+def test_up_during_is_of_the_half_open_interval(start_s, end_s, expected):
+    assert BOTH.up_during(ZERO, start_s, end_s) == [expected]
+    assert BOTH.up_during(ONE, 0, 5.0) == [True]
+    assert BOTH.up_during(np.array([0, 1]), [start_s, 0.0], [end_s, 5.5]).tolist() == [expected, False]
+
+
+def test_all_changes_in_order():
+    when, who, up = BOTH.changes(np.array([0, 1]), 0.0, 40.0)
+    assert when.tolist() == [5, 6, 10, 30, 40]
+    assert who.tolist() == [1, 1, 0, 0, 0]
+    assert up.tolist() == [False, True, False, True, False]
+    assert BOTH.changes(ZERO, 10.0, 30.0)[0].tolist() == [30.0]
+    assert [len(column) for column in BOTH.changes(ZERO, 30.0, 39.0)] == [0, 0, 0]
+
+
+def test_two_changes_at_one_instant_cancel():
+    when, _, up = Outages([Switch([5, 5, 8])]).changes(ZERO, 0.0, 10.0)
+    assert (when.tolist(), up.tolist()) == ([8.0], [False])
+
+
+def test_one_goes_down_at_the_instant_another_comes_back():
+    relay = Outages([Switch([5, 10]), Switch([10, 12])])
+    assert relay.next_up(ZERO, 5.0) == [12.0]
+    assert relay.changes(ZERO, 0.0, 20.0)[0].tolist() == [5.0, 12.0]
+
+
+def test_windows_that_never_meet_are_never_up():
+    sites = Star(radius=1).open(2, STREAMS)
+    days = (Diurnal(nodes=[0], opens="8 h", closes="10 h"), Diurnal(nodes=[0], opens="12 h", closes="14 h"))
+    never = Outages.open(days, sites, STREAMS)
+    assert never.next_up(np.array([0, 1]), 3.0).tolist() == [math.inf, 3.0]
+    assert never.next_change(np.array([0, 1]), 3.0).tolist() == [math.inf, math.inf]
+
+
+def test_without_outages_everything_is_up_for_ever():
+    none = Outages()
+    nodes = np.arange(3)
+    assert not none
+    assert BOTH
+    assert none.up(nodes, 5.0).all()
+    assert none.up_during(nodes, 5.0, 1e9).all()
+    assert none.next_up(nodes, 5.0).tolist() == [5.0] * 3
+    assert none.next_change(nodes, 5.0).tolist() == [math.inf] * 3
+    assert [len(column) for column in none.changes(nodes, 0.0, 1e9)] == [0, 0, 0]
+
+
+def test_nobody_may_be_asked_about():
+    nobody = np.array([], int)
+    assert BOTH.up(nobody, 1.0).shape == BOTH.next_up(nobody, 1.0).shape == BOTH.next_change(nobody, 1.0).shape == (0,)
+    assert len(BOTH.changes(nobody, 0.0, 1.0)[0]) == 0
+
+
+def test_real_outages_agree_with_a_fine_grid():
+    """Three outages on 20 users over two days, each second looked at."""
+    outages = Outages.open(
+        [
+            Renewal(nodes="users", up={"law": "exponential", "mean": "2 h"}, down={"law": "fixed", "mean": "20 min"}),
+            Renewal(
+                nodes="users",
+                up={"law": "weibull", "mean": "3 h", "shape": 2},
+                down={"law": "lognormal", "mean": "1 h", "sigma": 1},
+            ),
+            Diurnal(nodes="users", opens="20 h", closes="9 h", spread="2 h"),
+        ],
+        Star(radius=1).open(20, STREAMS),
+        STREAMS,
+    )
+    users, grid = np.arange(20), np.arange(0.0, 172_800.0, 10.0)
+    states = np.array([outages.up(users, time_s) for time_s in grid])
+    when, who, went_up = outages.changes(users, 0.0, grid[-1])
+    rebuilt = np.repeat(states[:1], len(grid), axis=0)
+    for time_s, user, up in zip(when, who, went_up, strict=True):
+        rebuilt[grid >= time_s, user] = up
+    assert (rebuilt == states).all()
+    for start in (0, 3000, 9000):
+        following = outages.next_up(users, grid[start])
+        for user in users:
+            later = np.flatnonzero(states[start:, user])
+            assert following[user] <= grid[start + later[0]] if later.size else following[user] > grid[-1]
+            assert not states[start:, user][grid[start:] < following[user]].any()
+
+
+def test_each_outage_draws_for_itself():
+    sites, users = Star(radius=1).open(50, STREAMS), np.arange(50)
+    model = Renewal(nodes="users", up={"law": "exponential", "mean": 1}, down={"law": "exponential", "mean": 1})
+    alone = Outages.open([model], sites, STREAMS).next_change(users, 0.0)
+    twice = Outages.open([model, model], sites, STREAMS)
+    first, second = (timeline.next_change(users, 0.0) for timeline in twice._timelines)
+    assert (first == alone).all()
+    assert (first != second).all()
+
+
+def test_faults_of_all_outages_at_once():
+    law = {"law": "fixed", "mean": 1}
+    wrong = [Renewal(nodes=[name], up=law, down=law) for name in ("tower:9", "tower:0", "rooter:0")]
+    with pytest.raises(ScenarioError) as caught:
+        Outages.open(wrong, Star(radius=1).open(2, STREAMS), STREAMS)
+    assert [fault.key for fault in caught.value.faults] == ["0.nodes", "2.nodes"]

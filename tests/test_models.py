@@ -1,0 +1,96 @@
+"""Law 7: the YAML example of every model loads, round-trips and runs in a tiny world."""
+
+import copy
+from pathlib import Path
+
+import pytest
+
+import netfl
+from netfl.document import Document, parse, plain
+from netfl.registry import FAMILIES, Spec, base_of, example, find, kinds
+from netfl.scenario import checked
+
+MODELS = [(family, kind) for family in FAMILIES for kind in kinds(base_of(family))]
+
+TINY = {
+    "name": "tiny",
+    "users": 6,
+    "rounds": 4,
+    "access": {"kind": "stationary", "rho": "random_simplex", "first": 1},
+    "data": {"kind": "digits"},
+    "partition": {"kind": "iid"},
+    "model": {"kind": "logistic"},
+    "learners": {
+        "one": {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 16, "local_steps": 2},
+    },
+}
+NETWORK = {
+    "kind": "network",
+    "first": 1,
+    "deadline": "10 min",
+    "topology": {"kind": "star", "radius": "200 m"},
+    "radio": {"power": "60 dBm", "bandwidth": "1 MHz"},
+    "channel": [{"kind": "log_distance", "exponent": 2.5, "frequency": "868 MHz"}],
+    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "50 kbps"},
+    "mac": {"kind": "slotted_aloha", "probability": 0.2},
+    "compute": {"speed": 100},
+    "broadcast_rate": "50 kbps",
+}
+
+
+def world(family: str, said: dict, folder: Path) -> dict:
+    """A tiny scenario with the model *said* in it."""
+    data = copy.deepcopy(TINY)
+    part = family.rpartition("/")[2]
+    if family == "access":
+        data |= {"access": said, "users": 3}
+        data["learners"]["one"]["aggregation"] = "average"
+        if said["kind"] == "replay":
+            recorded = {key: data[key] for key in ("name", "users", "rounds")}
+            recorded["access"] = {"kind": "stationary", "rho": {"zipf": 1}}
+            netfl.trace(checked(Document(recorded, "tiny")), folder / "recorded")
+            data["access"] = said | {"run": str(folder / "recorded")}
+    elif family.startswith("network/"):
+        data["access"] = copy.deepcopy(NETWORK)
+        several = {"channel": [said], "outage": [said]}
+        data["access"] |= {{"outage": "outages"}.get(part, part): several.get(part, said)}
+    elif part in {"objective", "aggregation"}:
+        data["learners"]["one"][part] = said
+    else:
+        data[part] = said
+    return data
+
+
+def said_of(family: str, kind: str) -> dict:
+    """The example of a model, as plain data."""
+    model: type[Spec] = find(base_of(family), kind)
+    return plain(parse(example(model), kind))
+
+
+@pytest.mark.parametrize(("family", "kind"), MODELS)
+def test_example_names_its_kind_and_round_trips(family, kind):
+    said = said_of(family, kind)
+    assert said["kind"] == kind
+    model = find(base_of(family), kind)
+    made = model.model_validate({key: value for key, value in said.items() if key != "kind"})
+    assert model.model_validate(made.model_dump(mode="json")) == made
+
+
+@pytest.mark.parametrize(("family", "kind"), MODELS)
+def test_every_key_is_documented(family, kind):
+    undocumented = [
+        name for name, field in find(base_of(family), kind).model_fields.items() if not field.description
+    ]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize(("family", "kind"), MODELS)
+def test_example_runs_in_a_tiny_world(family, kind, tmp_path):
+    if kind in {"mnist", "fashion_mnist"}:
+        pytest.skip("needs data files; tests/learning/test_data.py reads them where they are")
+    scenario = checked(Document(world(family, said_of(family, kind), tmp_path), "tiny"))
+    assert checked(Document(plain(parse(scenario.to_yaml(), "resolved")), "resolved")) == scenario
+    run = netfl.run(scenario, tmp_path / "run", device="cpu")
+    assert run.manifest["status"] == "done"
+    assert list(run.rounds["round"]) == [1, 2, 3, 4]
+    assert run.metrics["value"].notna().all()
