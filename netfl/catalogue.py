@@ -7,11 +7,12 @@ import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 from rich.console import Console
 from rich.table import Table
 
-from netfl.errors import Fault, ScenarioError
-from netfl.registry import FAMILIES, Spec, base_of, example, find, kinds, suggest
+from netfl.errors import Fault, ScenarioError, suggest
+from netfl.registry import FAMILIES, Spec, base_of, example, find, kinds
 
 
 def show_catalogue(family: str | None, name: str | None) -> None:
@@ -20,7 +21,7 @@ def show_catalogue(family: str | None, name: str | None) -> None:
     Raises:
         ScenarioError: there is no such family or model.
     """
-    console = Console()
+    console = Console(markup=False)
     if family is None:
         table = Table("family", "what it is", "models", title="netfl list FAMILY NAME shows one model")
         for each in FAMILIES:
@@ -35,9 +36,12 @@ def show_catalogue(family: str | None, name: str | None) -> None:
             table.add_row(kind, _summary(find(base, kind)))
         console.print(table)
         return
-    if ":" not in name and name not in kinds(base):
-        raise ScenarioError([Fault("", f"no such {_family(family)}", name, suggest(name, kinds(base)))])
-    _show_model(console, find(base, name), name)
+    try:
+        model = find(base, name)
+    except PydanticCustomError as error:
+        remedy = str((error.context or {}).get("remedy", ""))
+        raise ScenarioError([Fault("", error.message(), remedy=remedy)]) from None
+    _show_model(console, model, name)
 
 
 def show_data() -> None:
@@ -68,10 +72,10 @@ def _summary(thing: Any) -> str:
 def _show_model(console: Console, model: type[Spec], kind: str) -> None:
     """A model's docstring, fields and laws."""
     text = inspect.getdoc(model) or ""
-    console.print(f"[bold]{kind}[/bold]")
-    console.print(text.partition("Example::")[0].strip(), highlight=False, markup=False)
+    console.print(kind, style="bold")
+    console.print(text.partition("Example::")[0].strip(), highlight=False)
     console.print("\nExample", style="bold")
-    console.print(example(model), highlight=False, markup=False)
+    console.print(example(model), highlight=False)
     if model.model_fields:
         table = Table("key", "type", "default", "meaning", title="keys", title_justify="left")
         for name, field in model.model_fields.items():

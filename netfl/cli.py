@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from traceback import format_exception
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
 from netfl import __version__
-from netfl.errors import Fault, NetflError, ScenarioError
+from netfl.errors import Fault, ModelError, NetflError, ScenarioError
 
 if TYPE_CHECKING:
     from netfl.recording import Run
@@ -48,6 +49,8 @@ def _guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         try:
             command(*args, **kwargs)
         except NetflError as error:
+            if isinstance(error, ModelError) and error.__cause__ is not None:
+                typer.echo("".join(format_exception(error.__cause__)), err=True)  # for whoever writes the model
             typer.echo(str(error), err=True)
             raise typer.Exit(error.exit_code) from None
 

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from netfl import coupling
+    from netfl import watch
     from netfl.recording import Run
     from netfl.scenario import Scenario
 
@@ -32,10 +32,10 @@ class Watcher:
         self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
         self._begun = self._said_at
         self._bar = Progress(
-            TextColumn("[bold]{task.description}"),
+            TextColumn("{task.description}", style="bold", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}"),
+            TextColumn("{task.fields[state]}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,
@@ -61,9 +61,9 @@ class Watcher:
         self._begun = self._said_at = time.monotonic()
         self._bar.update(self._task, total=scenario.rounds, description=scenario.name)
         if not self._quiet:
-            self._console.print(f"{scenario.name} → {folder}", highlight=False, markup=False, soft_wrap=True)
+            self._console.print(f"{scenario.name} → {folder}", highlight=False, soft_wrap=True)
 
-    def closed(self, progress: coupling.Progress) -> None:
+    def closed(self, progress: watch.Progress) -> None:
         """A round is over."""
         if self._quiet:
             return
@@ -82,7 +82,7 @@ class Watcher:
 @contextmanager
 def watching(*, quiet: bool) -> Iterator[Watcher]:
     """A watcher on the terminal; Ctrl-C and SIGTERM end the run after the round that is going on."""
-    watcher = Watcher(Console(), quiet=quiet)
+    watcher = Watcher(Console(markup=False), quiet=quiet)
     before = {number: signal.signal(number, watcher.ask_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with watcher:
@@ -107,7 +107,7 @@ def clock(time_s: float) -> str:
     return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
-def _state(progress: coupling.Progress) -> str:
+def _state(progress: watch.Progress) -> str:
     """Simulated clock, who was heard, and each learner's newest accuracy."""
     heard = ",".join(map(str, progress.heard[:3])) + ("…" if len(progress.heard) > 3 else "")
     parts = [clock(progress.time_s), f"heard {heard or 'nobody'}"]
@@ -123,7 +123,7 @@ def _state(progress: coupling.Progress) -> str:
 
 def show_run(run: Run) -> None:
     """The figures that a run ended with."""
-    console = Console()
+    console = Console(markup=False)
     summary, manifest = run.summary, run.manifest
     if summary:
         fates = ", ".join(
@@ -147,7 +147,7 @@ def _show_learners(console: Console, run: Run) -> None:
         "t": "t",
     }
     learners = list(run.scenario.get("learners") or {})
-    if not learners:
+    if not learners or not run.metrics.size:
         return
     table = Table(title=f"after the last round, mean of {run.manifest['replicas']} replica(s); in brackets: last tenth")
     table.add_column("learner")
@@ -156,5 +156,10 @@ def _show_learners(console: Console, run: Run) -> None:
         table.add_column(columns[metric], justify="right")
     for learner in learners:
         row = [(run.summary[f"{learner}.{metric}"], run.summary[f"{learner}.{metric}.smoothed"]) for metric in shown]
-        table.add_row(learner, *(f"{last:.3f} ({smooth:.3f})" for last, smooth in row))
+        table.add_row(learner, *(f"{_figure(last)} ({_figure(smooth)})" for last, smooth in row))
     console.print(table)
+
+
+def _figure(value: float | None) -> str:
+    """A figure with three decimals; a dash where it is not defined."""
+    return "–" if value is None else f"{value:.3f}"

@@ -6,69 +6,23 @@ next version of every lane as one batch, and their report goes back into the net
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from netfl.errors import Fault, MachineError, NetflError, ScenarioError
+from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
 from netfl.lessons import Learning, Lessons
 from netfl.manifest import Manifest, summarise
 from netfl.recording import Run, Writer, create, open_run, write_json, write_text
+from netfl.registry import kind_of
 from netfl.scenario import Scenario, load
 from netfl.staging import Stage, located, stage, streams_of
 from netfl.types import Report, Round
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is.
-
-    Args:
-        round: the round just closed.
-        rounds: how many there will be.
-        time_s: simulated time of the first replica.
-        heard: who was heard in it, in the first replica.
-        metrics: the newest evaluation, by metric over lanes; empty before the first.
-        lanes: learner and replica of each lane.
-    """
-
-    round: int
-    rounds: int
-    time_s: float
-    heard: tuple[int, ...]
-    metrics: Mapping[str, NDArray[np.float64]]
-    lanes: Sequence[tuple[str, int]]
-
-
-class Watch(Protocol):
-    """Looks on while a run goes on, and may ask it to stop after the round."""
-
-    @property
-    def stop(self) -> bool:
-        """Whether the run shall end now, with its tables whole."""
-
-    def opened(self, folder: Path, scenario: Scenario) -> None:
-        """The run directory is there."""
-
-    def closed(self, progress: Progress) -> None:
-        """A round is over."""
-
-
-class Unwatched:
-    """Nobody looks on."""
-
-    stop = False
-
-    def opened(self, folder: Path, scenario: Scenario) -> None:
-        """Nothing to show."""
-
-    def closed(self, progress: Progress) -> None:
-        """Nothing to show."""
+from netfl.watch import Progress, Unwatched, Watch
 
 
 def run(scenario: Scenario, out: str | Path | None = None, *, device: str = "auto", watch: Watch | None = None) -> Run:
@@ -148,7 +102,6 @@ def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch
     """Play all rounds into *folder*; the run as it then is."""
     scenario = staged.scenario
     manifest = Manifest(folder, scenario, learning=learner is not None)
-    reached: list[Round] = []
     try:
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
@@ -156,8 +109,8 @@ def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch
         writer = Writer(folder, scenario.replicas, scenario.kinds, lessons.lanes)
         watch.opened(folder, scenario)
         try:
-            reached = _play(staged, lessons, writer, watch)
-            _close(staged, lessons, writer, manifest, reached)
+            last = _play(staged, lessons, writer, manifest, watch)
+            _close(staged, lessons, writer, manifest, last)
         except OSError:
             writer.abandon()
             raise
@@ -176,7 +129,7 @@ def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch
     return open_run(folder)
 
 
-def _play(staged: Stage, lessons: Lessons, writer: Writer, watch: Watch) -> list[Round]:
+def _play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, watch: Watch) -> list[Round]:
     """The loop: the last round of each replica."""
     scenario, access = staged.scenario, staged.scenario.access
     writer.users([staged.users(replica) for replica in range(scenario.replicas)])
@@ -191,10 +144,11 @@ def _play(staged: Stage, lessons: Lessons, writer: Writer, watch: Watch) -> list
     for index in range(1, scenario.rounds + 1):
         if watch.stop:
             break
-        with located(scenario, "access"):
-            rounds = [generator.send(reply) for generator in generators]
+        rounds = _next(scenario, generators, reply, rounds)
         writer.rounds(rounds)
-        reply = report = lessons.step(rounds)
+        with _blamed("learning", rounds[0].closed_s):
+            reply = report = lessons.step(rounds)
+        manifest.rounds_done = index
         writer.metrics(report, [one.closed_s for one in rounds])
         newest = report if report.metrics else newest
         heard = tuple(delivery.user for delivery in rounds[0].deliveries)
@@ -202,6 +156,33 @@ def _play(staged: Stage, lessons: Lessons, writer: Writer, watch: Watch) -> list
     for generator in generators:
         generator.close()
     return rounds
+
+
+def _next(
+    scenario: Scenario,
+    generators: Sequence[Generator[Round, Report | None, None]],
+    reply: Report | None,
+    before: Sequence[Round],
+) -> list[Round]:
+    """The next round of every replica, after those *before*."""
+    model, time_s = kind_of(type(scenario.access)), before[0].closed_s if before else 0.0
+    with located(scenario, "access"), _blamed(model, time_s):
+        try:
+            return [generator.send(reply) for generator in generators]
+        except StopIteration:
+            problem = f"no more rounds after round {before[0].index if before else 0} of {scenario.rounds}"
+            raise ModelError(model, problem, time_s=time_s) from None
+
+
+@contextmanager
+def _blamed(model: str, time_s: float) -> Iterator[None]:
+    """Say which model failed and when, whatever it failed with; that is chained as the cause."""
+    try:
+        yield
+    except (NetflError, OSError):
+        raise
+    except Exception as error:
+        raise ModelError(model, f"{type(error).__name__}: {error}", time_s=time_s) from error
 
 
 def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, rounds: Sequence[Round]) -> None:
@@ -212,12 +193,12 @@ def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, 
         writer.close()
         fates = [recorder.counts for recorder in writer.recorders]
         write_json(writer.folder / "summary.json", summarise(rounds, fates, lessons.lanes, lessons.reports))
-        manifest.write("done", rounds_done=reached)
+        manifest.write("done")
         lessons.finish()
     else:
         lessons.save(reached)
         writer.close()
-        manifest.write("interrupted", rounds_done=reached)
+        manifest.write("interrupted")
 
 
 def _regions(staged: Stage, lessons: Lessons, writer: Writer) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.tokens import TagToken
 
 from netfl.errors import Fault, ScenarioError
 
 
 @dataclass
 class Document:
-    """What a scenario says, and where.
+    """What a scenario says, and where; where it was said makes no difference between two scenarios.
 
     Args:
         data: the mapping, of plain dictionaries, lists and scalars.
@@ -24,9 +25,14 @@ class Document:
         places: dotted key → ``file:line``, or the option that set it.
     """
 
-    data: dict[str, Any]
-    name: str
-    places: dict[str, str] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict, compare=False)
+    name: str = field(default="", compare=False)
+    places: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Document | None)
+
+    __hash__ = object.__hash__
 
     def where(self, key: str) -> str:
         """Where *key* stands, or the nearest thing around it that stands somewhere."""
@@ -42,7 +48,9 @@ class Document:
         """The faults with their places filled in, in the order of the file."""
         found = [Fault(one.key, one.problem, one.value, one.remedy, self.where(one.key)) for one in faults]
         order = {place: index for index, place in enumerate(self.places.values())}
-        distinct = {str(one): one for one in found}
+        distinct: dict[tuple[str, str], Fault] = {}
+        for one in found:
+            distinct.setdefault((one.key, one.problem), one)
         return sorted(distinct.values(), key=lambda one: order.get(one.where, -1))
 
     def put(self, path: str, value: object, place: str) -> None:
@@ -74,6 +82,7 @@ class Document:
             at[key] = {"kind": at[key]}
         if at[key] is None:
             at[key] = {}
+        self.places.setdefault(path, place)
         if not isinstance(at[key], dict | list):
             raise ScenarioError([Fault(path, "has no keys below it", at[key], "set it as a whole", place)])
         return at[key]
@@ -104,9 +113,8 @@ def read(path: Path) -> Document:
     if content is None:
         raise _no(path, "the file is empty", "start from a file of scenarios/")
     if not isinstance(content, Mapping):
-        raise _no(
-            path, f"holds a {type(content).__name__}, not a mapping of keys to values", "write 'key: value' lines"
-        )
+        what = "a list" if isinstance(content, list) else "one value"
+        raise _no(path, f"holds {what}, not a mapping of keys to values", "write 'key: value' lines")
     places = {".".join(keys): f"{path}:{line + 1}" for keys, line in _lines(content, ())}
     return Document(plain(content), str(path), places)
 
@@ -118,6 +126,10 @@ def parse(text: str, name: str) -> Any:
         ScenarioError: it is not YAML.
     """
     try:
+        for token in YAML(pure=True).scan(text):
+            if isinstance(token, TagToken):
+                place = f"{name}:{token.start_mark.line + 1}"
+                raise ScenarioError([Fault("", "a YAML tag, which means nothing here", None, "leave it out", place)])
         return YAML(typ="rt", pure=True).load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -6,8 +6,9 @@ which model failed for whom and when, `MachineError` is what the machine, not th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 
 class NetflError(Exception):
@@ -74,6 +75,12 @@ class ModelError(NetflError):
 
 class MachineError(NetflError):
     """The machine would not: no space, no permission, a file that cannot be read."""
+
+
+def suggest(word: str, known: Sequence[str]) -> str:
+    """A hint for a misspelt *word*: the nearest of *known*, or all of them."""
+    near = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}"
 
 
 def _short(value: object, limit: int = 80) -> str:

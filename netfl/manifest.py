@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import os
 import platform
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netfl.recording import write_json
 from netfl.scenario import Scenario
@@ -27,11 +29,15 @@ class Manifest:
         folder: the run directory.
         scenario: what is run.
         learning: whether learners run, or the access alone.
+
+    Attributes:
+        rounds_done: how many rounds are over.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, *, learning: bool) -> None:
         self._path = folder / "manifest.json"
         self._begun = time.perf_counter()
+        self.rounds_done = 0
         self._told: dict[str, Any] = {
             "scenario": scenario.name,
             "seed": scenario.seed,
@@ -43,11 +49,11 @@ class Manifest:
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
         }
 
-    def write(self, status: str, *, rounds_done: int = 0, **more: object) -> None:
+    def write(self, status: str, **more: object) -> None:
         """Write the manifest with a new status."""
-        seconds = round(time.perf_counter() - self._begun, 3)
-        timings = {"total_s": seconds, "rounds_per_s": round(rounds_done / seconds, 3) if seconds else 0.0}
-        write_json(self._path, {"status": status, **self._told, "rounds_done": rounds_done, "timings": timings, **more})
+        seconds, done = round(time.perf_counter() - self._begun, 3), self.rounds_done
+        timings = {"total_s": seconds, "rounds_per_s": round(done / seconds, 3) if seconds else 0.0}
+        write_json(self._path, {"status": status, **self._told, "rounds_done": done, "timings": timings, **more})
 
     def fail(self, reason: str) -> None:
         """Say that the run failed, if the machine still lets that be written."""
@@ -67,6 +73,7 @@ def summarise(
 
     ``<learner>.<metric>`` is the value after the last round, ``<learner>.<metric>.smoothed`` its mean over the
     evaluations of the last tenth of the rounds: with one user heard a round, single values swing with whom it was.
+    A figure that is not finite, such as the accuracy on classes that have no test examples, is ``None``.
 
     Args:
         rounds: the last round of each replica.
@@ -86,10 +93,15 @@ def summarise(
     for learner in dict.fromkeys(name for name, _ in lanes):
         own = [lane for lane, (name, _) in enumerate(lanes) if name == learner]
         for metric in (name for name in last.metrics if "/user:" not in name):
-            told[f"{learner}.{metric}"] = float(np.mean(last.metrics[metric][own]))
-            smooth = np.mean([report.metrics[metric][own] for report in late])
-            told[f"{learner}.{metric}.smoothed"] = float(smooth)
+            told[f"{learner}.{metric}"] = _mean([last.metrics[metric][own]])
+            told[f"{learner}.{metric}.smoothed"] = _mean([report.metrics[metric][own] for report in late])
     return told
+
+
+def _mean(values: Sequence[NDArray[np.float64]]) -> float | None:
+    """The mean of all *values*, which JSON can only hold if it is finite."""
+    mean = float(np.mean(values))
+    return mean if math.isfinite(mean) else None
 
 
 def _versions() -> dict[str, str]:

@@ -82,16 +82,28 @@ class Writer:
 
     def rounds(self, rounds: Sequence[Round]) -> None:
         """Add one round of each replica, with its deliveries."""
-        columns = ("index", "opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits")
-        index, opened, closed, oldest, up, down = ([getattr(one, name) for one in rounds] for name in columns)
-        delivered = [len(one.deliveries) for one in rounds]
-        replicas = np.arange(len(rounds), dtype=np.int32)
-        self._tables["rounds"].append([replicas, index, opened, closed, delivered, oldest, up, down])
-        each = [(delivery, one.index) for one in rounds for delivery in one.deliveries]
-        if each:
-            fields = ("user", "base", "sent_s", "arrived_s", "attempts")
-            told = [[getattr(delivery, name) for delivery, _ in each] for name in fields]
-            self._tables["deliveries"].append([np.repeat(replicas, delivered), [at for _, at in each], *told])
+        self._tables["rounds"].extend(
+            [
+                (
+                    replica,
+                    one.index,
+                    one.opened_s,
+                    one.closed_s,
+                    len(one.deliveries),
+                    one.oldest,
+                    one.uplink_bits,
+                    one.downlink_bits,
+                )
+                for replica, one in enumerate(rounds)
+            ]
+        )
+        self._tables["deliveries"].extend(
+            [
+                (replica, one.index, each.user, each.base, each.sent_s, each.arrived_s, each.attempts)
+                for replica, one in enumerate(rounds)
+                for each in one.deliveries
+            ]
+        )
 
     def metrics(self, report: Report, closed_s: Sequence[float]) -> None:
         """Add a report's figures; *closed_s* is the simulated time of each replica."""
@@ -204,7 +216,10 @@ class Run:
     def _json(self, name: str) -> dict[str, Any]:
         """A JSON file of the directory, empty where there is none."""
         path = self.folder / name
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        except (OSError, ValueError) as error:
+            raise MachineError(f"{path} cannot be read: {error}") from error
 
 
 def open_run(folder: str | Path) -> Run:

@@ -14,7 +14,6 @@ import textwrap
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import (
@@ -25,9 +24,10 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
-from netfl.errors import Fault
+from netfl.errors import Fault, suggest
+from netfl.wording import details
 
 if TYPE_CHECKING:
     from netfl.types import Facts, Law
@@ -66,11 +66,15 @@ class Spec(BaseModel, ABC):
     @classmethod
     def _explain(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Say what would do for each fault, with the near names of unknown keys."""
+        made, error = None, None
         try:
-            return handler(value)
-        except ValidationError as error:
-            details = [_detail(cls, one) for one in error.errors(include_url=False)]
-            raise ValidationError.from_exception_data(cls.__name__, details) from None
+            made = handler(value)
+        except ValidationError as found:
+            error = found
+        wrong = details(cls, value, error)
+        if made is None or wrong:
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +148,6 @@ def find(base: type[Spec], kind: str) -> type[Spec]:
     return _only_spec(importlib.import_module(f"{base.__module__}.{kind}"), base)
 
 
-def suggest(word: str, known: list[str]) -> str:
-    """A hint for a misspelt *word*: the nearest of *known*, or all of them."""
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
-
-
 def example(model: type[Spec]) -> str:
     """The YAML example of a model: the indented block after ``Example::`` in its docstring."""
     text = inspect.cleandoc(model.__doc__ or "")
@@ -163,19 +161,6 @@ def example(model: type[Spec]) -> str:
     return textwrap.dedent("\n".join(lines)).strip()
 
 
-def faults_of(error: ValidationError) -> list[Fault]:
-    """The faults that pydantic found, each with its dotted key, value and remedy."""
-    return [
-        Fault(
-            key=".".join(map(str, one["loc"])),
-            problem=one["msg"],
-            value=None if one["type"] in {"missing", "unknown_key", "kind"} else one["input"],
-            remedy=str(one.get("ctx", {}).get("remedy", "")),
-        )
-        for one in error.errors(include_url=False)
-    ]
-
-
 def _kind_and_fields(base: type[Spec], value: object) -> tuple[str, dict[str, Any]]:
     """Split what a scenario says of a family member into its kind and its fields."""
     if isinstance(value, str):
@@ -184,7 +169,7 @@ def _kind_and_fields(base: type[Spec], value: object) -> tuple[str, dict[str, An
         return value["kind"], {key: entry for key, entry in value.items() if key != "kind"}
     raise PydanticCustomError(
         "family",
-        "a {family} is wanted: its kind, or a mapping with 'kind'",
+        "one {family} is wanted: its kind, or a mapping with 'kind'",
         {"family": family_of(base), "remedy": f"kinds: {', '.join(kinds(base))}"},
     )
 
@@ -194,16 +179,16 @@ def _outside(base: type[Spec], kind: str) -> type[Spec]:
     module, _, name = kind.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever the user's module does when it is imported
         raise PydanticCustomError(
             "kind",
             "'{kind}' cannot be imported: {error}",
             {"kind": kind, "error": str(error), "remedy": "is its package installed, or on PYTHONPATH?"},
         ) from error
-    if not (inspect.isclass(found) and issubclass(found, base)):
+    if not (inspect.isclass(found) and issubclass(found, base)) or inspect.isabstract(found):
         raise PydanticCustomError(
             "kind",
-            "'{kind}' is no {base}",
+            "'{kind}' is no {base}, or not a complete one",
             {"kind": kind, "base": base.__name__, "remedy": f"derive it from {base.__module__}.{base.__name__}"},
         )
     return found
@@ -225,36 +210,3 @@ def _only_spec(module: Any, base: type[Spec]) -> type[Spec]:
     if len(own) != 1:
         raise TypeError(f"{module.__name__} must define exactly one public {base.__name__}, it defines {len(own)}")
     return own[0]
-
-
-_REMEDIES = {
-    "missing": "give it a value",
-    "float_parsing": "write a number",
-    "float_type": "write a number",
-    "int_parsing": "write a whole number",
-    "int_type": "write a whole number",
-    "int_from_float": "write a whole number",
-    "bool_parsing": "write true or false",
-    "finite_number": "write a finite number",
-    "model_type": "write a mapping of keys to values",
-    "dict_type": "write a mapping of keys to values",
-    "tuple_type": "write a list",
-    "list_type": "write a list",
-}
-
-
-def _detail(cls: type[Spec], error: Any) -> InitErrorDetails:
-    """Pydantic's error in our words, rebuilt with a remedy."""
-    kind, loc, message, ctx = error["type"], error["loc"], error["msg"], dict(error.get("ctx", {}))
-    if kind == "extra_forbidden" and len(loc) == 1:
-        kind, message = "unknown_key", "unknown key"
-        ctx = {"remedy": suggest(str(loc[0]), [*cls.model_fields])}
-    elif kind == "value_error":
-        message = str(ctx.get("error", message))
-        ctx = {}
-    elif kind == "missing":
-        message = "missing"
-    ctx.setdefault("remedy", _REMEDIES.get(kind, ""))
-    plain = {key: value for key, value in ctx.items() if key == "remedy"}
-    custom = PydanticCustomError(kind, message.replace("{remedy}", ""), plain)
-    return InitErrorDetails(type=custom, loc=loc, input=error["input"])

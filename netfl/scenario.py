@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -11,15 +11,16 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from netfl import document as documents
 from netfl.access import Access
+from netfl.consistency import cross_faults
 from netfl.document import Document
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.settings import EvaluateSpec, LearnerSpec
-from netfl.registry import Member, Spec, faults_of, suggest
-from netfl.streams import Streams
-from netfl.types import FATES, KINDS, UPLINK_WORD_BITS, Facts
+from netfl.registry import Member, Spec
+from netfl.types import FATES, KINDS, UPLINK_WORD_BITS
+from netfl.wording import WordOr, faults_of
 
 Name = Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)]
 """A name that can stand in a table and in a file name."""
@@ -61,12 +62,12 @@ class Scenario(Spec):
     """Learners by name; all share the trace, so that comparisons are paired."""
     evaluate: EvaluateSpec | None = None
     """When the global models are evaluated; every 10 rounds by default."""
-    record: Literal["all", "none"] | tuple[EventKind, ...] = _RECORDED
+    record: Annotated[Literal["all", "none"] | tuple[EventKind, ...], WordOr(tuple[EventKind, ...])] = _RECORDED
     """Which kinds of events the trace stores."""
     overrides: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     """Named blocks of dotted paths and values; one is chosen by ``--override NAME``."""
 
-    _document: Document | None = PrivateAttr(default=None)
+    _document: Document = PrivateAttr(default_factory=Document)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -80,7 +81,7 @@ class Scenario(Spec):
         """The size of one update or broadcast: the model's parameters, and t where a learner has one; 0 if unknown."""
         if self.model is None or self.data is None:
             return 0.0
-        extra = any(learner.objective.has_threshold for learner in self.learners.values())
+        extra = any(learner.objective.t_rate > 0 for learner in self.learners.values())
         return float(UPLINK_WORD_BITS * (self.model.parameters(self.data.shape, self.data.classes) + extra))
 
     @property
@@ -97,7 +98,7 @@ class Scenario(Spec):
 
     def located(self, faults: Sequence[Fault]) -> list[Fault]:
         """The faults with the places where their keys stand, if the scenario was read from a file."""
-        return [*faults] if self._document is None else self._document.located(faults)
+        return self._document.located(faults)
 
     def to_yaml(self) -> str:
         """The scenario as resolved: it alone reproduces the run."""
@@ -139,107 +140,35 @@ def checked(document: Document) -> Scenario:
     try:
         scenario = Scenario.model_validate(document.data)
     except ValidationError as error:
-        faults = [*faults_of(error), *cross_faults(_usable_parts(document.data))]
+        faults = [*faults_of(error), *cross_faults(*_usable_parts(document.data))]
         raise ScenarioError(document.located(faults)) from None
     scenario._document = document
     return scenario
 
 
-def facts_of(parts: Mapping[str, Any]) -> Facts:
-    """What the models may know of the scenario made of *parts*."""
-    access: Access = parts["access"]
-    data, model = parts.get("data"), parts.get("model")
-    return Facts(
-        users=parts["users"],
-        rounds=parts["rounds"],
-        classes=None if data is None else data.classes,
-        most=access.most(parts["users"]),
-        rho_known=access.rates(parts["users"], Streams(0)) is not None,
-        placed=access.placed,
-        sized=data is not None and model is not None,
-        trained=bool(parts.get("learners")),
-    )
-
-
-def cross_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
-    """What is wrong between parts that are each right; a part that could not be read is ``None``."""
-    if parts.get("users") is None or parts.get("rounds") is None or parts.get("access") is None:
-        return
-    facts = facts_of(parts)
-    for name, part in parts.items():
-        yield from _faults_below(part, name, facts)
-    yield from _learning_faults(parts)
-    rare = parts["evaluate"].rare_classes if parts.get("evaluate") else None
-    for label in rare or ():
-        if facts.classes is not None and label >= facts.classes:
-            yield Fault(
-                "evaluate.rare_classes", f"the data have labels 0 to {facts.classes - 1}", label, "name one of them"
-            )
-
-
-def _learning_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
-    """Sections that learners need, and sections that need learners."""
-    access: Access = parts["access"]
-    learners = parts.get("learners")
-    given = parts.get("_given", parts)
-    if learners is None:
-        return
-    for name in ("data", "partition", "model", "evaluate"):
-        if learners and name != "evaluate" and given.get(name) is None:
-            yield Fault(name, "missing; learners need it", None, f"add a section '{name}'")
-        if (
-            not learners
-            and given.get(name) is not None
-            and not (access.wants_label_mix and name in {"data", "partition"})
-        ):
-            yield Fault(name, "has no effect without learners", None, "add 'learners', or leave it out")
-    works = {(one.batch_size, one.local_epochs, one.local_steps) for one in learners.values()}
-    if access.wants_samples and len(works) > 1:
-        yield Fault(
-            "access.compute", "the learners differ in local work, so its time is not one", None, "give compute.samples"
-        )
-    partition = parts.get("partition")
-    if access.wants_label_mix and partition is None:
-        yield Fault("partition", "missing; this access depends on the users' labels", None, "add data and partition")
-    if access.wants_label_mix and partition is not None and partition.rarity is not None:
-        yield Fault(
-            "partition", "depends on who is heard, which depends on the partition", None, "take another partition"
-        )
-
-
-def _faults_below(part: object, key: str, facts: Facts) -> Iterator[Fault]:
-    """The faults that each model below *part* finds."""
-    if isinstance(part, Spec):
-        yield from (fault.under(key) for fault in part.faults(facts))
-        for name in type(part).model_fields:
-            yield from _faults_below(getattr(part, name), f"{key}.{name}", facts)
-    elif isinstance(part, Mapping):
-        for name, entry in part.items():
-            yield from _faults_below(entry, f"{key}.{name}", facts)
-    elif isinstance(part, tuple):
-        for index, entry in enumerate(part):
-            yield from _faults_below(entry, f"{key}.{index}", facts)
-
-
-def _usable_parts(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections that can be read for themselves; ``None`` for the others."""
-    parts: dict[str, Any] = {"_given": data}
+def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The sections that can be read for themselves, ``None`` for all others; and those that could not be read."""
+    parts: dict[str, Any] = {}
+    unread: set[str] = set()
     for name, field in Scenario.model_fields.items():
-        adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, Annotated[cast(Any, field.annotation), *field.metadata]))
+        if name not in data:
+            parts[name] = None if field.is_required() else field.get_default(call_default_factory=True)
+            continue
+        adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, Annotated[cast(Any, field.annotation), field]))
         try:
-            parts[name] = (
-                adapter.validate_python(data[name]) if name in data else field.get_default(call_default_factory=True)
-            )
+            parts[name] = adapter.validate_python(data[name])
         except ValidationError:
             parts[name] = None
-    return parts
+            unread.add(name)
+    return parts, unread
 
 
 def _apply_named(document: Document, named: Sequence[str]) -> None:
     """Apply override blocks of the document."""
-    blocks = document.data.get("overrides") or {}
+    blocks = document.data.get("overrides")
+    blocks = blocks if isinstance(blocks, Mapping) else {}
     for name in named:
-        block = blocks.get(name) if isinstance(blocks, Mapping) else None
+        block = blocks.get(name)
         if not isinstance(block, Mapping):
             raise ScenarioError(
                 [Fault("overrides", "no such block", name, suggest(name, [*blocks]), document.where("overrides"))]

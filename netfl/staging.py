@@ -78,11 +78,18 @@ def stage(scenario: Scenario, *, learning: bool = True) -> Stage:
     if needed and scenario.data is not None:
         with located(scenario, "data"):
             dataset = scenario.data.load(Streams(scenario.seed).at("data"))
-    splits, settings = [], []
+    splits: list[list[NDArray[np.int64]]] = []
+    settings: list[Setting] = []
     for replica in range(scenario.replicas):
-        rows = [] if dataset is None else _deal(scenario, dataset, replica)
-        splits.append(rows)
-        settings.append(_setting(scenario, replica, dataset, rows))
+        if dataset is None:
+            splits.append([])
+            settings.append(_setting(scenario, replica, np.ones(scenario.users)))
+            continue
+        splits.append(_deal(scenario, dataset, replica))
+        counts = label_counts(dataset, splits[-1])
+        held = counts.sum(axis=1).astype(float)
+        mix = counts / held[:, None] if access.wants_label_mix else None
+        settings.append(_setting(scenario, replica, held, mix))
     return Stage(scenario, dataset, splits, settings)
 
 
@@ -118,18 +125,18 @@ def _deal(scenario: Scenario, dataset: Dataset, replica: int) -> list[NDArray[np
     """The rows of each user of one replica."""
     if scenario.partition is None:
         raise ValueError("data without a partition")
-    order = _order(scenario, replica)
+    order = _order(scenario, dataset, replica)
     with located(scenario, "partition"):
         streams = streams_of(scenario, replica).at("partition")
         return scenario.partition.split(dataset.train_y, scenario.users, order, streams)
 
 
-def _order(scenario: Scenario, replica: int) -> NDArray[np.int64] | None:
-    """The users from the most to the least often heard, by what the partition goes by."""
+def _order(scenario: Scenario, dataset: Dataset, replica: int) -> NDArray[np.int64] | None:
+    """The users from the most to the least often heard, by what the partition goes by; all taken to hold as much."""
     by = None if scenario.partition is None else scenario.partition.rarity
     if by is None:
         return None
-    setting = _setting(scenario, replica, None, [])
+    setting = _setting(scenario, replica, np.full(scenario.users, len(dataset.train_y) / scenario.users))
     if by == "rho":
         heard = scenario.access.rates(scenario.users, setting.streams)
         if heard is None:
@@ -144,14 +151,10 @@ def _order(scenario: Scenario, replica: int) -> NDArray[np.int64] | None:
     return np.asarray(np.argsort(-heard, kind="stable"), np.int64)
 
 
-def _setting(scenario: Scenario, replica: int, dataset: Dataset | None, rows: Sequence[NDArray[np.int64]]) -> Setting:
-    """What the access of one replica knows; without rows, every user is taken to hold an equal share."""
-    mix = None
-    held = np.full(scenario.users, 1.0)
-    if dataset is not None:
-        counts = label_counts(dataset, rows)
-        held = counts.sum(axis=1).astype(float)
-        mix = counts / held[:, None]
+def _setting(
+    scenario: Scenario, replica: int, held: NDArray[np.float64], label_mix: NDArray[np.float64] | None = None
+) -> Setting:
+    """What the access of one replica knows, where each user holds *held* examples."""
     learner = next(iter(scenario.learners.values()), None)
     return Setting(
         users=scenario.users,
@@ -162,7 +165,7 @@ def _setting(scenario: Scenario, replica: int, dataset: Dataset | None, rows: Se
         uplink_bits=scenario.update_bits,
         downlink_bits=scenario.update_bits,
         recorder=_UNRECORDED,
-        label_mix=mix if scenario.access.wants_label_mix else None,
+        label_mix=label_mix,
     )
 
 

@@ -79,8 +79,15 @@ class Table:
         self._part = folder / f"{name}.parquet.part"
         self._schema = schema
         self._chunks: list[pa.RecordBatch] = []
+        self._lines: list[tuple[float, ...]] = []
         self._rows = 0
         self._writer = pq.ParquetWriter(self._part, schema)
+
+    def extend(self, lines: Sequence[tuple[float, ...]]) -> None:
+        """Add single rows of numbers; for tables that grow by a few rows at a time."""
+        self._lines += lines
+        if len(self._lines) >= CHUNK:
+            self.flush()
 
     def append(self, columns: Sequence[pa.Array | NDArray[np.generic]]) -> None:
         """Add rows, given as whole columns in the order of the schema."""
@@ -96,12 +103,18 @@ class Table:
 
     def flush(self) -> None:
         """Write what has been gathered."""
+        if self._lines:
+            columns, self._lines = [*zip(*self._lines, strict=True)], []
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+            self._chunks.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         if self._chunks:
             self._writer.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
         self._chunks, self._rows = [], 0
 
     def close(self) -> None:
-        """Write the rest and give the file its own name."""
+        """Write the rest and give the file its own name, unless that is done."""
+        if not self._writer.is_open:
+            return
         self.flush()
         self._writer.close()
         self._part.replace(self._final)

@@ -1,0 +1,110 @@
+"""What is wrong between the parts of a scenario that are each right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any
+
+from netfl.access import Access
+from netfl.errors import Fault
+from netfl.registry import Spec
+from netfl.streams import Streams
+from netfl.types import Facts
+
+_LEARNING = ("data", "partition", "model", "evaluate")
+_ANY_CLASSES = 1 << 30
+"""A number of classes that no fault of too few is found with."""
+
+
+def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset()) -> Iterator[Fault]:
+    """The faults that are there whatever the sections that could not be read were meant to say.
+
+    Args:
+        parts: the sections by name; ``None`` for those that are not there or could not be read.
+        unread: the sections that are there, and could not be read.
+    """
+    yield from _learning_faults(parts, unread)
+    data, evaluate = parts["data"], parts["evaluate"]
+    if data is not None and evaluate is not None:
+        for label in (label for label in evaluate.rare_classes or () if label >= data.classes):
+            problem = f"the data have labels 0 to {data.classes - 1}"
+            yield Fault("evaluate.rare_classes", problem, label, "name one of them")
+    if any(parts[name] is None for name in ("users", "rounds", "access")):
+        return
+    worlds = [
+        [fault for name, part in parts.items() for fault in _faults_below(part, name, facts)]
+        for facts in _possible(parts, unread)
+    ]
+    yield from (fault for fault in worlds[0] if all(fault in others for others in worlds[1:]))
+
+
+def facts_of(parts: Mapping[str, Any]) -> Facts:
+    """What the models may know of the scenario made of *parts*."""
+    access: Access = parts["access"]
+    data, model = parts["data"], parts["model"]
+    return Facts(
+        users=parts["users"],
+        rounds=parts["rounds"],
+        classes=None if data is None else data.classes,
+        most=access.most(parts["users"]),
+        rho_known=access.rates(parts["users"], Streams(0)) is not None,
+        placed=access.placed,
+        sized=data is not None and model is not None,
+        trained=bool(parts["learners"]),
+    )
+
+
+def _possible(parts: Mapping[str, Any], unread: AbstractSet[str]) -> list[Facts]:
+    """The facts as they stand and, where a section could not be read, as they may be once it can."""
+    facts = facts_of(parts)
+    if not unread & {"data", "model", "learners"}:
+        return [facts]
+    classes = _ANY_CLASSES if "data" in unread else facts.classes
+    return [facts, replace(facts, classes=classes, sized=True, trained=True)]
+
+
+def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
+    """Sections that learners need, sections that need learners, and what an access that knows labels asks for."""
+    access: Access | None = parts["access"]
+    learners = parts["learners"] or {}
+    learns = bool(learners) or "learners" in unread
+    there = {name for name in _LEARNING if parts[name] is not None or name in unread}
+    for name in _LEARNING:
+        if learns and name not in there and name != "evaluate":
+            yield Fault(name, "missing; learners need it", None, f"add a section '{name}'")
+        if not learns and name in there and not (_may_want_labels(access) and name in {"data", "partition"}):
+            yield Fault(name, "has no effect without learners", None, "add 'learners', or leave it out")
+    if access is None:
+        return
+    works = {(one.batch_size, one.local_epochs, one.local_steps) for one in learners.values()}
+    if access.wants_samples and len(works) > 1:
+        yield Fault(
+            "access.compute", "the learners differ in local work, so its time is not one", None, "give compute.samples"
+        )
+    if access.wants_label_mix and "partition" not in there:
+        yield Fault("partition", "missing; this access depends on the users' labels", None, "add data and partition")
+    if access.wants_label_mix and parts["partition"] is not None and parts["partition"].rarity is not None:
+        yield Fault(
+            "partition", "depends on who is heard, which depends on the partition", None, "take another partition"
+        )
+
+
+def _may_want_labels(access: Access | None) -> bool:
+    """Whether the access depends on labels, or could not be read."""
+    return access is None or access.wants_label_mix
+
+
+def _faults_below(part: object, key: str, facts: Facts) -> Iterator[Fault]:
+    """The faults that each model below *part* finds."""
+    if isinstance(part, Spec):
+        yield from (fault.under(key) for fault in part.faults(facts))
+        for name in type(part).model_fields:
+            yield from _faults_below(getattr(part, name), f"{key}.{name}", facts)
+    elif isinstance(part, Mapping):
+        for name, entry in part.items():
+            yield from _faults_below(entry, f"{key}.{name}", facts)
+    elif isinstance(part, tuple):
+        for index, entry in enumerate(part):
+            yield from _faults_below(entry, f"{key}.{index}", facts)

@@ -1,0 +1,200 @@
+"""The chapters on who was heard, what became of updates, and who was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from netfl.report import canvas, markup, phrases, plots_access, plots_network, tallies, words
+from netfl.report.markup import Chapter
+from netfl.report.view import View
+from netfl.types import FATES
+
+MANY = 60
+"""More users than this are not all shown in the timeline of outages."""
+
+
+def chapters(view: View) -> Iterator[Chapter]:
+    """All chapters on the access that the run has tables for."""
+    if view.run.rounds.empty:
+        return
+    yield Chapter("heard", "Who was heard", (heard(view), participation(view)))
+    yield Chapter("fates", "What became of updates", tuple(fates(view)))
+    parts = (*outages(view), *maps(view))
+    if parts:
+        yield Chapter("network", "Who was cut off, when and where", parts)
+
+
+def _replica(view: View) -> str:
+    """Which replica a picture of single users shows."""
+    return f" Shown is replica {view.first}, of {len(view.replicas)}." if len(view.replicas) > 1 else ""
+
+
+def heard(view: View) -> str:
+    """How often each user was heard, by rank and, where there are places, by distance."""
+    far = "distance_m" in view.one and view.one["distance_m"].notna().all()
+
+    def paint(figure: Figure) -> None:
+        row = figure.subplots(1, 2 if far else 1, squeeze=False, sharey=True)[0]
+        for by, ax in zip(("heard", "distance_m"), row, strict=False):
+            plots_access.heard(view.one, by=by, ax=ax)
+            ax.label_outer(remove_inner_ticks=False)
+        if far:
+            canvas.unlegended(row[1])
+
+    side = " Left sorted by that figure, right by the distance to the user's tower." if far else ""
+    rounds = phrases.count(view.rounds)
+    caption = f"How often each user's update counted, in {rounds} rounds.{side} A cross: never.{_replica(view)}"
+    return markup.figure(paint, name="heard", caption=caption, size=(9.6, 2.9))
+
+
+def participation(view: View) -> str:
+    """User × round."""
+    users = view.one.sort_values(["heard", "user"], ascending=[False, True])
+    deliveries = view.run.deliveries
+    share = tallies.presence(deliveries[deliveries["replica"] == view.first], users["user"], view.rounds)
+
+    def paint(figure: Figure) -> None:
+        plots_access.participation(
+            share, users["user"].astype(str).tolist(), view.rounds, rare=users["rare"].tolist(), ax=figure.add_subplot()
+        )
+
+    rare = " In red: users that hold a rare class." if users["rare"].any() else ""
+    caption = f"When each user was heard, from the most often heard (top) to the least.{rare}{_replica(view)}"
+    return markup.figure(paint, name="rounds", caption=caption, size=(9.6, min(6.0, 1.2 + 0.13 * len(users))))
+
+
+def fates(view: View) -> Iterator[str]:
+    """How updates ended and why attempts failed, over the rounds and in total."""
+    if view.fates.empty:
+        yield markup.paragraph(["No fates of updates were recorded in this run."], "note")
+        return
+    tables = {"updates": view.fates, "failed attempts": view.failures}
+    shown = {name: table for name, table in tables.items() if len(table)}
+
+    def paint(figure: Figure) -> None:
+        column = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
+        for (name, rows), ax in zip(shown.items(), column, strict=True):
+            binned = tallies.stacked(rows, view.rounds, len(view.replicas))
+            plots_access.fate_areas(binned, ax=ax)
+            ax.set_ylabel(f"{name} per round")
+            ax.label_outer(remove_inner_ticks=False)
+
+    second = " Below: attempts that failed, by cause; one update may fail many times." if len(shown) > 1 else ""
+    caption = f"How updates ended, per round, mean over replicas.{second}"
+    yield markup.figure(paint, name="fates", caption=caption, size=(9.6, 0.5 + 2.2 * len(shown)))
+    yield totals(view)
+
+
+def totals(view: View) -> str:
+    """Each fate's total, and the causes of failed attempts."""
+    counts = view.fates["fate"].value_counts()
+    causes = view.failures["fate"].value_counts()
+    rows = [
+        [
+            fate.replace("_", " "),
+            phrases.count(int(counts[fate])),
+            phrases.percent(counts[fate] / counts.sum()),
+            words.MEANINGS[fate],
+        ]
+        for fate in FATES
+        if fate in counts
+    ]
+    told = [f"{phrases.count(int(number))} {cause}" for cause, number in causes.items()]
+    failed = f" Failed attempts: {', '.join(told)}." if told else ""
+    caption = f"All {phrases.count(int(counts.sum()))} updates of {phrases.replicas(len(view.replicas))}.{failed}"
+    return markup.table(["Fate", "Updates", "Share", "What it means"], rows, caption)
+
+
+def outages(view: View) -> Iterator[str]:
+    """A timeline of who was down, and of who was heard."""
+    if view.outages.empty:
+        return
+    rows, users = _rows(view)
+    own = view.outages.merge(rows, on=["user", "node"])
+    people = rows.loc[rows["user"] >= 0, ["user", "row"]]
+    cut = view.tower_outages.merge(people, on="user")
+    deliveries = view.run.deliveries
+    heard = deliveries[deliveries["replica"] == view.first].merge(people, on="user")
+    labels, rare = rows["label"].tolist(), rows["rare"].tolist()
+
+    def paint(figure: Figure) -> None:
+        ax = figure.add_subplot()
+        plots_network.outage_lines(own, cut, heard, labels=labels, rare=rare, end_s=view.end_s, ax=ax)
+
+    order = ", by their tower" if users["tower"].any() else ""
+    few = f" Of {len(view.one)} users the {len(users)} least heard are shown." if len(users) < len(view.one) else ""
+    bold = " Users that hold a rare class are in bold." if users["rare"].any() else ""
+    caption = f"Who was cut off, when. Towers and routers first, then users{order}.{bold}{few}{_replica(view)}"
+    yield markup.figure(paint, name="outages", caption=caption, size=(9.6, 1.2 + 0.145 * len(rows)))
+    head = ["Who", "Outages", "Time down", "Share of the run"]
+    yield markup.table(head, _downtime(view.outages, view.end_s), "What was down, longest first.")
+
+
+def _rows(view: View) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of the timeline (user, node, label, rare, row), and the users among them with their tower."""
+    users = view.one.assign(tower=view.towers)
+    if len(users) > MANY:
+        users = users.sort_values(["rare", "heard"], ascending=[False, True]).head(MANY)
+    users = users.sort_values(["tower", "heard"], ascending=[True, False])
+    nodes = sorted(set(view.outages["node"]) - {""})
+    rows = pd.DataFrame(
+        {
+            "user": [-1] * len(nodes) + users["user"].tolist(),
+            "node": nodes + [""] * len(users),
+            "rare": [False] * len(nodes) + users["rare"].tolist(),
+        }
+    )
+    return rows.assign(row=np.arange(len(rows)), label=_names(rows)), users
+
+
+def _names(rows: pd.DataFrame) -> NDArray[np.object_]:
+    """What each user or node is called."""
+    return np.where(rows["user"] < 0, rows["node"].str.replace(":", " "), "user " + rows["user"].astype(str))
+
+
+def _downtime(down: pd.DataFrame, end_s: float, most: int = 8) -> list[list[str]]:
+    """Who was down how often and for how long."""
+    length = (
+        (down["to_s"] - down["from_s"]).groupby(_names(down)).agg(["size", "sum"]).sort_values("sum", ascending=False)
+    )
+    return [
+        [
+            str(name),
+            phrases.count(int(row["size"])),
+            phrases.span(row["sum"]),
+            phrases.percent(row["sum"] / max(end_s, 1e-9)),
+        ]
+        for name, row in length.head(most).iterrows()
+    ]
+
+
+def maps(view: View) -> Iterator[str]:
+    """Where users stand: how often each was heard, and how well each learner serves it."""
+    if not view.placed:
+        return
+    accuracy = view.accuracy[view.accuracy["replica"] == view.first]
+    named = [name for name in view.learners if (accuracy["learner"] == name).any()][:2]
+    panels = [("heard", "times heard", view.one)]
+    for name in named:
+        rows = accuracy[accuracy["learner"] == name].assign(percent=lambda table: 100 * table["value"])
+        panels.append(("percent", f"accuracy of {name} (%)", view.one.merge(rows[["user", "percent"]], on="user")))
+
+    nodes = view.nodes if len(view.nodes) else None
+
+    def paint(figure: Figure) -> None:
+        row = figure.subplots(1, len(panels), squeeze=False)[0]
+        for index, ((value, caption, users), ax) in enumerate(zip(panels, row, strict=True)):
+            plots_network.user_map(users, value, caption, nodes=nodes, ax=ax)
+            if index:
+                canvas.unlegended(ax).set_ylabel("")
+
+    rare = " Red rings: users that hold a rare class." if view.one["rare"].any() else ""
+    served = " and by the accuracy that it ends with" if named else ""
+    caption = f"Where the users stand, coloured by how often each was heard{served}.{rare}{_replica(view)}"
+    width = min(9.6, 3.6 * len(panels))
+    yield markup.figure(paint, name="map", caption=caption, size=(width, 0.9 * width / len(panels) + 1.1))

@@ -1,0 +1,231 @@
+"""The chapters on what was learnt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from matplotlib.figure import Figure
+
+from netfl.report import markup, measures, phrases, plots_learning
+from netfl.report.markup import Chapter
+from netfl.report.view import View
+
+FIGURES = {
+    "accuracy": "Accuracy",
+    "rare_accuracy": "Rare classes",
+    "accuracy_users_worst10": "Worst 10 %",
+    "accuracy_users_best10": "Best 10 %",
+    "accuracy_users_variance": "Variance",
+    "accuracy_users_jain": "Jain index",
+    "t": "t",
+    "objective": "Objective",
+}
+"""The columns of the table of final figures."""
+
+LOW_IS_GOOD = frozenset({"accuracy_users_variance"})
+NEITHER = frozenset({"t", "objective"})
+"""Figures that have no best: each learner has its own."""
+
+ABOVE = {"loc": "outside upper left", "ncols": 5}
+"""Where the learners' legend stands: above all axes."""
+
+
+def chapters(view: View) -> Iterator[Chapter]:
+    """All chapters on learning that the run has figures for."""
+    if not view.learners:
+        return
+    yield Chapter("figures", "Final figures", (final_table(view),))
+    yield Chapter("accuracy", "Accuracy over rounds and over time", (accuracy_curves(view),))
+    shares = tuple(class_heat(view)) + tuple(user_accuracy(view))
+    if shares:
+        yield Chapter("shares", "Who is served: classes and users", shares)
+    inside = tuple(threshold(view))
+    if inside:
+        yield Chapter("threshold", "Inside CVaR: t and the objective", inside)
+    planes = tuple(regions(view))
+    if planes:
+        yield Chapter("regions", "Decision regions", planes)
+
+
+def final_table(view: View) -> str:
+    """Learners × final figures, with 95 % t-intervals where there are replicas."""
+    columns = [metric for metric in FIGURES if view.has(metric)]
+    rows = [[name, *("" for _ in columns)] for name in view.learners]
+    best = set()
+    for x, metric in enumerate(columns, 1):
+        found = {name: measures.interval(values) for name, values in view.final(metric).items()}
+        for y, name in enumerate(view.learners):
+            rows[y][x] = _figure(found[name], metric) if name in found else "–"
+        if metric not in NEITHER and len(found) > 1:
+            sign = -1.0 if metric in LOW_IS_GOOD else 1.0
+            means = {name: sign * one.mean for name, one in found.items() if one.replicas}
+            top = max(means.values(), default=math.inf)
+            best |= {(y, x) for y, name in enumerate(view.learners) if means.get(name, -math.inf) >= top - 1e-9}
+    return markup.table(
+        ["Learner", *(FIGURES[metric] for metric in columns)], rows, _final_caption(view), frozenset(best)
+    )
+
+
+def _figure(found: measures.Interval, metric: str) -> str:
+    """A final figure with its interval."""
+    if not found.replicas:
+        return "no figure"
+    scale, form = (100.0, ".1f") if metric in plots_learning.SHARES else (1.0, ".3f")
+    if metric == "accuracy_users_variance":
+        scale, form = 1e4, ".1f"
+    told = f"{scale * found.mean:{form}}"
+    return told if math.isnan(found.half) else f"{told} ± {scale * found.half:{form}}"
+
+
+def _final_caption(view: View) -> str:
+    """What the table's figures are."""
+    number, first, last = view.tail
+    taken = (
+        f"the mean over the last {number} evaluations (rounds {first} to {last})"
+        if number > 1
+        else f"taken at round {last}"
+    )
+    spread = (
+        f"± is the half width of the 95 % t-interval over {len(view.replicas)} replicas."
+        if len(view.replicas) > 1
+        else "There is one replica, so nothing is known of chance."
+    )
+    return (
+        f"Each figure is {taken}. Accuracies in percent; worst and best 10 %, variance (in squared percentage points) "
+        f"and Jain index are taken over users. {spread} Bold: the best mean of its column."
+    )
+
+
+def accuracy_curves(view: View) -> str:
+    """Accuracy and rare-class accuracy against rounds and against simulated time."""
+    metrics = [metric for metric in ("accuracy", "rare_accuracy") if view.has(metric)]
+    ways: tuple[measures.Over, ...] = ("round", "time")
+
+    def paint(figure: Figure) -> None:
+        grid = figure.subplots(len(metrics), 2, squeeze=False, sharey="row")
+        for metric, pair in zip(metrics, grid, strict=True):
+            for over, ax in zip(ways, pair, strict=True):
+                plots_learning.curves(view.metrics, metric, over=over, learners=view.learners, ax=ax)
+                ax.label_outer(remove_inner_ticks=False)
+        plots_learning.learner_legend(figure, view.learners, **ABOVE)
+
+    return markup.figure(
+        paint, name="accuracy", caption=_curve_caption(view, metrics), size=(9.6, 0.5 + 2.7 * len(metrics))
+    )
+
+
+def _curve_caption(view: View, metrics: Sequence[str]) -> str:
+    """What lines and bands are, and what was smoothed."""
+    rare = (
+        f" Rare: {', '.join(map(str, view.rare_classes))}." if view.rare_classes and "rare_accuracy" in metrics else ""
+    )
+    head = (
+        "Accuracy on the test set, over all classes and over the rare ones." if len(metrics) > 1 else "Test accuracy."
+    )
+    smoothed = _smoothing(view, [(metric, "") for metric in metrics])
+    return f"{head}{rare} {_band(view)} {smoothed}".strip()
+
+
+def _band(view: View) -> str:
+    """What a line and its band are."""
+    number = len(view.replicas)
+    if number < 2:
+        return "One replica, so there is no band."
+    return f"Lines: mean over {number} replicas; bands: its 95 % t-interval."
+
+
+def _smoothing(view: View, metrics: Sequence[tuple[str, str]]) -> str:
+    """Which curves are smoothed, and how."""
+    widths = {metric: measures.window(view.metrics, metric, group) for metric, group in metrics}
+    told = [f"{plots_learning.label(metric)} of {width} evaluations" for metric, width in widths.items() if width > 1]
+    if not told:
+        return ""
+    return f"Thin lines are the figures as evaluated; bold lines are means of the last few: {phrases.listed(told)}."
+
+
+def class_heat(view: View) -> Iterator[str]:
+    """Learners × classes."""
+    rows = measures.grouped(view.metrics, "accuracy", "class")
+    if rows.empty:
+        return
+
+    def paint(figure: Figure) -> None:
+        plots_learning.class_heat(view.metrics, learners=view.learners, rare=view.rare_classes, ax=figure.add_subplot())
+
+    rare = " Rare classes are in bold." if view.rare_classes else ""
+    caption = f"Final accuracy on each class, in percent; mean over replicas.{rare}"
+    yield markup.figure(paint, name="classes", caption=caption, size=(9.6, 1.1 + 0.42 * len(view.learners)))
+
+
+def user_accuracy(view: View) -> Iterator[str]:
+    """How accuracy is spread over users, and how it goes with being heard."""
+    if view.accuracy.empty:
+        return
+
+    def paint(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        plots_learning.user_spread(view.accuracy, learners=view.learners, ax=left)
+        plots_learning.user_scatter(view.accuracy, learners=view.learners, ax=right)
+        plots_learning.learner_legend(figure, view.learners, **ABOVE)
+
+    rings = " Rings: users that hold a rare class." if view.users["rare"].any() else ""
+    caption = (
+        "Left: the share of users that end with at most so much accuracy on their own data; a curve further right is "
+        f"better. Right: each user's accuracy against how often it was heard.{rings} Users of all replicas are shown."
+    )
+    yield markup.figure(paint, name="users", caption=caption, size=(9.6, 3.4))
+
+
+def threshold(view: View) -> Iterator[str]:
+    """t, the objective, and the loss's CVaR over the rounds."""
+    wanted = [(metric, "") for metric in ("t", "objective") if view.has(metric)]
+    metrics = view.metrics
+    levels = metrics.loc[metrics["metric"] == "cvar", "group"].astype(str).unique()
+    wanted += [("cvar", level) for level in sorted(levels)]
+    wanted = wanted[:3]
+    if not any(metric in {"t", "cvar"} for metric, _ in wanted):
+        return
+
+    def paint(figure: Figure) -> None:
+        row = figure.subplots(1, len(wanted), squeeze=False)[0]
+        for (metric, group), ax in zip(wanted, row, strict=True):
+            plots_learning.curves(metrics, metric, group=group, learners=view.learners, ax=ax)
+            ax.set_ylabel(f"{plots_learning.label(metric)} {group.replace('alpha:', '(α = ')}{')' if group else ''}")
+        plots_learning.learner_legend(figure, view.learners, **ABOVE)
+
+    known = metrics.loc[metrics["metric"] == "t", "learner"].unique()
+    lacking = [name for name in view.learners if name not in known]
+    caption = (
+        "t is the loss above which a mini-batch counts as bad; it should settle near the loss's upper quantile. "
+        f"The objective is each learner's own, so its level compares with itself only. {_band(view)} "
+        f"{_smoothing(view, wanted)}" + (f" Without a t: {', '.join(lacking)}." if lacking else "")
+    )
+    yield markup.figure(paint, name="threshold", caption=caption, size=(9.6, 3.0))
+
+
+def regions(view: View) -> Iterator[str]:
+    """For data in the plane, the class that each learner predicts everywhere."""
+    grid, points = view.run.regions, view.run.points
+    if grid.empty:
+        return
+    rows = grid[grid["replica"] == grid["replica"].min()]
+    names = [name for name in view.learners if (rows["learner"] == name).any()]
+    columns = min(3, len(names))
+    lines = math.ceil(len(names) / max(columns, 1))
+
+    def paint(figure: Figure) -> None:
+        cells = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flat
+        for name, ax in zip(names, cells, strict=False):
+            plots_learning.regions(rows[rows["learner"] == name], points, rare=view.rare_classes, ax=ax)
+            ax.set_title(name)
+            ax.label_outer()
+        for ax in list(cells):
+            ax.set_axis_off()
+
+    rare = f" Crosses: the rare classes ({phrases.labels(view.rare_classes)})." if view.rare_classes else ""
+    caption = (
+        f"Colour: the class that each learner predicts, at the end of replica {rows['replica'].min()}. "
+        f"Marks: test points in the colour of their class.{rare}"
+    )
+    yield markup.figure(paint, name="regions", caption=caption, size=(3.3 * columns + 0.3, 3.0 * lines + 0.3))

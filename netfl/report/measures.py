@@ -1,0 +1,147 @@
+"""The figures behind the pictures of learning: plain pandas in, plain pandas out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+SWING = 0.08
+"""A curve is smoothed when its mean turn at an evaluation is larger than this share of its whole range."""
+
+FEW = 40
+"""A curve of fewer evaluations is never smoothed."""
+
+Over = Literal["round", "time"]
+"""What a curve runs over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over replicas with the half width of its 95 % t-interval, NaN for a single replica."""
+
+    mean: float
+    half: float
+    replicas: int
+
+    @property
+    def clear(self) -> bool | None:
+        """Whether zero lies outside; ``None`` where one replica cannot tell."""
+        return None if math.isnan(self.half) else abs(self.mean) > self.half
+
+
+def interval(values: ArrayLike) -> Interval:
+    """The mean of *values*, one for each replica, and its 95 % t-interval; NaN values are left out.
+
+    >>> found = interval([1.0, 2.0, 3.0])
+    >>> found.mean, round(found.half, 3), found.clear
+    (2.0, 2.484, False)
+    """
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    if not known.size:
+        return Interval(math.nan, math.nan, 0)
+    half = _t_factor(known.size) * known.std(ddof=1) if known.size > 1 else math.nan
+    return Interval(float(known.mean()), float(half), int(known.size))
+
+
+def wide(metrics: pd.DataFrame, metric: str, group: str = "", values: str = "value") -> pd.DataFrame:
+    """One metric with a row for each evaluated round and a column for each (learner, replica)."""
+    rows = metrics[(metrics["metric"] == metric) & (metrics["group"] == group)]
+    rows = rows.astype({"learner": str}).drop_duplicates(["round", "learner", "replica"], keep="last")
+    table = rows.pivot(index="round", columns=["learner", "replica"], values=values)
+    return table.sort_index().sort_index(axis="columns")
+
+
+def late(rounds: ArrayLike) -> NDArray[np.bool_]:
+    """Which of the evaluated *rounds* count for a final figure: those of the last tenth of the run."""
+    at = np.asarray(rounds, float)
+    return np.asarray(at >= 0.9 * at.max(initial=0.0))
+
+
+def final(metrics: pd.DataFrame, metric: str, group: str = "") -> pd.Series[float]:
+    """A metric's mean over the evaluations in the last tenth of the rounds, for each (learner, replica)."""
+    table = wide(metrics, metric, group)
+    found: pd.Series[float] = table[late(table.index)].mean().astype(float)
+    return found
+
+
+def window(metrics: pd.DataFrame, metric: str, group: str = "") -> int:
+    """Over how many evaluations a curve is averaged: 1 for one that does not swing."""
+    table = wide(metrics, metric, group)
+    turns = table.diff().diff().abs().to_numpy()
+    spread = (table.max() - table.min()).max()
+    if len(table) < FEW or not np.isfinite(turns).any() or np.nanmean(turns) <= SWING * spread:
+        return 1
+    return max(5, len(table) // 20)
+
+
+def curve(
+    metrics: pd.DataFrame, metric: str, group: str = "", *, over: Over = "round", smooth: int = 1
+) -> pd.DataFrame:
+    """A metric's mean over replicas and its 95 % t-interval: columns learner, at, mean, low, high.
+
+    Args:
+        metrics: the metrics table.
+        metric: which metric.
+        group: which group of it.
+        over: rounds, or simulated time in seconds, where figures between two evaluations are interpolated.
+        smooth: each figure is first replaced by the mean of the last so many of its replica; as that looks back only,
+            nothing shows before it happens.
+    """
+    table = wide(metrics, metric, group)
+    if smooth > 1:
+        table = table.rolling(smooth, min_periods=1).mean()
+    if over == "time":
+        table = _on_one_clock(table, wide(metrics, metric, group, "time_s"))
+    parts = [_with_interval(table[[name]]).assign(learner=name) for name in table.columns.unique("learner")]
+    return pd.concat(parts) if parts else pd.DataFrame(columns=["at", "mean", "low", "high", "learner"])
+
+
+def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean and interval across the columns of *table*; none where only one has a value."""
+    count = table.count(axis="columns")
+    factors = {size: _t_factor(size) if size > 1 else math.nan for size in count.unique()}
+    mean, half = table.mean(axis="columns"), table.std(axis="columns") * count.map(factors)
+    found = pd.DataFrame({"at": table.index, "mean": mean, "low": mean - half, "high": mean + half})
+    return found.dropna(subset="mean")
+
+
+def _t_factor(size: int) -> float:
+    """The half width of a 95 % t-interval of the mean of *size* draws, in their standard deviations."""
+    return float(stats.t.ppf(0.975, size - 1)) / math.sqrt(size)
+
+
+def _on_one_clock(table: pd.DataFrame, times: pd.DataFrame, steps: int = 200) -> pd.DataFrame:
+    """*table* read at instants that all its columns have reached; *times* says when each figure was found."""
+    table = table.dropna(axis="columns", how="all")
+    start, end = float(times.min().max()), float(times.max().min())
+    clock = np.linspace(start, end, steps) if end > start else np.array([start])
+    columns = {}
+    for column in table.columns:
+        known = table[column].dropna()
+        columns[column] = np.interp(clock, times[column].loc[known.index].to_numpy(), known.to_numpy())
+    return pd.DataFrame(columns, index=clock).rename_axis(columns=["learner", "replica"])
+
+
+def grouped(metrics: pd.DataFrame, metric: str, kind: str) -> pd.DataFrame:
+    """Final figures of each ``kind:number`` group of a metric: columns learner, replica, number, value.
+
+    Args:
+        metrics: the metrics table.
+        metric: which metric.
+        kind: ``class`` or ``user``.
+    """
+    groups = metrics["group"].astype("category")
+    numbers = groups.cat.categories.astype(str).str.extract(rf"^{kind}:(\d+)$", expand=False).astype(float)
+    number = numbers.to_numpy()[groups.cat.codes.to_numpy()] if len(numbers) else np.full(len(metrics), np.nan)
+    wanted = (metrics["metric"] == metric).to_numpy() & ~np.isnan(number)
+    rows = metrics[wanted].assign(number=number[wanted].astype(int)).astype({"learner": str})
+    rows = rows[late(rows["round"])]
+    found: pd.DataFrame = rows.groupby(["learner", "replica", "number"], as_index=False)["value"].mean()
+    return found

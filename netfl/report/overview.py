@@ -1,0 +1,85 @@
+"""The one picture of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netfl.recording import Run
+from netfl.report import canvas, measures, phrases, plots_access, plots_learning, tallies, words
+from netfl.report.view import View
+
+
+def picture(run: Run) -> Path:
+    """Write ``overview.png`` into the run directory: learning above, who was heard and what became of updates below.
+
+    A run without learners has only the lower half.
+    """
+    view = View(run)
+    lines = 2 if view.learners else 1
+
+    def paint(figure: Figure) -> None:
+        cells = figure.subplots(lines, 2, squeeze=False)
+        figure.suptitle(view.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
+        figure.text(0.988, 0.985, words.facts(view), ha="right", va="top", fontsize=8, alpha=0.7)
+        figure.supxlabel(_legend(view), x=0.012, ha="left", fontsize=7, alpha=0.7)
+        if view.learners:
+            _learning(view, *cells[0])
+        _access(view, *cells[-1])
+
+    return canvas.png(paint, run.folder / "overview.png", size=(10.4, 3.3 * lines))
+
+
+def _learning(view: View, first: Axes, second: Axes) -> None:
+    """Accuracy and rare-class accuracy, or that of the worst served users where no class is rare."""
+    metrics = [metric for metric in ("accuracy", "rare_accuracy", "accuracy_users_worst10") if view.has(metric)][:2]
+    for metric, ax in zip(metrics, (first, second), strict=False):
+        plots_learning.curves(view.metrics, metric, learners=view.learners, ax=ax)
+        ax.set_title(_title(view, metric))
+    if metrics:
+        plots_learning.learner_legend(first, view.learners, loc="lower right")
+    for ax in (first, second)[len(metrics) :]:
+        _absent(ax, "no figures")
+
+
+def _legend(view: View) -> str:
+    """What the lines and bands of the upper panels are."""
+    widths = {measures.window(view.metrics, metric) for metric in ("accuracy", "rare_accuracy") if view.has(metric)}
+    wide = max(widths, default=1)
+    thin = [f"thin lines: as evaluated, bold lines: mean of the last {wide} evaluations"] if wide > 1 else []
+    band = [f"bands: 95 % t-interval over {len(view.replicas)} replicas"] if len(view.replicas) > 1 else []
+    return "; ".join([*thin, *band]) if view.learners else ""
+
+
+def _title(view: View, metric: str) -> str:
+    """A panel's title."""
+    if metric != "rare_accuracy" or not view.rare_classes:
+        return (
+            f"Test {plots_learning.label(metric)}"
+            if metric == "accuracy"
+            else plots_learning.label(metric).capitalize()
+        )
+    return f"Rare-class accuracy ({phrases.labels(view.rare_classes)})"
+
+
+def _access(view: View, third: Axes, fourth: Axes) -> None:
+    """Who was heard and what became of updates."""
+    if view.one.empty or view.run.rounds.empty:
+        _absent(third, "no rounds yet")
+    else:
+        plots_access.heard(view.one, ax=third)
+        third.set_title("Who was heard")
+    if view.fates.empty or view.run.rounds.empty:
+        _absent(fourth, "no fates were recorded")
+    else:
+        plots_access.fate_areas(tallies.stacked(view.fates, view.rounds, len(view.replicas)), inside=True, ax=fourth)
+        fourth.set_title("What became of updates")
+        fourth.set_ylabel("updates per round")
+
+
+def _absent(ax: Axes, why: str) -> None:
+    """An empty panel that says why."""
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, why, ha="center", va="center", transform=ax.transAxes, alpha=0.6)

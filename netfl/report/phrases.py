@@ -1,0 +1,99 @@
+"""Figures, names and lists as they stand in a sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def clock(seconds: float) -> tuple[float, str]:
+    """The unit, in seconds and by name, in which a time of this size is easily read.
+
+    >>> clock(5000.0), clock(0.0)
+    ((60.0, 'min'), (1.0, 's'))
+    """
+    for unit, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2.5 * unit:
+            return unit, name
+    return 1.0, "s"
+
+
+def percent(share: float) -> str:
+    """A share of one in percent, with as many digits as it needs.
+
+    >>> percent(0.0), percent(0.8125), percent(0.0004), percent(float("nan"))
+    ('0 %', '81.2 %', '0.04 %', 'no figure')
+    """
+    if math.isnan(share):
+        return "no figure"
+    figure = 100.0 * share
+    return (
+        f"{figure:.0f} %" if figure == round(figure) else f"{figure:.1f} %" if abs(figure) >= 0.1 else f"{figure:.1g} %"
+    )
+
+
+def points(difference: float) -> str:
+    """A difference of two shares in percentage points.
+
+    >>> points(0.382)
+    '38.2 points'
+    """
+    return f"{100 * difference:.1f} points"
+
+
+def signed(figure: float) -> str:
+    """A figure with its sign, the minus as printed.
+
+    >>> signed(-0.52)
+    '−0.5'
+    """
+    return f"{figure:+.1f}".replace("-", "−")
+
+
+def count(number: int) -> str:
+    """A whole number with thin spaces between its thousands.
+
+    >>> count(12000).split()
+    ['12', '000']
+    """
+    return f"{number:,}".replace(",", "\u202f") if abs(number) >= 10_000 else str(number)
+
+
+def span(seconds: float) -> str:
+    """A time in the unit in which it is easily read.
+
+    >>> span(5000), span(0.25), span(0)
+    ('83.3 min', '0.25 s', '0 s')
+    """
+    unit, name = clock(seconds)
+    return f"{seconds / unit:.3g} {name}"
+
+
+def replicas(number: int) -> str:
+    """So many replicas.
+
+    >>> replicas(1), replicas(3)
+    ('1 replica', '3 replicas')
+    """
+    return f"{number} replica" if number == 1 else f"{number} replicas"
+
+
+def labels(classes: Sequence[int]) -> str:
+    """Classes by number."""
+    return ("class " if len(classes) == 1 else "classes ") + listed([str(label) for label in classes])
+
+
+def user_names(numbers: Sequence[int], most: int = 12) -> str:
+    """Users by number; the rest of many only counted."""
+    more = [f"{len(numbers) - most} more"] if len(numbers) > most else []
+    return ("user " if len(numbers) == 1 else "users ") + listed([*map(str, numbers[:most]), *more])
+
+
+def times(number: int) -> str:
+    """How often, in words."""
+    return "once" if number == 1 else "twice" if number == 2 else f"{count(number)} times"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """A list in a sentence."""
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

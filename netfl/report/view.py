@@ -1,0 +1,186 @@
+"""What the chapters of a report need to know of a run, worked out once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netfl.recording import Run
+from netfl.report import measures, tallies
+
+
+@dataclass(frozen=True)
+class View:
+    """A run as its report sees it.
+
+    Args:
+        run: the run, finished or not.
+    """
+
+    run: Run
+
+    @cached_property
+    def name(self) -> str:
+        """The scenario's name."""
+        return str(self.run.scenario.get("name") or self.run.folder.name)
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """The metrics table, without the t of learners whose t never moves: they have none."""
+        table = self.run.metrics
+        is_t = table["metric"] == "t"
+        moving = table.loc[is_t & (table["value"] != 0.0), "learner"].unique()
+        return table[~is_t | table["learner"].isin(moving)]
+
+    @cached_property
+    def learners(self) -> tuple[str, ...]:
+        """The learners that have figures, in the scenario's order."""
+        known = self.metrics["learner"].astype(str).unique()
+        asked = [str(name) for name in _mapping(self.run.scenario.get("learners"))]
+        return tuple([name for name in asked if name in known] + sorted(set(known) - set(asked)))
+
+    @cached_property
+    def replicas(self) -> tuple[int, ...]:
+        """The replicas that have rounds."""
+        return tuple(sorted(int(one) for one in self.run.rounds["replica"].unique()))
+
+    @cached_property
+    def first(self) -> int:
+        """The replica whose users are shown one by one."""
+        return self.replicas[0] if self.replicas else 0
+
+    @cached_property
+    def rounds(self) -> int:
+        """The last recorded round."""
+        found = [int(table["round"].max()) for table in (self.run.rounds, self.metrics) if len(table)]
+        return max(found, default=0)
+
+    @cached_property
+    def ends_s(self) -> pd.Series[float]:
+        """When the last round of each replica closed, in seconds."""
+        return self.run.rounds.groupby("replica")["closed_s"].max()
+
+    @cached_property
+    def end_s(self) -> float:
+        """When the last round of the replica `first` closed, in seconds."""
+        return float(self.ends_s.get(self.first, 0.0))
+
+    @cached_property
+    def rare_classes(self) -> tuple[int, ...]:
+        """The labels that the scenario calls rare."""
+        evaluate, partition = (_mapping(self.run.scenario.get(key)) for key in ("evaluate", "partition"))
+        rare = evaluate.get("rare_classes")
+        if rare is None and partition.get("kind") == "rare_classes":
+            rare = partition.get("classes")
+        return tuple(int(label) for label in rare or ())
+
+    @cached_property
+    def users(self) -> pd.DataFrame:
+        """The users of every replica with ``heard``, how often each was, and ``rare``, whether it holds a rare class.
+
+        Nobody is called rare where everybody holds the rare classes.
+        """
+        table = self.run.users
+        if table.empty:
+            table = self._unlisted()
+        counts = self.run.deliveries.groupby(["replica", "user"]).size().rename("heard")
+        table = table.merge(counts.reset_index(), on=["replica", "user"], how="left")
+        held = [f"class:{label}" for label in self.rare_classes if f"class:{label}" in table]
+        rare = (table[held] > 0).any(axis="columns").to_numpy(bool) if held else np.zeros(len(table), bool)
+        return table.assign(heard=table["heard"].fillna(0).astype(int), rare=rare & ~rare.all())
+
+    def _unlisted(self) -> pd.DataFrame:
+        """The users of a run whose table of users is not there yet."""
+        count = int(self.run.scenario.get("users") or 0)
+        users = np.arange(max(count, int(self.run.deliveries["user"].max() + 1) if len(self.run.deliveries) else 0))
+        return pd.DataFrame(
+            [(replica, user) for replica in self.replicas for user in users], columns=["replica", "user"]
+        )
+
+    @cached_property
+    def one(self) -> pd.DataFrame:
+        """The users of the replica `first`."""
+        return self.users[self.users["replica"] == self.first].reset_index(drop=True)
+
+    @cached_property
+    def placed(self) -> bool:
+        """Whether users have positions."""
+        return (
+            {"x_m", "y_m"} <= set(self.users)
+            and bool(self.one[["x_m", "y_m"]].notna().all(axis=None))
+            and len(self.one) > 0
+        )
+
+    @cached_property
+    def towers(self) -> pd.Series[str]:
+        """The node of the tower of each user in `one`: as the table of users says, else the last one it sent to."""
+        if "tower" in self.one:
+            return "tower:" + self.one["tower"].astype(str)
+        events = self.run.events
+        rows = events[(events["replica"] == self.first) & (events["user"] >= 0) & (events["kind"] == "sent")]
+        last = rows.drop_duplicates("user", keep="last").set_index("user")["node"].astype(str)
+        return self.one["user"].map(last).fillna("")
+
+    @cached_property
+    def outages(self) -> pd.DataFrame:
+        """When each user and node of the replica `first` was down."""
+        events = self.run.events
+        return tallies.outages(events[events["replica"] == self.first], self.end_s)
+
+    @cached_property
+    def tower_outages(self) -> pd.DataFrame:
+        """When the tower of each user in `one` was down."""
+        return tallies.below(self.outages, self.one.assign(tower=self.towers))
+
+    @cached_property
+    def nodes(self) -> pd.DataFrame:
+        """Towers, routers and the server of the replica `first`; empty where the run has no network."""
+        table = self.run.table("nodes")
+        return (
+            table[table["replica"] == self.first]
+            if len(table)
+            else pd.DataFrame(columns=["node", "role", "x_m", "y_m"])
+        )
+
+    @cached_property
+    def fates(self) -> pd.DataFrame:
+        """How each update ended; empty where that was not recorded."""
+        return tallies.fates(self.run.events)
+
+    @cached_property
+    def failures(self) -> pd.DataFrame:
+        """The attempts that failed."""
+        return tallies.failures(self.run.events)
+
+    def has(self, metric: str) -> bool:
+        """Whether there are figures of *metric* over everything."""
+        rows = self.metrics["metric"] == metric
+        return bool(rows.any() and (self.metrics["group"][rows] == "").any())
+
+    @cached_property
+    def accuracy(self) -> pd.DataFrame:
+        """Final accuracy of each user under each learner: learner, replica, user, value, heard, rare."""
+        rows = measures.grouped(self.metrics, "accuracy", "user").rename(columns={"number": "user"})
+        return rows.merge(self.users[["replica", "user", "heard", "rare"]], on=["replica", "user"], how="inner")
+
+    @cached_property
+    def tail(self) -> tuple[int, int, int]:
+        """What a final figure is the mean of: the number of evaluations, the first of them and the last."""
+        metrics = self.metrics
+        at = np.sort(metrics.loc[(metrics["metric"] == "accuracy") & (metrics["group"] == ""), "round"].unique())
+        last = at[measures.late(at)] if len(at) else np.zeros(1, int)
+        return len(last), int(last[0]), int(last[-1])
+
+    def final(self, metric: str) -> dict[str, pd.Series[float]]:
+        """The final figure of each learner, by replica."""
+        found = measures.final(self.metrics, metric)
+        return {str(name): rows.droplevel("learner") for name, rows in found.groupby("learner", sort=False)}
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    """*value* if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}

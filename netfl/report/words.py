@@ -1,0 +1,183 @@
+"""What a run shows, in sentences: plain text, and no more certain than the replicas allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from netfl.report import measures, tallies
+from netfl.report.phrases import count, labels, listed, percent, points, replicas, signed, span, times, user_names
+from netfl.report.view import View
+from netfl.types import FATES
+
+RARE_ACCURACY = "rare_accuracy"
+
+
+def summary(view: View) -> list[str]:
+    """The sentences at the top of a report."""
+    return [*status(view), *verdicts(view), *unheard(view), *duration(view), *outcomes(view)]
+
+
+def facts(view: View) -> str:
+    """The run in one line."""
+    manifest, users = view.run.manifest, view.run.scenario.get("users") or len(view.one)
+    parts = [f"{count(int(users))} users", f"{count(view.rounds)} rounds", replicas(len(view.replicas))]
+    seed = manifest.get("seed", view.run.scenario.get("seed"))
+    return " · ".join([*parts, *([] if seed is None else [f"seed {seed}"])])
+
+
+def status(view: View) -> Iterator[str]:
+    """What is not whole."""
+    state = str(view.run.manifest.get("status", "unknown"))
+    asked = view.run.scenario.get("rounds")
+    if state == "failed":
+        why = view.run.manifest.get("error")
+        yield f"This run failed{f': {why}' if why else ''}. What follows is what it wrote before."
+    elif state != "done":
+        yield f"This run is not finished ({state}): it holds {view.rounds} of {asked} rounds."
+    if view.run.rounds.empty:
+        yield "There are no rounds yet: tables can be read when the run has ended."
+    elif view.metrics.empty:
+        yield "Nothing was learnt in this run: it traces who is heard."
+
+
+def verdicts(view: View) -> Iterator[str]:
+    """Who won on rare classes and over all, by how much, and whether replicas bear it out."""
+    if view.has(RARE_ACCURACY):
+        which = f" ({labels(view.rare_classes)})" if view.rare_classes else ""
+        yield from verdict(view, RARE_ACCURACY, f"On the rare classes{which}")
+    if view.has("accuracy"):
+        yield from verdict(view, "accuracy", "Over all classes")
+
+
+def verdict(view: View, metric: str, where: str) -> Iterator[str]:
+    """Who won on one metric, the best against the next."""
+    means = {name: measures.interval(values) for name, values in view.final(metric).items()}
+    ranked = sorted((name for name in means if means[name].replicas), key=lambda name: -means[name].mean)
+    if not ranked:
+        return
+    best = ranked[0]
+    if len(ranked) == 1:
+        yield f"{where}, {best} ends at {percent(means[best].mean)}."
+        return
+    others = view.final(metric)
+    gap = measures.interval((others[best] - others[ranked[1]]).to_numpy())
+    yield f"{where}, {_comparison(best, ranked[1], means[best].mean, means[ranked[1]].mean, gap)}"
+    if len(ranked) > 2:
+        yield f"Last there is {ranked[-1]} with {percent(means[ranked[-1]].mean)}."
+
+
+def _comparison(best: str, second: str, high: float, low: float, gap: measures.Interval) -> str:
+    """One sentence on the best and the next."""
+    figures = f"{percent(high)} against {percent(low)}"
+    if gap.mean == 0.0:
+        return f"{best} and {second} end alike, at {percent(high)}."
+    if gap.clear is None:
+        return (
+            f"{best} ends {points(gap.mean)} above {second}: {figures}; "
+            "a single replica cannot tell how much of that is chance."
+        )
+    low_end, high_end = max(-100.0, 100 * (gap.mean - gap.half)), min(100.0, 100 * (gap.mean + gap.half))
+    bounds = f"95 % interval {signed(low_end)} to {signed(high_end)} over {gap.replicas} paired replicas"
+    if gap.clear:
+        return f"{best} ends {points(gap.mean)} above {second}: {figures} ({bounds})."
+    return (
+        f"{best} and {second} cannot be told apart: {figures}, a difference of {points(gap.mean)} "
+        f"that is within the noise ({bounds})."
+    )
+
+
+def unheard(view: View) -> Iterator[str]:
+    """Who was never heard, or least, and for how long those with rare classes were silent."""
+    users = view.one
+    if users.empty or view.run.rounds.empty:
+        return
+    where = f" (replica {view.first})" if len(view.replicas) > 1 else ""
+    never = users[users["heard"] == 0]
+    if len(never):
+        rare, other = (never.loc[never["rare"] == marked, "user"].tolist() for marked in (True, False))
+        told = [f"{user_names(rare)}, with rare classes"] if rare else []
+        yield f"Never heard{where}: {'; '.join([*told, *([user_names(other)] if other else [])])}."
+    else:
+        least = users.sort_values(["heard", "user"]).iloc[0]
+        holds = ", which holds a rare class" if least["rare"] else ""
+        yield (
+            f"Everybody was heard{where}; least of all user {least['user']}{holds}: "
+            f"{times(int(least['heard']))} in {count(view.rounds)} rounds."
+        )
+    yield from _rare_share(view)
+    yield from _silence(view, where)
+    yield from _cut_off(view, where)
+
+
+def _rare_share(view: View) -> Iterator[str]:
+    """How much of what was heard came from the users with rare classes."""
+    users, heard = view.users, int(view.users["heard"].sum())
+    if not users["rare"].any() or not heard:
+        return
+    share = users.loc[users["rare"], "heard"].sum() / heard
+    yield (
+        f"The users that hold rare classes are {percent(float(users['rare'].mean()))} of all users "
+        f"and sent {percent(float(share))} of the updates that counted."
+    )
+
+
+def _silence(view: View, where: str) -> Iterator[str]:
+    """The longest time that a user with rare classes was unheard."""
+    rare = view.one.loc[view.one["rare"], "user"].to_numpy()
+    if not len(rare):
+        return
+    deliveries = view.run.deliveries
+    gaps = tallies.silences(deliveries[deliveries["replica"] == view.first], rare, view.end_s)
+    longest = gaps.assign(length=gaps["to_s"] - gaps["from_s"]).sort_values("length").iloc[-1]
+    yield (
+        f"The longest silence of a user with a rare class was {span(longest['length'])}{where}: "
+        f"user {int(longest['user'])}, from {span(longest['from_s'])} to {span(longest['to_s'])} of simulated time."
+    )
+
+
+def _cut_off(view: View, where: str) -> Iterator[str]:
+    """How long users with rare classes were cut off, against the others."""
+    users = view.one
+    if view.outages.empty or not users["rare"].any():
+        return
+    spans = pd.concat([view.outages[view.outages["user"] >= 0], view.tower_outages])
+    share = users["user"].map(tallies.covered(spans)).fillna(0.0) / view.end_s
+    rare, other = (percent(float(share[users["rare"] == marked].mean())) for marked in (True, False))
+    yield (
+        f"Users with rare classes were cut off, themselves or their tower, {rare} of the time, "
+        f"the others {other}{where}."
+    )
+
+
+def duration(view: View) -> Iterator[str]:
+    """How long it took in simulated time."""
+    if view.ends_s.empty:
+        return
+    low, high = span(float(view.ends_s.min())), span(float(view.ends_s.max()))
+    took = f"{low} of simulated time" if low == high else f"{low} to {high} of simulated time, depending on the replica"
+    yield f"{count(view.rounds)} rounds took {took}."
+
+
+def outcomes(view: View) -> Iterator[str]:
+    """What became of the updates."""
+    totals = view.fates["fate"].value_counts()
+    if not len(totals):
+        return
+    told = [f"{percent(totals[fate] / totals.sum())} {MEANINGS[fate]}" for fate in FATES if fate in totals]
+    yield f"Of {count(int(totals.sum()))} updates, {listed(told)}."
+
+
+MEANINGS = {
+    "delivered": "reached the server in time and counted",
+    "late": "came after their round had closed",
+    "collided": "met another sender",
+    "faded": "met a fade",
+    "lost": "met an outage",
+    "dropped": "were turned away by a full queue",
+    "given_up": "were given up after their last attempt",
+    "superseded": "were overtaken by a newer version",
+    "unfinished": "were still on their way at the end",
+}
+"""Each fate as the end of a sentence about updates."""

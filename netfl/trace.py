@@ -1,3 +1,0 @@
-"""Moved."""
-
-from netfl.recording import *  # noqa: F403

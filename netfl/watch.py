@@ -1,0 +1,60 @@
+"""How whoever looks on sees a run go on, and asks it to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is.
+
+    Args:
+        round: the round just closed.
+        rounds: how many there will be.
+        time_s: simulated time of the first replica.
+        heard: who was heard in it, in the first replica.
+        metrics: the newest evaluation, by metric over lanes; empty before the first.
+        lanes: learner and replica of each lane.
+    """
+
+    round: int
+    rounds: int
+    time_s: float
+    heard: tuple[int, ...]
+    metrics: Mapping[str, NDArray[np.float64]]
+    lanes: Sequence[tuple[str, int]]
+
+
+class Watch(Protocol):
+    """Looks on while a run goes on, and may ask it to stop after the round."""
+
+    @property
+    def stop(self) -> bool:
+        """Whether the run shall end now, with its tables whole."""
+
+    def opened(self, folder: Path, scenario: Scenario) -> None:
+        """The run directory is there."""
+
+    def closed(self, progress: Progress) -> None:
+        """A round is over."""
+
+
+class Unwatched:
+    """Nobody looks on."""
+
+    stop = False
+
+    def opened(self, folder: Path, scenario: Scenario) -> None:
+        """Nothing to show."""
+
+    def closed(self, progress: Progress) -> None:
+        """Nothing to show."""

@@ -1,0 +1,168 @@
+"""The report as a file: whole, harmless, self-contained, the same each time."""
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import matplotlib as mpl
+import pytest
+from matplotlib import pyplot as plt
+from scipy import stats
+
+from netfl import report
+from netfl.recording import open_run
+
+NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+class Reader(HTMLParser):
+    """Gathers what a browser would make of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.said = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.said.append(data)
+
+    def of(self, name):
+        return [value for key, value in self.attributes if key == name]
+
+
+def read(run):
+    return Reader(report.write(run).read_text(encoding="utf-8"))
+
+
+def test_it_holds_all_chapters(whole):
+    found = Reader(whole)
+    wanted = {"summary", "figures", "accuracy", "shares", "threshold", "regions", "heard", "fates", "network"}
+    assert wanted <= set(found.of("id"))
+    assert found.tags.count("svg") == 10
+    assert "".join(found.said).count("FED-CVaR-AVG") > 5
+
+
+def test_it_fetches_nothing_and_runs_nothing(whole):
+    found = Reader(whole)
+    assert not {"script", "link", "iframe", "object", "embed", "img", "base", "form"} & set(found.tags)
+    targets = found.of("href") + found.of("xlink:href") + found.of("src")
+    assert targets
+    assert all(target.startswith(("#", "data:image/png;base64,")) for target in targets)
+    assert not [key for key, _ in found.attributes if key.startswith("on")]
+    assert set(re.findall(r"https?://[^\"' <)]+", whole)) <= NAMESPACES
+    assert "@import" not in whole
+    assert set(re.findall(r"url\((.)", whole)) <= {"#"}
+
+
+def test_ids_are_unique_and_references_lead_somewhere(whole):
+    found = Reader(whole)
+    ids = found.of("id")
+    assert len(ids) == len(set(ids))
+    inner = [target[1:] for target in found.of("href") + found.of("xlink:href") if target.startswith("#")]
+    assert set(inner) <= set(ids)
+    for style in found.of("clip-path"):
+        assert re.fullmatch(r"url\(#(.+)\)", style)[1] in ids
+
+
+def test_the_table_holds_means_with_their_t_intervals(make):
+    run = make(users=8, rounds=60, learners=("B", "A"))
+    rows = run.metrics[(run.metrics["metric"] == "rare_accuracy") & (run.metrics["round"] >= 54)]
+    ends = 100 * rows[rows["learner"] == "A"].groupby("replica")["value"].mean()
+    known = stats.ttest_1samp(ends, 0.0).confidence_interval(0.95)
+    page = report.write(run).read_text(encoding="utf-8")
+    table = page[page.index("<tbody>") : page.index("</tbody>")]
+    assert table.index(">B<") < table.index(">A<")
+    half = (known.high - known.low) / 2
+    assert f'<td class="best">{ends.mean():.1f}<small>± {half:.1f}</small></td>' in table
+
+
+def test_what_a_scenario_says_is_only_text(make):
+    evil = ("</svg><script>alert(1)</script>", "_a $x^$ & 'b' \"c\"", 'id="x" #010203 漢')
+    found = read(make(name="<script>alert(2)</script>", learners=evil, users=8, rounds=30))
+    said = "".join(found.said)
+    assert "script" not in found.tags
+    assert "<script>alert(2)</script>" in said
+    for name in evil[:2]:
+        assert said.count(name) >= 4
+
+
+def test_the_same_run_gives_the_same_page_whatever_the_users_style(make):
+    run = make(plane=True, users=8, rounds=30, replicas=2)
+    first = report.write(run).read_bytes()
+    with mpl.rc_context({"axes.facecolor": "red", "svg.fonttype": "path", "font.size": 30}):
+        assert report.write(open_run(run.folder)).read_bytes() == first
+
+
+def test_no_trace_is_left_in_matplotlib(make):
+    before = dict(mpl.rcParams)
+    run = make(users=8, rounds=30)
+    report.write(run)
+    report.picture(run)
+    assert dict(mpl.rcParams) == before
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
+def test_a_run_without_tables_has_a_page(tmp_path, status):
+    (tmp_path / "manifest.json").write_text(json.dumps({"status": status, "error": "the disk is <full>"}))
+    run = open_run(tmp_path)
+    said = "".join(read(run).said)
+    assert status in said
+    assert "no rounds yet" in said
+    assert ("the disk is <full>" in said) == (status == "failed")
+    assert report.picture(run).exists()
+
+
+@pytest.mark.parametrize("missing", ["rounds", "deliveries", "events", "metrics", "users", "nodes"])
+def test_any_table_may_be_missing(make, missing):
+    run = make(users=8, rounds=30)
+    (run.folder / f"{missing}.parquet").unlink()
+    run = open_run(run.folder)
+    assert "svg" in read(run).tags
+    report.picture(run)
+
+
+def test_a_direct_access_has_no_map_and_says_that_fates_are_unknown(make):
+    found = read(make(network=False))
+    assert "network" not in found.of("id")
+    assert "No fates of updates were recorded" in "".join(found.said)
+
+
+def test_users_are_rare_only_where_others_are_not(make):
+    run = make(network=False)
+    held = run.users.assign(**{"class:8": 1})
+    held.to_parquet(run.folder / "users.parquet")
+    assert "hold a rare class" not in "".join(read(open_run(run.folder)).said)
+
+
+def test_it_can_be_written_elsewhere(make, tmp_path):
+    run = make(learners=(), network=False)
+    path = report.write(run, tmp_path / "here.html")
+    assert path == tmp_path / "here.html"
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert not (run.folder / "report.html").exists()
+
+
+def test_a_long_run_stays_small(make):
+    path = report.write(make(rounds=4000, replicas=1, attempts=60))
+    assert path.stat().st_size < 3e6
+
+
+def test_the_picture_is_a_png_and_the_same_each_time(make):
+    run = make()
+    path = report.picture(run)
+    assert path == run.folder / "overview.png"
+    first = path.read_bytes()
+    assert first.startswith(b"\x89PNG")
+    assert report.picture(run).read_bytes() == first
+
+
+def test_importing_netfl_imports_no_plots():
+    asked = "import sys, netfl, netfl.cli; sys.exit(any(name in sys.modules for name in ('matplotlib', 'seaborn')))"
+    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

@@ -1,0 +1,146 @@
+"""What is drawn is what the tables say."""
+
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from netfl.report import canvas, measures, plots_access, plots_learning, plots_network, tallies
+from netfl.report.view import View
+
+LEARNERS = ("FedAvg", "FED-CVaR-AVG")
+USERS = pd.DataFrame({"user": [0, 1, 2, 3], "heard": [5, 0, 9, 1], "rare": [False, True, False, True]})
+
+
+def drawn(ax):
+    """Draw the figure of *ax* to the end."""
+    ax.figure.savefig(io.BytesIO(), format="png")
+    return ax
+
+
+def test_axes_are_taken_or_made_without_a_registry():
+    ax = Figure().add_subplot()
+    assert plots_access.heard(USERS, ax=ax) is ax
+    assert drawn(plots_access.heard(USERS)) is not ax
+    assert plt.get_fignums() == []
+
+
+def test_bars_are_counts_in_order_and_rare_users_differ():
+    ax = drawn(plots_access.heard(USERS))
+    bars = ax.containers[0]
+    assert [bar.get_height() for bar in bars] == [9, 5, 1, 0]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["2", "0", "3", "1"]
+    hues = [to_hex(bar.get_facecolor()) for bar in bars]
+    assert hues == [plots_access.COMMON, plots_access.COMMON, plots_access.RARE, plots_access.RARE]
+    assert ax.collections[0].get_offsets().tolist() == [[3.0, 0.0]]
+
+
+def test_bars_by_distance_go_outwards():
+    ax = plots_access.heard(USERS.assign(distance_m=[30.0, 10.0, 20.0, 40.0]), by="distance_m")
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "2", "0", "3"]
+
+
+def test_curves_are_means_in_percent(make):
+    view = View(make())
+    ax = plots_learning.curves(view.metrics, "accuracy", learners=LEARNERS)
+    known = measures.wide(view.metrics, "accuracy")["FedAvg"].mean(axis="columns")
+    assert np.allclose(ax.lines[0].get_ydata(), 100 * known)
+    assert ax.lines[0].get_color() == canvas.PALETTE[0]
+    assert "(%)" in ax.get_ylabel()
+    drawn(ax)
+
+
+def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
+    view = View(make(rounds=400, swing=0.1))
+    ax = plots_learning.curves(view.metrics, "rare_accuracy", learners=LEARNERS)
+    raw, smooth = (np.asarray(line.get_ydata(), float) for line in ax.lines[:2])
+    known = measures.wide(view.metrics, "rare_accuracy")["FedAvg"].mean(axis="columns")
+    assert np.allclose(raw, 100 * known)
+    assert np.abs(np.diff(smooth)).mean() < 0.5 * np.abs(np.diff(raw)).mean()
+
+
+def test_stacked_areas_reach_the_total(make):
+    view = View(make())
+    table = tallies.stacked(view.fates, view.rounds, 3)
+    ax = drawn(plots_access.fate_areas(table))
+    top = ax.patches[-1].get_data().values
+    assert np.allclose(top, table.sum(axis="columns"))
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["superseded", "given up", "dropped", "late", "delivered"]
+
+
+def test_the_raster_has_a_row_for_each_user():
+    share = np.array([[0.0, 1.0], [0.5, 0.0]])
+    ax = drawn(plots_access.participation(share, ["7", "8"], 2, rare=[False, True]))
+    common, rare = (np.asarray(image.get_array()) for image in ax.images)
+    assert common.tolist() == [[0.0, 1.0], [0.0, 0.0]]
+    assert rare.tolist() == [[0.0, 0.0], [0.5, 0.0]]
+
+
+def test_the_heat_map_is_final_accuracy(make):
+    view = View(make())
+    ax = drawn(plots_learning.class_heat(view.metrics, learners=LEARNERS, rare=(8, 9)))
+    cells = np.asarray(ax.collections[0].get_array()).reshape(2, 10)
+    known = measures.final(view.metrics, "accuracy", "class:9")
+    assert cells[1, 9] == pytest.approx(100 * known["FED-CVaR-AVG"].mean())
+    bold = [text.get_text() for text in ax.get_xticklabels() if text.get_fontweight() == "bold"]
+    assert bold == ["8", "9"]
+
+
+def test_the_timeline_shows_each_outage_where_it_was():
+    down = pd.DataFrame({"row": [0, 1], "from_s": [0.0, 50.0], "to_s": [10.0, 100.0]})
+    heard = pd.DataFrame({"row": [1], "arrived_s": [20.0]})
+    ax = drawn(
+        plots_network.outage_lines(
+            down, down.head(0), heard, labels=["tower 0", "user 4"], rare=[False, True], end_s=100.0
+        )
+    )
+    boxes = [path.get_extents().extents.tolist() for path in ax.collections[1].get_paths()]
+    assert np.allclose(boxes, [[0.0, -0.4, 10.0, 0.4], [50.0, 0.6, 100.0, 1.4]])
+    assert ax.lines[0].get_xydata().tolist() == [[20.0, 1.0]]
+    assert ax.get_yticklabels()[1].get_fontweight() == "bold"
+
+
+def test_the_map_is_to_scale_and_coloured():
+    users = USERS.assign(x_m=[0.0, 4000.0, 0.0, 1000.0], y_m=[0.0, 0.0, 1000.0, 500.0])
+    nodes = pd.DataFrame({"node": ["tower:0"], "role": ["tower"], "x_m": [8000.0], "y_m": [0.0]})
+    ax = drawn(plots_network.user_map(users, "heard", "times heard", nodes=nodes))
+    rings, dots, towers = ax.collections
+    assert rings.get_offsets().tolist() == [[4.0, 0.0], [1.0, 0.5]]
+    assert np.asarray(dots.get_array()).tolist() == [5, 0, 9, 1]
+    assert towers.get_offsets().tolist() == [[8.0, 0.0]]
+    assert ax.get_aspect() == 1.0
+    assert np.ptp(ax.get_xlim()) == pytest.approx(np.ptp(ax.get_ylim()))
+
+
+def test_regions_show_the_grid_the_right_way_up():
+    grid = pd.DataFrame({"x": [0.0, 1.0, 0.0, 1.0], "y": [0.0, 0.0, 2.0, 2.0], "label": [0, 1, 2, 2]})
+    points = pd.DataFrame({"x": [0.1, 0.2], "y": [0.0, 0.1], "label": [0, 2]})
+    ax = drawn(plots_learning.regions(grid, points, rare=(2,)))
+    image = ax.images[0]
+    assert np.asarray(image.get_array()).tolist() == [[0, 1], [2, 2]]
+    assert image.origin == "lower"
+    assert list(image.get_extent()) == [-0.5, 1.5, -1.0, 3.0]
+
+
+def test_users_without_rare_classes_need_no_ring():
+    table = pd.DataFrame({"learner": "A", "value": [0.5, 1.0], "heard": [1, 2], "rare": False})
+    spread = drawn(plots_learning.user_spread(table, learners=["A"]))
+    assert max(spread.lines[0].get_ydata()) == 100.0
+    scatter = drawn(plots_learning.user_scatter(table, learners=["A"]))
+    assert scatter.collections[1].get_offsets().shape == (0, 2)
+
+
+def test_names_stand_in_legends_as_they_are():
+    names = ["_hidden", "$a$"]
+
+    def paint(figure):
+        plots_learning.learner_legend(figure.add_subplot(), names)
+
+    text = re.sub(r"<[^>]+>", " ", canvas.svg(paint, name="x", label="", size=(3, 2)))
+    assert all(name in text for name in names)

@@ -1,0 +1,120 @@
+"""What the report says in words: true, and no more certain than the replicas allow."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netfl.recording import open_run
+from netfl.report import words
+from netfl.report.view import View
+
+
+@pytest.fixture
+def ends(tmp_path):
+    """``ends({learner: [figure of each replica]})`` is a view of a run whose learners end there."""
+
+    def view(figures):
+        rows = [
+            {"learner": learner, "replica": replica, "round": at, "time_s": at, "metric": "accuracy", "group": ""}
+            | {"value": at * figure / 10}
+            for learner, values in figures.items()
+            for replica, figure in enumerate(values)
+            for at in (0, 10)
+        ]
+        pd.DataFrame(rows).to_parquet(tmp_path / "metrics.parquet")
+        (tmp_path / "manifest.json").write_text(json.dumps({"status": "done"}))
+        return View(open_run(tmp_path))
+
+    return view
+
+
+def verdict(view):
+    return " ".join(words.verdict(view, "accuracy", "Over all classes"))
+
+
+def test_a_clear_win_has_its_paired_interval(ends):
+    # replicas differ widely, but the difference is the same in each: the comparison is paired
+    said = verdict(ends({"A": [0.2, 0.5, 0.8], "B": [0.31, 0.6, 0.9]}))
+    assert said.startswith("Over all classes, B ends 10.3 points above A: 60.3 % against 50 %")
+    # 11, 10, 10 points: mean 10.333, half width 4.3027 * 0.57735 / sqrt(3)
+    assert "95 % interval +8.9 to +11.8 over 3 paired replicas" in said
+
+
+def test_a_difference_within_noise_is_called_so(ends):
+    said = verdict(ends({"A": [0.5, 0.7, 0.6], "B": [0.7, 0.5, 0.66]}))
+    assert "cannot be told apart" in said
+    assert "within the noise" in said
+    assert "−" in said
+
+
+def test_one_replica_is_not_evidence(ends):
+    assert "a single replica cannot tell" in verdict(ends({"A": [0.5], "B": [0.9]}))
+
+
+def test_ties_and_single_learners(ends):
+    assert "A and B end alike, at 50 %" in verdict(ends({"A": [0.5, 0.5], "B": [0.5, 0.5]}))
+    assert verdict(ends({"A": [0.25, 0.75]})) == "Over all classes, A ends at 50 %."
+
+
+def test_a_learner_without_figures_does_not_win(ends):
+    assert verdict(ends({"A": [np.nan, np.nan], "B": [0.4, 0.4]})) == "Over all classes, B ends at 40 %."
+
+
+def test_the_last_of_many_is_named(ends):
+    assert "Last there is A with 10 %." in verdict(ends({"A": [0.1], "B": [0.5], "C": [0.9]}))
+
+
+def test_who_was_never_heard(make):
+    view = View(make())
+    never = [user for user in range(30) if user not in set(view.run.deliveries.query("replica == 0")["user"])]
+    said = next(words.unheard(view))
+    assert 29 in never
+    assert all(str(user) in said for user in never)
+    assert "with rare classes" in said
+
+
+def test_the_least_heard_where_all_were(make):
+    view = View(make(users=6, rounds=2000, replicas=1, network=False))
+    heard = view.run.deliveries[view.run.deliveries["user"] != 5]
+    patched = pd.concat([heard, heard.head(2).assign(user=5)])
+    view.run.__dict__["deliveries"] = patched
+    assert "least of all user 5, which holds a rare class: twice in 2000 rounds" in next(words.unheard(view))
+
+
+def test_outcomes_add_up(make):
+    view = View(make())
+    fates = view.run.events["kind"].astype(str)
+    superseded = (fates == "superseded").sum() / view.fates.shape[0]
+    said = " ".join(words.outcomes(view))
+    assert f"{100 * superseded:.1f} % were overtaken by a newer version" in said
+    assert f"Of {len(view.fates)} updates" in said
+
+
+def test_how_long_rare_users_were_cut_off(make):
+    # by brute force: sample the clock finely and ask of every instant who is down
+    view = View(make(rounds=50, replicas=1))
+    clock = np.linspace(0, view.end_s, 20_001)[:-1]
+    down = np.zeros((30, clock.size), bool)
+    towers = {f"tower:{place}": range(place, 30, 3) for place in range(3)}
+    for row in view.outages.itertuples():
+        for user in [row.user] if row.user >= 0 else towers[row.node]:
+            down[user] |= (clock >= row.from_s) & (clock < row.to_s)
+    said = " ".join(words.unheard(view)).partition("their tower, ")[2]
+    rare, _, other = said.partition(" of the time, the others ")
+    assert float(rare.split()[0]) == pytest.approx(100 * down[27:].mean(), abs=0.15)
+    assert float(other.split()[0]) == pytest.approx(100 * down[:27].mean(), abs=0.15)
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted"])
+def test_an_unfinished_run_is_called_so(make, status):
+    view = View(make(status=status))
+    assert f"not finished ({status}): it holds 120 of 120 rounds" in words.summary(view)[0]
+    assert not any("not finished" in one for one in words.summary(View(make(status="done"))))
+
+
+def test_a_trace_has_learnt_nothing(make):
+    said = words.summary(View(make(learners=())))
+    assert "Nothing was learnt" in said[0]
+    assert not any("accuracy" in one for one in said)
