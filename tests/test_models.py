@@ -78,9 +78,7 @@ def test_example_names_its_kind_and_round_trips(family, kind):
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
 def test_every_key_is_documented(family, kind):
-    undocumented = [
-        name for name, field in find(base_of(family), kind).model_fields.items() if not field.description
-    ]
+    undocumented = [name for name, field in find(base_of(family), kind).model_fields.items() if not field.description]
     assert undocumented == []
 
 

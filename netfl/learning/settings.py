@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.registry import Member, Spec
+from netfl.wording import WordOr
 
 
 class LearnerSpec(Spec):
@@ -20,7 +21,7 @@ class LearnerSpec(Spec):
     """How deliveries become the next version."""
     lr: Annotated[float, Field(gt=0)]
     """Step size of local SGD on the model's parameters."""
-    batch_size: Annotated[int, Field(ge=1)] | Literal["full"]
+    batch_size: Annotated[int | Literal["full"], WordOr(Annotated[int, Field(ge=1)])]
     """Examples in a mini-batch; ``full`` takes all that the user has."""
     local_epochs: Annotated[int, Field(ge=1)] | None = None
     """Passes over the user's data for one update; each is split into mini-batches anew, the last may be smaller."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Message:
-    """One update that has got through its cell and crosses the routers.
+    """One update that has got through its cell and crosses the routers; two are never equal.
 
     Args:
         user: who sent it; -1 for traffic beside the updates.

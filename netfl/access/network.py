@@ -1,0 +1,216 @@
+"""The access that emerges: users contend in cells, updates cross routers, and the server hears whom it hears."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.access import Access
+from netfl.errors import Fault, ScenarioError
+from netfl.network.channel import Channel
+from netfl.network.compute import Compute
+from netfl.network.mac import Mac
+from netfl.network.medium import FadingMedium
+from netfl.network.outage import Outage
+from netfl.network.outages import Outages
+from netfl.network.presence import Presence
+from netfl.network.queue import Queue
+from netfl.network.queue.drop_tail import DropTail
+from netfl.network.radio import Air, Radio
+from netfl.network.reception import Reception
+from netfl.network.sites import Sites
+from netfl.network.topology import Topology
+from netfl.network.world import Parts, World
+from netfl.registry import Member, Spec
+from netfl.types import Facts, Law, Report, Round, Setting
+from netfl.units import Bitrate, Bits, Seconds
+
+_NAMED = 8
+"""How many unreachable users are named."""
+
+
+class Network(Access):
+    """Who is heard emerges from a simulated network: towers, fading links, contention, routers, outages.
+
+    **The round.**  Round r opens when the server broadcasts version r-1, and closes with the first m arrivals, at its
+    deadline, or at whichever comes first; round r+1 opens at that very instant.  Only updates from version r-1 count;
+    all others that arrive are late, and so is one that arrives at the instant of the deadline.  Without a deadline, a
+    round also closes as soon as no update from its version can arrive any more, with those that did.  One clock runs
+    through all rounds: queues, channels, outages and MACs keep their state.
+
+    **The way down.**  A broadcast takes each link's delay and bits / rate on the way to a tower, then bits /
+    broadcast_rate on the air, which it does not share with the uplink.  If part of the route is down at that time, the
+    tower has it when the whole route is up again.  A user that is cut off then receives it when it and its tower
+    are both up, as towers repeat the newest version.  A newer version that comes first takes its place.
+
+    **The user.**  On receiving a version it trains for samples / speed seconds, cut off or not, and then its update
+    joins the backlog of its cell, the nearest tower's.  If it receives a newer version before its update is through,
+    it abandons the update (superseded); what is on the air then is sent to its end, and may arrive late.  A user that
+    is cut off, itself or its tower being down, notices and sends nothing.
+
+    **The air.**  The MAC decides who sends.  Attempts at the same time all collide.  One alone is lost if the user
+    or the tower goes down during it, faded if its SNR at its start is too low for the reception.  A failed attempt is
+    repeated as the MAC says.  At the end of its airtime the update enters its tower's output port.
+
+    **The way up.**  Towers and routers store and forward, along the route of least delay; a message is dropped where a
+    queue is full, and lost where a node goes down while it holds it, or is down when it comes.
+
+    Example::
+
+        kind: network
+        topology: {kind: star, radius: 1 km}
+        radio: {power: 14 dBm, bandwidth: 125 kHz, noise_figure: 6 dB}
+        channel:
+          - {kind: log_distance, exponent: 3.5, frequency: 868 MHz}
+          - {kind: rayleigh, coherence: 50 ms}
+        reception: {kind: snr_threshold, threshold: 5 dB, rate: 50 kbps}
+        mac: {kind: slotted_aloha, probability: 0.1}
+        compute: {speed: 100, samples: 500}
+        broadcast_rate: 100 kbps
+        update_size: 10 kB
+        first: 1
+    """
+
+    topology: Annotated[Topology, Member()]
+    """Where users, towers, routers and the server stand, and the links between them."""
+    radio: Radio
+    """What users send with."""
+    channel: tuple[Annotated[Channel, Member()], ...] = ()
+    """What the air does to their signals; the gains add up in dB.  None at all is a gain of 0 dB."""
+    reception: Annotated[Reception, Member()]
+    """Which signal is enough, and how fast bits are sent."""
+    mac: Annotated[Mac, Member()]
+    """How the users of a cell share its medium."""
+    queue: Annotated[Queue, Member()] = DropTail()
+    """What the output ports of towers and routers do with messages that wait."""
+    outages: tuple[Annotated[Outage, Member()], ...] = ()
+    """When users, towers and routers are cut off; a node is up when all of them let it be."""
+    compute: Compute
+    """How long users train."""
+    broadcast_rate: Annotated[Bitrate, Field(gt=0)]
+    """The rate at which towers send the global model to their users."""
+    update_size: Annotated[Bits, Field(gt=0)] | None = None
+    """Size of an update; ``null`` takes it from the model."""
+    first: Annotated[int, Field(ge=1)] | None = None
+    """m, with how many arrivals a round closes; ``null`` for no such number."""
+    deadline: Annotated[Seconds, Field(gt=0)] | None = None
+    """How long after its opening a round closes at the latest; ``null`` for no such time."""
+
+    @model_validator(mode="after")
+    def _closes(self) -> Network:
+        """A round must close somehow."""
+        if self.first is None and self.deadline is None:
+            raise ValueError("nothing closes a round: give first, deadline, or both")
+        return self
+
+    @property
+    def placed(self) -> bool:
+        """Users have positions."""
+        return True
+
+    @property
+    def wants_samples(self) -> bool:
+        """Unless the work is given here, it is the learners'."""
+        return self.compute.samples is None
+
+    def most(self, users: int) -> int:
+        """The first m, or everybody."""
+        return self.first or users
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """What is wrong in this scenario, with every part of the network."""
+        if self.first is not None and self.first > facts.users:
+            yield Fault("first", f"more than the {facts.users} users", self.first, "wait for fewer, or add users")
+        if self.update_size is None and not facts.sized:
+            yield Fault("update_size", "missing: there is no model that says how large an update is", None, "give it")
+        for key, part in self._parts():
+            for fault in part.faults(facts):
+                yield fault.under(key)
+
+    def places(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
+        """Where each user stands, how far from its tower, and the tower's number."""
+        sites = self._sites(setting)
+        x_m, y_m = sites.user_xy_m.T
+        return {"x_m": x_m, "y_m": y_m, "distance_m": sites.distance_m, "tower": sites.cell}
+
+    def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
+        """Build the network and let it run.
+
+        Raises:
+            netfl.errors.ScenarioError: users who can never be heard, a slot in which an update does not fit, an outage
+                that does not fit the sites.
+            netfl.errors.ModelError: a model failed, or nothing can happen any more.
+        """
+        yield from World(self._open(setting), setting.streams, setting.recorder).rounds(setting.rounds)
+
+    def laws(self) -> tuple[Law, ...]:
+        """What emerges has no closed form; its parts are held to theirs."""
+        return (Law.none("emerges; its channels, outages, MACs and queues are held to their own laws"),)
+
+    def _open(self, setting: Setting) -> Parts:
+        """The parts at work."""
+        streams, sites = setting.streams, self._sites(setting)
+        air = Air(self.radio, self.channel, sites, streams)
+        bits = setting.uplink_bits if self.update_size is None else self.update_size
+        faults = list(self._unreachable(air, sites.users))
+        faults += [fault.under("mac") for fault in self.mac.misfits(bits / self._rate_bps)]
+        outages = Outages()
+        try:
+            outages = Outages.open(self.outages, sites, streams)
+        except ScenarioError as error:
+            faults += [fault.under("outages") for fault in error.faults]
+        if faults:
+            raise ScenarioError(faults)
+        presence = Presence(outages, sites.nodes)
+        return Parts(
+            sites=sites,
+            medium=FadingMedium(air, self.reception, presence, bits),
+            mac=self.mac,
+            queue=self.queue,
+            outages=outages,
+            presence=presence,
+            compute_s=self.compute.time_s(setting.samples, streams.at("compute")),
+            broadcast_bits=setting.downlink_bits,
+            broadcast_bps=self.broadcast_rate,
+            first=self.first,
+            deadline_s=self.deadline,
+        )
+
+    def _sites(self, setting: Setting) -> Sites:
+        """The network laid out."""
+        try:
+            return self.topology.open(setting.users, setting.streams.at("topology"))
+        except ScenarioError as error:
+            raise ScenarioError([fault.under("topology") for fault in error.faults]) from error
+
+    @property
+    def _rate_bps(self) -> float:
+        """The rate at which users send."""
+        return self.reception.rate_bps(self.radio.bandwidth)
+
+    def _unreachable(self, air: Air, users: int) -> Iterator[Fault]:
+        """The fault of users who would not be received even at their best."""
+        snr_db = air.best_snr_db(np.arange(users))
+        received = self.reception.received(snr_db, self.radio.bandwidth)
+        if not received.all():
+            far = np.flatnonzero(~received)
+            who = ", ".join(map(str, far[:_NAMED])) + (f" and {len(far) - _NAMED} more" if len(far) > _NAMED else "")
+            short_db = self.reception.threshold_db(self.radio.bandwidth) - snr_db.min()
+            problem = (
+                f"user{'s' * (len(far) > 1)} {who} can never be heard: at best the SNR is {snr_db.min():.1f} dB, "
+                f"{short_db:.1f} dB below what the reception needs"
+            )
+            remedy = "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs"
+            yield Fault("channel", problem, None, remedy)
+
+    def _parts(self) -> Iterator[tuple[str, Spec]]:
+        """All parts of the network with their keys."""
+        for key in ("topology", "radio", "reception", "mac", "queue", "compute"):
+            yield key, getattr(self, key)
+        for key in ("channel", "outages"):
+            for index, part in enumerate(getattr(self, key)):
+                yield f"{key}.{index}", part

@@ -1,0 +1,51 @@
+"""The server passes on the one model that it heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from netfl.errors import Fault
+from netfl.learning.aggregation import Aggregation, Updates
+from netfl.types import Facts, Law
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from netfl.learning.aggregation import State
+
+
+class Relay(Aggregation):
+    """The next version is the delivered user's model and t, as they are.
+
+    For a server that hears one user in a round: Σ over users of 1{heard} (θ_k, t_k), the rule of FED-CVaR-AVG and of
+    FedAvg under a random access model that relays one user.
+
+    Example::
+
+        kind: relay
+    """
+
+    def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
+        """The model that came.
+
+        Raises:
+            ValueError: more than one came.
+        """
+        if len(updates.models) != 1:
+            raise ValueError(f"relay passes on one model, but round {updates.round} brought {len(updates.models)}")
+        return updates.models[0], state
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """It can pass on only one."""
+        if facts.most > 1:
+            yield Fault(
+                "kind",
+                f"relay passes on one user's model, but a round can bring {facts.most}",
+                "relay",
+                "set 'first: 1' in the access, or use the aggregation 'average'",
+            )
+
+    def laws(self) -> tuple[Law, ...]:
+        """Nothing is drawn."""
+        return (Law.none("an aggregation draws nothing"),)

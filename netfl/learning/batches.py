@@ -1,0 +1,129 @@
+"""Which examples make up which mini-batch: drawn at random access, so that no draw depends on who else trains.
+
+Each pass over a user's examples is a fresh shuffle, keyed by (replica, user, base version, pass) and cut into
+mini-batches; the last of a pass may be smaller.  Learners of one replica see the same shuffles, so that comparisons
+between them are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.streams import Field, Streams
+
+_PASS_BITS = 32
+_WORDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The mini-batches of some users, those with the most of them first.
+
+    Args:
+        order: which user (an index into what was asked for) each line is about, ``[users]``.
+        places: positions among the user's own examples, ``[users, steps, width]``; 0 where there is no example.
+        counts: how many examples each mini-batch has, ``[users, steps]``; 0 after a user's last.
+    """
+
+    order: NDArray[np.int64]
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the users are in the order that was asked for."""
+        return bool((np.diff(self.order) > 0).all())
+
+    def extents(self) -> Iterator[tuple[int, int]]:
+        """For each step, how many users still train, and the largest of their mini-batches."""
+        return zip((self.counts > 0).sum(0).tolist(), self.counts.max(0).tolist(), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much a user trains for one update: exactly one of *epochs* and *steps* is given.
+
+    Args:
+        width: examples in a mini-batch; ``None`` for all.
+        epochs: passes over the user's examples.
+        steps: mini-batches.
+    """
+
+    width: int | None
+    epochs: int | None
+    steps: int | None
+
+    def of(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Width, mini-batches per pass, and mini-batches in all, for users that hold *sizes* examples."""
+        width = sizes if self.width is None else np.minimum(self.width, sizes)
+        per_pass = -(-sizes // width)
+        if self.epochs is not None:
+            return width, per_pass, per_pass * self.epochs
+        return width, per_pass, np.full_like(sizes, self.steps or 0)
+
+
+class Shuffles:
+    """The shuffles of all users of all replicas."""
+
+    def __init__(self, streams: Sequence[Streams]) -> None:
+        """Key them by each replica's *streams*."""
+        self._keys = np.array([one.field("batches").key for one in streams], np.uint64)
+
+    def passes(
+        self,
+        replicas: NDArray[np.int64],
+        users: NDArray[np.int64],
+        bases: NDArray[np.int64],
+        passes: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """One shuffle of 0 … size-1 for each entry, one after the other; all arguments are ``[n]``."""
+        blocks = -(-sizes // _WORDS)
+        entry = np.repeat(np.arange(len(sizes)), blocks)
+        keys = self._keys[replicas[entry]].T
+        field = Field((keys[0], keys[1]))  # NumPy broadcasts them
+        index = (bases.astype(np.uint64) << np.uint64(_PASS_BITS)) | passes.astype(np.uint64)
+        words = np.stack(field.words(users[entry], index[entry], _within(blocks)), axis=1).ravel()
+        place = (_within(blocks)[:, None] * _WORDS + np.arange(_WORDS)).ravel()
+        kept = place < sizes[entry].repeat(_WORDS)
+        rank = (np.repeat(entry, _WORDS).astype(np.uint64) << np.uint64(32)) | words
+        return place[kept][np.argsort(rank[kept], kind="stable")]
+
+    def batches(
+        self,
+        replicas: NDArray[np.int64],
+        users: NDArray[np.int64],
+        bases: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        amount: Amount,
+    ) -> Batches:
+        """The mini-batches of *users* of *replicas* that start from *bases* and hold *sizes* examples; all ``[n]``."""
+        order = np.argsort(-amount.of(sizes)[2], kind="stable")
+        replicas, users, bases, sizes = replicas[order], users[order], bases[order], sizes[order]
+        width, per_pass, steps = amount.of(sizes)
+        passes = -(-steps // per_pass)
+        repeat = np.repeat(np.arange(len(users)), passes)
+        shuffled = self.passes(replicas[repeat], users[repeat], bases[repeat], _within(passes), sizes[repeat])
+        begin = np.cumsum(passes * sizes) - passes * sizes
+        step = np.arange(steps.max())
+        offset = step % per_pass[:, None] * width[:, None]
+        counts = np.minimum(width[:, None], sizes[:, None] - offset) * (step < steps[:, None])
+        first = begin[:, None] + step // per_pass[:, None] * sizes[:, None] + offset
+        slot = np.arange(width.max())
+        real = slot < counts[..., None]
+        places = np.where(real, shuffled[np.where(real, first[..., None] + slot, 0)], 0)
+        return Batches(order, places, counts)
+
+
+def _within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 … count-1 for each count, one after the other.
+
+    >>> _within(np.array([2, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    return np.asarray(np.arange(ends[-1]) - np.repeat(ends - counts, counts))

@@ -1,0 +1,232 @@
+"""The learner: trains only what was delivered, from the version that its user had, all lanes in one batch.
+
+A lane is one learner in one replica.  Versions are stacked over lanes, learner by learner and within that replica by
+replica: ``[lanes, parameters + 1]``, θ and, last, the objective's t.  A round looks up the base of each delivery,
+trains those users for every learner at once, and aggregates lane by lane; the result is the next version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from netfl.errors import MachineError, ModelError
+from netfl.learning.aggregation import Updates
+from netfl.learning.batches import Amount, Shuffles
+from netfl.learning.cohort import Cohort
+from netfl.learning.data import Dataset
+from netfl.learning.evaluation import Evaluation
+from netfl.learning.model import Model
+from netfl.learning.network import Network
+from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.tensors import tensor
+from netfl.learning.training import Group, Pool, amount
+from netfl.streams import Streams
+from netfl.types import Report, Round
+
+_PREDICTED_AT_ONCE = 4096
+_SHARED_OUT = 10_000_000
+"""Products in the forward pass of a step from which a second thread was measured to pay."""
+
+
+class Learner:
+    """All learners of a run, in all its replicas.
+
+    Args:
+        learners: by name.
+        model: what they train.
+        datasets: of each replica; may be one object for all.
+        splits: for each replica the rows of each user.
+        evaluate: when to evaluate.
+        rare_classes: whose accuracy is reported together.
+        rounds: how many there will be; the last is evaluated.
+        streams: each replica's random streams for learning.
+        device: ``cpu``, ``cuda``, or ``auto`` for the one that is there.
+        dtype: of all arithmetic; other than float32 for tests.
+    """
+
+    def __init__(  # noqa: PLR0913 - a run's whole learning
+        self,
+        *,
+        learners: Mapping[str, LearnerSpec],
+        model: Model,
+        datasets: Sequence[Dataset],
+        splits: Sequence[Sequence[NDArray[np.int64]]],
+        evaluate: EvaluateSpec,
+        rare_classes: tuple[int, ...],
+        rounds: int,
+        streams: Sequence[Streams],
+        device: str = "auto",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.lanes = tuple((name, replica) for name in learners for replica in range(len(datasets)))
+        self._specs = [learners[name] for name, _ in self.lanes]
+        self._replicas, self._every, self._rounds = len(datasets), evaluate.every, rounds
+        self._network = model.open(datasets[0].train_x.shape[1:], datasets[0].classes)
+        self._pool = Pool(datasets, splits, torch.device(device), dtype)
+        self._groups = _grouped([*learners.values()], self._network, self._pool)
+        self._shuffles = Shuffles(streams)
+        replicas = [replica for _, replica in self.lanes]
+        self._evaluation = Evaluation(datasets, splits, replicas, rare_classes, self._pool.x)
+        starts = np.stack([self._network.start(one.at("start")) for one in streams])
+        first = tensor(np.pad(starts, ((0, 0), (0, 1)))).to(self._pool.x)
+        self._round, self._versions = 0, {0: first[replicas]}
+        self._heard = np.zeros(self._pool.sizes.shape, np.int64)
+        users = self._heard.shape[1]
+        self._states = [
+            spec.aggregation.open(users, own) for spec, own in zip(self._specs, self._versions[0], strict=True)
+        ]
+
+    @torch.inference_mode()
+    def start(self) -> Report:
+        """The evaluation of version 0."""
+        return self._report(0.0)
+
+    @torch.inference_mode()
+    def step(self, rounds: Sequence[Round]) -> Report:
+        """Make the next version of every lane.
+
+        Args:
+            rounds: one of each replica, in order, all of one index.
+
+        Returns:
+            The evaluation of that version; without figures where none is due.
+
+        Raises:
+            ModelError: an update or an evaluation is not finite; it says whose.
+        """
+        index = self._round + 1
+        if len(rounds) != self._replicas or any(one.index != index for one in rounds):
+            raise ValueError(f"round {index} of {self._replicas} replicas is due")
+        closed_s = max(one.closed_s for one in rounds)
+        following, cohort = list(self._versions[self._round]), Cohort.of(rounds)
+        if len(cohort.users):
+            np.add.at(self._heard, (cohort.replicas, cohort.users), 1)
+            for group in self._groups:
+                self._learn(group, cohort, following, closed_s)
+        oldest = min(one.oldest for one in rounds)
+        self._round = index
+        self._versions = {version: kept for version, kept in self._versions.items() if version >= oldest}
+        self._versions[index] = torch.stack(following)
+        due = index % self._every == 0 or index == self._rounds
+        return self._report(closed_s) if due else Report(index)
+
+    def state(self) -> dict[str, Any]:
+        """All that `restore` needs, in tensors, numbers and strings, lists and dictionaries of them."""
+        return {
+            "lanes": [list(lane) for lane in self.lanes],
+            "round": self._round,
+            "versions": dict(self._versions),
+            "heard": tensor(self._heard.copy()),
+            "aggregations": [dict(state) for state in self._states],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from *state*.
+
+        Raises:
+            MachineError: it is the state of other lanes or of another model.
+        """
+        shapes = {kept.shape for kept in state["versions"].values()}
+        if [tuple(lane) for lane in state["lanes"]] != [*self.lanes] or shapes != {self._versions[self._round].shape}:
+            raise MachineError("the kept state is that of other learners, or of another model")
+        device = self._pool.x.device
+        self._round = int(state["round"])
+        self._versions = {int(version): kept.to(device) for version, kept in state["versions"].items()}
+        self._heard = np.array(state["heard"].numpy())
+        self._states = [{name: kept.to(device) for name, kept in one.items()} for one in state["aggregations"]]
+
+    def threads(self, cores: int) -> int:
+        """How many of *cores* threads of torch pay: one where the arithmetic of a step is too little to share out."""
+        batch = max(group.amount.of(self._pool.sizes.ravel())[0].max() for group in self._groups)
+        return cores if len(self.lanes) * batch * self._network.size >= _SHARED_OUT else 1
+
+    def version(self, lane: int) -> NDArray[np.float64]:
+        """The current θ and, last, t of a lane."""
+        return np.array(self._versions[self._round][lane].cpu().double().numpy())
+
+    @torch.inference_mode()
+    def predict(self, lane: int, x: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The labels that a lane's current model gives to examples *x*."""
+        theta = self._versions[self._round][lane : lane + 1, :-1]
+        stack, parts = self._network.open(theta), torch.split(tensor(x).to(theta), _PREDICTED_AT_ONCE)
+        return np.concatenate([stack.scores(part[None]).argmax(2)[0].cpu().numpy() for part in parts])
+
+    def _learn(self, group: Group, cohort: Cohort, following: list[Tensor], closed_s: float) -> None:
+        """Train *cohort* for the learners of *group*, and put their next versions into *following*."""
+        replicas, users, device = cohort.replicas, cohort.users, self._pool.x.device
+        sizes = self._pool.sizes[replicas, users]
+        batches = self._shuffles.batches(replicas, users, cohort.bases, sizes, group.amount)
+        lanes = np.array(group.members) * self._replicas + replicas[:, None]
+        bases = self._bases(cohort.bases, lanes)
+        models = group.train(bases, self._pool.rows(replicas, users, batches), batches)
+        self._check(models, lanes, users, closed_s)
+        whose, since = (tensor(one).to(device) for one in (users, cohort.bases))
+        samples = tensor(sizes).to(bases)
+        for mine in cohort.parts:
+            for column, lane in enumerate(lanes[mine.start]):
+                told = Updates(
+                    self._round + 1, whose[mine], since[mine], bases[mine, column], models[mine, column], samples[mine]
+                )
+                self._aggregate(int(lane), told, following, closed_s)
+
+    def _aggregate(self, lane: int, updates: Updates, following: list[Tensor], closed_s: float) -> None:
+        """Put the next version of *lane* into its place in *following*."""
+        aggregation = self._specs[lane].aggregation
+        try:
+            following[lane], self._states[lane] = aggregation.step(self._states[lane], following[lane], updates)
+        except ValueError as error:
+            raise ModelError(self._name(lane), str(error), time_s=closed_s) from error
+
+    def _bases(self, bases: NDArray[np.int64], lanes: NDArray[np.int64]) -> Tensor:
+        """What each user started from, ``[users, members, parameters + 1]``; *lanes* are ``[users, members]``."""
+        missing = set(bases.tolist()) - set(self._versions)
+        if missing:
+            raise ValueError(f"version {min(missing)} was said to be out of use")
+        device = self._versions[self._round].device
+        where = tensor(lanes).to(device)
+        if (bases == bases[0]).all():
+            return self._versions[int(bases[0])][where]
+        return torch.stack([self._versions[base][own] for base, own in zip(bases.tolist(), where, strict=True)])
+
+    def _check(self, models: Tensor, lanes: NDArray[np.int64], users: NDArray[np.int64], closed_s: float) -> None:
+        """Refuse updates that are not finite."""
+        whole = models.sum(2).isfinite()
+        if not whole.all():
+            row, column = (int(one) for one in (~whole).nonzero()[0])
+            raise ModelError(
+                self._name(int(lanes[row, column])),
+                f"the update in round {self._round + 1} is not finite: training diverged; a smaller lr may help",
+                user=int(users[row]),
+                time_s=closed_s,
+            )
+
+    def _report(self, closed_s: float) -> Report:
+        """The evaluation of the current version."""
+        objectives = [spec.objective for spec in self._specs]
+        metrics = self._evaluation.metrics(self._network, self._versions[self._round], objectives, self._heard)
+        broken = np.flatnonzero(~np.isfinite(metrics["loss"]))
+        if len(broken):
+            problem = f"the loss after round {self._round} is not finite: training diverged; a smaller lr may help"
+            raise ModelError(self._name(int(broken[0])), problem, time_s=closed_s)
+        return Report(self._round, metrics)
+
+    def _name(self, lane: int) -> str:
+        """A lane in words."""
+        name, replica = self.lanes[lane]
+        return f"{name}, replica {replica}"
+
+
+def _grouped(specs: Sequence[LearnerSpec], network: Network, pool: Pool) -> list[Group]:
+    """Learners that share their amounts of work, together."""
+    found: dict[Amount, dict[int, LearnerSpec]] = {}
+    for number, spec in enumerate(specs):
+        found.setdefault(amount(spec), {})[number] = spec
+    return [Group(members, network, pool) for members in found.values()]

@@ -1,0 +1,38 @@
+"""Multinomial logistic regression."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from netfl.learning.model import Model, _start
+from netfl.types import Law
+
+if TYPE_CHECKING:
+    from netfl.learning.network import Network
+
+
+class Logistic(Model):
+    """One linear layer whose outputs are the logits of the classes: ``softmax(W x + b)`` under cross-entropy.
+
+    Example::
+
+        kind: logistic
+    """
+
+    weights: Literal["default", "zeros"] = "default"
+    """Where the weights start: uniform on ±1/√(fan in), or at zero; biases are uniform in any case."""
+
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        """``(inputs + 1) · classes``."""
+        return _start.count((math.prod(shape), classes))
+
+    def open(self, shape: tuple[int, ...], classes: int) -> Network:
+        """The layer at work."""
+        from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
+
+        return Dense((math.prod(shape), classes), zero_weights=self.weights == "zeros")
+
+    def laws(self) -> tuple[Law, ...]:
+        """Where it starts."""
+        return (_start.law((6, 500), self.weights == "zeros"),)

@@ -1,0 +1,190 @@
+"""Local training of all jobs, pairs of a learner and a delivered user, as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from netfl.learning.batches import Amount, Batches
+from netfl.learning.tensors import tensor
+
+if TYPE_CHECKING:
+    from netfl.learning.data import Dataset
+    from netfl.learning.network import Network
+    from netfl.learning.settings import LearnerSpec
+
+
+class Pool:
+    """The training examples of all replicas on the device, and which of them each user holds.
+
+    A data set that replicas share is held once.
+    """
+
+    def __init__(
+        self,
+        datasets: Sequence[Dataset],
+        splits: Sequence[Sequence[NDArray[np.int64]]],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        distinct = list({id(one): one for one in datasets}.values())
+        ends = np.cumsum([0, *(len(one.train_y) for one in distinct)])
+        at = {id(one): int(end) for one, end in zip(distinct, ends, strict=False)}
+        held = [rows + at[id(one)] for one, split in zip(datasets, splits, strict=True) for rows in split]
+        self._rows = np.concatenate(held)
+        self.sizes = np.array([len(rows) for rows in held]).reshape(len(datasets), -1)
+        self._starts = (np.cumsum(self.sizes) - self.sizes.ravel()).reshape(self.sizes.shape)
+        self.x = _joined([one.train_x for one in distinct]).to(device, dtype)
+        self.y = _joined([one.train_y for one in distinct]).to(device)
+
+    def rows(self, replicas: NDArray[np.int64], users: NDArray[np.int64], batches: Batches) -> Tensor:
+        """Rows of `x` and `y` that make up *batches*, ``[steps, users, width]``."""
+        starts = self._starts[replicas, users][batches.order]
+        return tensor(self._rows[starts[:, None] + batches.places.swapaxes(0, 1)]).to(self.x.device)
+
+
+class Group:
+    """Learners that train for the same amounts, and so side by side, step by step; they may differ in all else.
+
+    Args:
+        learners: by their number among all learners.
+        network: what they train.
+        pool: what they train on.
+    """
+
+    def __init__(self, learners: Mapping[int, LearnerSpec], network: Network, pool: Pool) -> None:
+        self.members = tuple(learners)
+        self._network, self._pool = network, pool
+        self._specs = tuple(learners.values())
+        self.amount = amount(self._specs[0])
+
+    def train(self, bases: Tensor, rows: Tensor, batches: Batches) -> Tensor:
+        """What the users make of their bases.
+
+        Args:
+            bases: θ and t of each, ``[users, members, parameters + 1]``.
+            rows: from `Pool.rows`.
+            batches: the mini-batches.
+
+        Returns:
+            The same for after training, of the shape of *bases*.
+        """
+        members, after = len(self.members), torch.empty_like(bases)
+        theta = (bases if batches.ordered else bases[batches.order]).flatten(0, 1)
+        stack, t = self._network.open(theta[:, :-1]), theta[:, -1].clone()
+        jobs = everyone = _jobs(self._specs, len(bases), theta)
+        labels, shares = (_shared(one, members) for one in (self._pool.y[rows], _shares(batches.counts, theta)))
+        gather = _Gather(self._pool.x, rows, members)
+        for step, (users, width) in enumerate(batches.extents()):
+            if jobs.count != users * members:
+                jobs = everyone.first(users * members)
+            stack.scores(gather(step, jobs.count, width))
+            losses = stack.losses(labels[step, : jobs.count, :width])
+            weights, slopes = jobs.weigh(losses, shares[step, : jobs.count, :width], t[: jobs.count])
+            stack.descend(weights.mul(jobs.lr))
+            t[: jobs.count].addcmul_(jobs.t_rate, slopes, value=-1)
+        stack.store(after.flatten(0, 1)[:, :-1])
+        after[..., -1] = t.view(after.shape[:2])
+        return after if batches.ordered else after[np.argsort(batches.order)]
+
+
+class _Gather:
+    """Collects the examples of mini-batches, always in the same place in memory.
+
+    The members of a single user share a view of them; for several users they are gathered once for each member, which
+    measured faster than to gather once and to copy.
+    """
+
+    def __init__(self, x: Tensor, rows: Tensor, members: int) -> None:
+        self._shared = rows.shape[1] == 1
+        self._x, self._rows = x, rows if self._shared else _shared(rows, members)
+        self._room = x.new_empty((self._rows[0].numel(), *x.shape[1:]))
+
+    def __call__(self, step: int, jobs: int, width: int) -> Tensor:
+        """The examples of one step for the first *jobs*, ``[jobs, width, …]``."""
+        rows = self._rows[step, :jobs, :width]
+        x = torch.index_select(self._x, 0, rows.flatten(), out=self._room[: rows.numel()])
+        return x.view(*rows.shape, *x.shape[1:]).expand(jobs, -1, *x.shape[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """An objective of one kind at work on all jobs; what it says counts where *mine*, ``[jobs]``."""
+
+    weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
+    hyper: Mapping[str, Tensor]
+    mine: Tensor
+
+    def first(self, count: int) -> _Kind:
+        """The same for the first jobs."""
+        return _Kind(self.weights, {name: value[:count] for name, value in self.hyper.items()}, self.mine[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """The hyper-parameters of jobs that train side by side: ``lr`` is ``[jobs, 1]``, ``t_rate`` is ``[jobs]``."""
+
+    count: int
+    lr: Tensor
+    t_rate: Tensor
+    kinds: tuple[_Kind, ...]
+
+    def first(self, count: int) -> _Jobs:
+        """The same for the first jobs."""
+        kinds = tuple(kind.first(count) for kind in self.kinds)
+        return _Jobs(count, self.lr[:count], self.t_rate[:count], kinds)
+
+    def weigh(self, losses: Tensor, share: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights of the examples and the slopes of t, each job's from its own objective."""
+        weights, slopes = self.kinds[0].weights(losses, share, t, self.kinds[0].hyper)
+        for kind in self.kinds[1:]:
+            own, slope = kind.weights(losses, share, t, kind.hyper)
+            weights, slopes = own.where(kind.mine[:, None], weights), slope.where(kind.mine, slopes)
+        return weights, slopes
+
+
+def amount(spec: LearnerSpec) -> Amount:
+    """How much a user trains for *spec*."""
+    return Amount(None if spec.batch_size == "full" else spec.batch_size, spec.local_epochs, spec.local_steps)
+
+
+def _jobs(specs: Sequence[LearnerSpec], users: int, like: Tensor) -> _Jobs:
+    """The jobs of *users* for learners *specs*, user by user."""
+    objectives = [spec.objective for spec in specs]
+
+    def spread(values: Sequence[float]) -> Tensor:
+        return like.new_tensor(values).repeat(users)
+
+    kinds = []
+    for kind in dict.fromkeys(type(one) for one in objectives):
+        own = [type(one) is kind for one in objectives]
+        filler = objectives[own.index(True)]
+        hyper = [(one if mine else filler).hyper() for one, mine in zip(objectives, own, strict=True)]
+        spreads = {name: spread([one[name] for one in hyper]) for name in hyper[0]}
+        kinds.append(_Kind(kind.weights, spreads, spread(own).bool()))
+    lr, t_rate = spread([spec.lr for spec in specs]), spread([one.t_rate for one in objectives])
+    return _Jobs(len(lr), lr[:, None], t_rate, tuple(kinds))
+
+
+def _shares(counts: NDArray[np.int64], like: Tensor) -> Tensor:
+    """1/n for the n examples of each mini-batch and 0 for padding, ``[steps, users, width]``."""
+    each = counts.T[..., None]
+    return tensor((np.arange(counts.max()) < each) / np.maximum(each, 1)).to(like)
+
+
+def _shared(part: Tensor, members: int) -> Tensor:
+    """*part*, ``[steps, users, …]``, for each member: ``[steps, users · members, …]``, a view where that can be."""
+    if members == 1:
+        return part
+    return part[:, :, None].expand(-1, -1, members, *part.shape[2:]).flatten(1, 2)
+
+
+def _joined(parts: Sequence[NDArray[np.generic]]) -> Tensor:
+    """Arrays as one tensor, without a copy of a single one."""
+    return tensor(parts[0] if len(parts) == 1 else np.concatenate(parts))

@@ -1,0 +1,67 @@
+"""TDMA: each user of the cell has a slot of its own in every frame."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import simpy
+from pydantic import Field
+
+from netfl.errors import Fault
+from netfl.network.mac import Mac
+from netfl.network.mac._bench import waits
+from netfl.network.mac._slots import Slots, serve_slots, too_short
+from netfl.types import Law
+from netfl.units import Seconds
+
+if TYPE_CHECKING:
+    from netfl.network.cell import Cell
+
+_LAW_USERS = 5
+
+
+class Tdma(Mac):
+    """Each user of the cell has a slot of its own in every frame, in the order of their numbers; nothing collides.
+
+    A frame has one slot for each of the cell's n users, so that the i-th of them may begin to send at slots i, i + n,
+    i + 2n, …  An update that becomes ready at an instant that has nothing to do with the frame waits for a time that is
+    uniform on [0, n·slot) (Bertsekas and Gallager, Data Networks, 2nd ed., 1992, §3.5.1).
+
+    Example::
+
+        kind: tdma
+        max_attempts: 20
+    """
+
+    max_attempts: Annotated[int, Field(ge=1)] | None = None
+    """Attempts after which an update is given up; ``null`` is no limit."""
+    slot: Annotated[Seconds, Field(gt=0)] | None = None
+    """Length of a slot; ``null`` takes the airtime of one update."""
+
+    def misfits(self, airtime_s: float) -> Iterator[Fault]:
+        """A slot that is too short."""
+        yield from too_short(self.slot, airtime_s)
+
+    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        """Let everybody wait for its own slot."""
+
+        def choose(users: Slots, first: Slots) -> Slots:
+            return np.asarray(first + (users - first) % cell.size)
+
+        return serve_slots(cell, self.slot or cell.airtime_s, choose, self.max_attempts)
+
+    def laws(self) -> tuple[Law, ...]:
+        """The wait for one's own slot."""
+        frame_s = _LAW_USERS * (self.slot or 1.0)
+        return (
+            Law(
+                "wait for the own slot, s",
+                f"uniform on a frame of {_LAW_USERS} users, {frame_s:.6g} s (Bertsekas and Gallager 1992)",
+                lambda streams, size: waits(self, _LAW_USERS, frame_s / _LAW_USERS, streams, size),
+                mean=frame_s / 2,
+                variance=frame_s**2 / 12,
+                cdf=lambda wait_s: np.clip(np.asarray(wait_s) / frame_s, 0.0, 1.0),
+            ),
+        )

@@ -1,0 +1,51 @@
+"""Aggregations, each against its sum written out."""
+
+import pytest
+import torch
+
+from netfl.learning.aggregation import Updates
+from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.relay import Relay
+from netfl.types import Facts
+
+CURRENT = torch.tensor([1.0, 1.0, 0.5])
+
+
+def updates(*models, samples):
+    count = len(models)
+    return Updates(
+        round=4,
+        users=torch.arange(count),
+        base_rounds=torch.full((count,), 3),
+        bases=CURRENT.expand(count, 3),
+        models=torch.tensor(models),
+        samples=torch.tensor(samples),
+    )
+
+
+def test_relay_passes_on_the_model_and_its_t():
+    following, _ = Relay().step({}, CURRENT, updates([3.0, 4.0, 0.25], samples=[9.0]))
+    assert following.tolist() == [3.0, 4.0, 0.25]
+
+
+def test_relay_refuses_to_choose():
+    with pytest.raises(ValueError, match="round 4 brought 2"):
+        Relay().step({}, CURRENT, updates([3.0, 4.0, 0.0], [1.0, 2.0, 0.0], samples=[1.0, 1.0]))
+    (fault,) = Relay().faults(Facts(users=3, rounds=1, most=2))
+    assert "first: 1" in fault.remedy
+    assert not [*Relay().faults(Facts(users=3, rounds=1, most=1))]
+
+
+def test_average_weighs_by_size_or_equally_and_t_alike():
+    told = updates([3.0, 0.0, 1.0], [1.0, 4.0, 0.0], samples=[3.0, 1.0])
+    assert Average().step({}, CURRENT, told)[0].tolist() == [2.5, 1.0, 0.75]
+    assert Average(weights="equal").step({}, CURRENT, told)[0].tolist() == [2.0, 2.0, 0.5]
+
+
+def test_neither_writes_into_what_it_is_given():
+    told = updates([3.0, 0.0, 1.0], samples=[3.0])
+    kept = told.models.clone()
+    for one in (Relay(), Average()):
+        one.step(one.open(3, CURRENT), CURRENT, told)
+    assert CURRENT.tolist() == [1.0, 1.0, 0.5]
+    assert torch.equal(told.models, kept)

@@ -1,0 +1,371 @@
+"""The laws of the learner: lazy, versioned, batched over lanes, and each of that without effect on what is learned."""
+
+import io
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from netfl.errors import MachineError, ModelError
+from netfl.learning.aggregation import Aggregation
+from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.relay import Relay
+from netfl.learning.batches import Amount, Shuffles
+from netfl.learning.data import Dataset
+from netfl.learning.learner import Learner
+from netfl.learning.model.mlp import Mlp
+from netfl.learning.objective.cvar import Cvar
+from netfl.learning.objective.erm import Erm
+from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.streams import Streams
+from netfl.types import Delivery, Round
+
+CLASSES, USERS = 3, 4
+SPLIT = [np.arange(0, 23), np.arange(23, 30), np.arange(30, 31), np.arange(31, 90)]
+TANH = Mlp(hidden=(5,), activation="tanh")
+
+
+def examples(seed=0):
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal((120, 2)).astype(np.float32), rng.integers(CLASSES, size=120)
+    return Dataset(x[:90], y[:90], x[90:], y[90:], CLASSES)
+
+
+DATA = examples()
+
+
+def spec(objective=None, aggregation=None, lr=0.05, batch_size=8, **amount):
+    return LearnerSpec(
+        objective=objective or Erm(),
+        aggregation=aggregation or Average(),
+        lr=lr,
+        batch_size=batch_size,
+        **(amount or {"local_epochs": 2}),
+    )
+
+
+def learner(specs, replicas=(0,), model=TANH, datasets=None, dtype=torch.float64, **changes):
+    settings = {
+        "learners": specs,
+        "model": model,
+        "datasets": datasets or [DATA] * len(replicas),
+        "splits": [SPLIT] * len(replicas),
+        "evaluate": EvaluateSpec(every=3),
+        "rare_classes": (2,),
+        "rounds": 7,
+        "streams": [Streams(5).at(replica) for replica in replicas],
+        "device": "cpu",
+        "dtype": dtype,
+    }
+    return Learner(**(settings | changes))
+
+
+def a_round(index, *deliveries, oldest=0):
+    """Deliveries as (user, base)."""
+    heard = tuple(Delivery(user, base, 0.0, 1.0) for user, base in deliveries)
+    return Round(index, index - 1.0, float(index), heard, oldest)
+
+
+def network(replica, rounds=6):
+    """Rounds of a network of its own: several deliveries, old bases, now and then nobody."""
+    rng = np.random.default_rng(replica)
+    for index in range(1, rounds + 1):
+        users = rng.permutation(USERS)[: rng.integers(0, USERS)]
+        yield a_round(index, *((int(user), int(rng.integers(max(0, index - 3), index))) for user in users))
+
+
+def play(one, replicas=(0,), rounds=6):
+    one.start()
+    for now in zip(*(network(replica, rounds) for replica in replicas), strict=True):
+        one.step(now)
+    return [one.version(lane) for lane in range(len(one.lanes))]
+
+
+def mixture():
+    """Learners of every sort: both objectives in one group, and other groups."""
+    return {
+        "erm": spec(),
+        "cvar": spec(Cvar(alpha=0.3, gamma=0.2, lr_t=0.1)),
+        "erm fast": spec(lr=0.2, aggregation=Average(weights="equal")),
+        "cvar steps": spec(Cvar(alpha=0.5, lr_t=0.05), local_steps=5),
+        "cvar risky": spec(Cvar(alpha=0.1, lr_t=0.2)),
+        "full": spec(batch_size="full", local_steps=3),
+    }
+
+
+def torch_model(theta, output="logits", activation=nn.Tanh):
+    layers = [nn.Linear(2, 5), activation(), nn.Linear(5, CLASSES)] + [nn.Softmax(1)] * (output == "softmax")
+    module = nn.Sequential(*layers).double()
+    nn.utils.vector_to_parameters(torch.tensor(theta), module.parameters())
+    return module
+
+
+@pytest.mark.parametrize("amount", [{"local_epochs": 2}, {"local_steps": 7}])
+def test_one_user_is_plain_sgd_in_pytorch(amount):
+    one = learner({"a": spec(**amount, batch_size=8)})
+    module = torch_model(one.version(0)[:-1])
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.05)
+    one.step([a_round(1, (0, 0))])
+    how = Amount(8, amount.get("local_epochs"), amount.get("local_steps"))
+    batches = Shuffles([Streams(5).at(0)]).batches(*(np.array([at]) for at in (0, 0, 0, len(SPLIT[0]))), how)
+    for places, count in zip(batches.places[0], batches.counts[0], strict=True):
+        rows = SPLIT[0][places[:count]]
+        optimiser.zero_grad()
+        out = module(torch.tensor(DATA.train_x[rows]).double())
+        nn.functional.cross_entropy(out, torch.tensor(DATA.train_y[rows])).backward()
+        optimiser.step()
+    expected = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
+    assert one.version(0)[:-1] == pytest.approx(expected, rel=0, abs=1e-12)
+    assert one.version(0)[-1] == 0
+
+
+def softmax(z):
+    e = np.exp(z - z.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def papers_step(theta, t, x, y, *, lr, lr_t, alpha, gamma):
+    """One local step of FED-CVaR-AVG on a 2-5-3 ReLU network with a softmax on a softmax, in NumPy."""
+    w1, b1, w2, b2 = theta
+    h = np.maximum(x @ w1.T + b1, 0)
+    p = softmax(h @ w2.T + b2)
+    q, hot = softmax(p), np.eye(CLASSES)[y]
+    f = -np.log((q * hot).sum(1)).mean()
+    by_p = (q - hot) / len(y)
+    by_z = p * (by_p - (by_p * p).sum(1, keepdims=True))
+    by_h = (by_z @ w2) * (h > 0)
+    gradient = (by_h.T @ x, by_h.sum(0), by_z.T @ h, by_z.sum(0))
+    exceeds = float(f > t)
+    factor = (1 - gamma) / alpha * exceeds + gamma
+    return [own - lr * factor * g for own, g in zip(theta, gradient, strict=True)], t - lr_t * (1 - gamma) * (
+        1 - exceeds / alpha
+    )
+
+
+def test_fed_cvar_avg_is_the_papers_algorithm():
+    """Forty rounds of relayed users against a NumPy loop; t must have crossed the loss both ways."""
+    how, steps = {"alpha": 0.3, "gamma": 0.1, "lr": 0.3, "lr_t": 0.2}, 4
+    objective = Cvar(alpha=how["alpha"], gamma=how["gamma"], lr_t=how["lr_t"])
+    told = spec(objective, Relay(), lr=how["lr"], local_steps=steps)
+    one = learner({"a": told}, model=Mlp(hidden=(5,), output="softmax"))
+    flat, t, slopes = one.version(0)[:-1], 0.0, set()
+    theta = [
+        part.reshape(shape) for part, shape in zip(np.split(flat, [10, 15, 30]), [(5, 2), 5, (3, 5), 3], strict=True)
+    ]
+    for index, user in enumerate(np.random.default_rng(3).integers(USERS, size=40), start=1):
+        one.step([a_round(index, (int(user), index - 1), oldest=index - 1)])
+        size = len(SPLIT[user])
+        batches = Shuffles([Streams(5).at(0)]).batches(
+            *(np.array([at]) for at in (0, user, index - 1, size)), Amount(8, None, steps)
+        )
+        for places, count in zip(batches.places[0], batches.counts[0], strict=True):
+            rows, before = SPLIT[user][places[:count]], t
+            x = DATA.train_x[rows].astype(np.float64)
+            theta, t = papers_step(theta, t, x, DATA.train_y[rows], **how)
+            slopes.add(np.sign(t - before))
+    assert slopes == {-1.0, 1.0}
+    expected = np.concatenate([part.ravel() for part in theta] + [[t]])
+    assert one.version(0) == pytest.approx(expected, rel=0, abs=1e-11)
+
+
+def test_lazy_equals_eager():
+    """Everybody trains from every version that is about, one user at a time; the delivered are picked afterwards."""
+    told = spec(Cvar(alpha=0.3, gamma=0.2, lr_t=0.1))
+    lazy = learner({"a": told})
+    versions = [lazy.version(0)]
+    for (now,) in zip(network(0), strict=True):
+        trained = {}
+        for user, base in product(range(USERS), range(now.index)):
+            alone = learner({"a": spec(told.objective, Relay())})
+            kept = {"round": base, "versions": {base: torch.tensor(versions[base])[None]}, "aggregations": [{}]}
+            alone.restore(alone.state() | kept)
+            alone.step([a_round(base + 1, (user, base))])
+            trained[user, base] = alone.version(0)
+        sizes = [len(SPLIT[one.user]) for one in now.deliveries]
+        models = [trained[one.user, one.base] for one in now.deliveries]
+        versions.append(np.average(models, axis=0, weights=sizes) if models else versions[-1])
+        lazy.step([now])
+        assert lazy.version(0) == pytest.approx(versions[-1], rel=0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 1e-5)])
+def test_batched_equals_one_by_one(dtype, tolerance):
+    """Six learners in two replicas with data of their own, together and each lane in a run of its own."""
+    datasets = [examples(0), examples(1)]
+    together = learner(mixture(), (0, 1), datasets=datasets, dtype=dtype)
+    versions = play(together, (0, 1))
+    for (name, replica), version in zip(together.lanes, versions, strict=True):
+        alone = learner({name: mixture()[name]}, (replica,), datasets=[datasets[replica]], dtype=dtype)
+        (expected,) = play(alone, (replica,))
+        assert version == pytest.approx(expected, rel=0, abs=tolerance)
+        assert not np.allclose(version, learner({name: spec()}, (replica,)).version(0), atol=1e-3)
+
+
+def test_padded_equals_not_padded():
+    """Users of 23, 7, 1 and 59 examples, trained side by side and one at a time."""
+    together = learner({"a": spec(aggregation=Average(weights="equal"), batch_size=10)})
+    together.step([a_round(1, *((user, 0) for user in range(USERS)))])
+    alone = []
+    for user in range(USERS):
+        one = learner({"a": spec(aggregation=Relay(), batch_size=10)})
+        one.step([a_round(1, (user, 0))])
+        alone.append(one.version(0))
+    assert together.version(0) == pytest.approx(np.mean(alone, axis=0), rel=0, abs=1e-13)
+
+
+def test_a_delivery_starts_from_its_base():
+    """After two rounds, an update from version 0 makes what it would have made in round 1."""
+    fresh, late = (learner({"a": spec(aggregation=Relay())}) for _ in range(2))
+    fresh.step([a_round(1, (0, 0))])
+    for now in (a_round(1, (3, 0)), a_round(2, (1, 1)), a_round(3, (0, 0))):
+        late.step([now])
+    assert np.array_equal(late.version(0), fresh.version(0))
+
+
+def test_versions_out_of_use_are_dropped():
+    one = learner({"a": spec(aggregation=Relay())})
+    for index in (1, 2, 3):
+        one.step([a_round(index, (0, index - 1), oldest=index - 1)])
+    assert set(one.state()["versions"]) == {2, 3}
+    with pytest.raises(ValueError, match="version 1"):
+        one.step([a_round(4, (0, 1))])
+
+
+def test_a_round_without_deliveries_leaves_the_version_as_it_was():
+    one = learner({"a": spec(), "b": spec(Cvar(alpha=0.5, lr_t=0.1))}, (0, 1))
+    one.step([a_round(1, (0, 0)), a_round(1)])
+    first = [one.version(lane) for lane in range(4)]
+    assert np.array_equal(first[1], learner({"a": spec()}, (1,)).version(0))
+    one.step([a_round(2), a_round(2)])
+    assert all(np.array_equal(one.version(lane), before) for lane, before in enumerate(first))
+
+
+def test_gamma_1_is_fedavg_always_and_alpha_1_while_the_hinge_is_active():
+    told = {
+        "erm": spec(aggregation=Relay()),
+        "gamma 1": spec(Cvar(alpha=0.2, gamma=1, lr_t=0.1), Relay()),
+        "alpha 1": spec(Cvar(alpha=1, gamma=0, lr_t=0.1), Relay()),
+        "cvar": spec(Cvar(alpha=0.2, gamma=0, lr_t=0.1), Relay()),
+    }
+    one = learner(told)
+    for index in range(1, 6):
+        one.step([a_round(index, (index % USERS, index - 1))])
+    erm, *same, other = (one.version(lane) for lane in range(4))
+    for version in same:
+        assert version == pytest.approx(erm, rel=0, abs=1e-13)
+    assert not np.allclose(other, erm, atol=1e-3)
+
+
+def test_what_is_reported_and_when():
+    one = learner(mixture(), (0, 1))
+    report = one.start()
+    assert report.round == 0
+    assert {len(figure) for figure in report.metrics.values()} == {len(one.lanes)}
+    assert {"rare_accuracy", "objective", "t", "cvar/alpha:0.1", "cvar/alpha:0.3", "cvar/alpha:0.5"} < set(
+        report.metrics
+    )
+    assert (report.metrics["t"] == 0).all()
+    rounds = list(zip(network(0, 7), network(1, 7), strict=True))
+    reports = [one.step(now) for now in rounds]
+    assert [report.round for report in reports if report.metrics] == [3, 6, 7]
+    lane = one.lanes.index(("cvar", 1))
+    heard = np.bincount([delivery.user for _, now in rounds for delivery in now.deliveries], minlength=USERS)
+    losses = np.array([reports[-1].metrics[f"loss/user:{user}"][lane] for user in range(USERS)])
+    value = mixture()["cvar"].objective.value(losses, heard / heard.sum(), one.version(lane)[-1])
+    assert reports[-1].metrics["objective"][lane] == pytest.approx(value)
+    assert reports[-1].metrics["t"][lane] == one.version(lane)[-1] != 0
+    right = one.predict(lane, DATA.test_x) == DATA.test_y
+    assert reports[-1].metrics["accuracy"][lane] == pytest.approx(right.mean())
+
+
+class Remember(Aggregation):
+    """A stateful aggregation of our own: the mean of the last change of every user."""
+
+    def open(self, users, current):
+        return {"last": current.new_zeros(users, len(current))}
+
+    def step(self, state, current, updates):
+        last = state["last"].clone()
+        last[updates.users] = updates.models - updates.bases
+        return current + last.mean(0), {"last": last}
+
+
+def test_going_on_from_a_kept_state_changes_nothing():
+    """Also for an aggregation with a memory; the state passes through a file that only holds data."""
+    told = mixture() | {"memory": spec(aggregation=Remember())}
+    through, stopped = learner(told, (0, 1)), learner(told, (0, 1))
+    rounds = list(zip(network(0, 7), network(1, 7), strict=True))
+    through.start()
+    reports = [through.step(now) for now in rounds]
+    for now in rounds[:4]:
+        stopped.step(now)
+    file = io.BytesIO()
+    torch.save(stopped.state(), file)
+    file.seek(0)
+    resumed = learner(told, (0, 1))
+    resumed.restore(torch.load(file, weights_only=True))
+    for now, expected in zip(rounds[4:], reports[4:], strict=True):
+        report = resumed.step(now)
+        assert {name: list(x) for name, x in report.metrics.items()} == {
+            name: list(x) for name, x in expected.metrics.items()
+        }
+    for lane in range(len(through.lanes)):
+        assert np.array_equal(through.version(lane), resumed.version(lane))
+    with pytest.raises(MachineError, match="other learners"):
+        learner({"memory": told["memory"]}, (0, 1)).restore(stopped.state())
+
+
+def test_a_user_that_is_heard_twice_in_a_round_counts_twice():
+    one = learner({"a": spec(aggregation=Average(weights="equal"))})
+    one.step([a_round(1, (3, 0))])
+    two = learner({"a": spec(aggregation=Average(weights="equal"))})
+    two.step([a_round(1, (3, 0))])
+    one.step([a_round(2, (0, 0), (0, 1))])
+    parts = []
+    for base in (0, 1):
+        alone = learner({"a": spec(aggregation=Relay())})
+        alone.step([a_round(1, (3, 0))])
+        alone.step([a_round(2, (0, base))])
+        parts.append(alone.version(0))
+    assert one.version(0) == pytest.approx(np.mean(parts, axis=0), abs=1e-13)
+
+
+def test_divergence_names_learner_replica_round_and_user():
+    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0, 1), model=Mlp(hidden=(5,)))
+    with pytest.raises(ModelError, match=r"wild, replica 1, user 3, at 1 s .*round 1 is not finite"):
+        one.step([a_round(1), a_round(1, (3, 0))])
+
+
+def test_relay_says_which_lane_got_too_much():
+    one = learner({"a": spec(aggregation=Relay())})
+    with pytest.raises(ModelError, match=r"a, replica 0.*brought 2"):
+        one.step([a_round(1, (0, 0), (1, 0))])
+
+
+def test_rounds_come_in_order():
+    with pytest.raises(ValueError, match="round 1 of 1"):
+        learner({"a": spec()}).step([a_round(2)])
+
+
+def test_read_only_data_are_taken_as_they_are():
+    frozen = examples()
+    for array in (frozen.train_x, frozen.train_y, frozen.test_x, frozen.test_y):
+        array.flags.writeable = False
+    one = learner({"a": spec()}, datasets=[frozen])
+    assert np.array_equal(play(one), play(learner({"a": spec()})))
+
+
+def test_threads_pay_for_large_models_only():
+    assert learner({"a": spec()}).threads(8) == 1
+    assert learner({"a": spec()}, model=Mlp(hidden=(2000, 1000))).threads(8) == 8
+
+
+def test_nothing_global_is_touched():
+    generator, threads = torch.random.get_rng_state(), torch.get_num_threads()
+    legacy = np.random.get_state()[1].copy()  # noqa: NPY002
+    play(learner(mixture()))
+    assert torch.equal(torch.random.get_rng_state(), generator)
+    assert torch.get_num_threads() == threads
+    assert np.array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002

@@ -1,0 +1,138 @@
+"""Small worlds under full control: planned outages, a recorder that keeps all, one cell with a scripted air."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import networkx as nx
+import numpy as np
+import pytest
+import simpy
+
+from netfl.network.cell import Cell
+from netfl.network.ledger import Ledger
+from netfl.network.medium import FadingMedium
+from netfl.network.outage import Timeline
+from netfl.network.outages import Outages
+from netfl.network.presence import Presence
+from netfl.network.reception.snr_threshold import SnrThreshold
+from netfl.network.sites import Sites
+from netfl.network.updates import Updates
+from netfl.streams import Streams
+from netfl.types import FATES
+
+
+class Memory:
+    """Keeps every event as (kind, time_s, round, user, node, value, detail)."""
+
+    def __init__(self):
+        self.rows = []
+
+    def wants(self, kind):
+        return True
+
+    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
+        for time, who, figure in np.broadcast(time_s, user, value):
+            self.rows.append((kind, float(time), round, int(who), node, float(figure), detail))
+
+    def of(self, *kinds):
+        """(time_s, user) of the events of these kinds, in order of time."""
+        return sorted((row[1], row[3]) for row in self.rows if row[0] in kinds)
+
+    def fates(self):
+        """The fates of each (user, base)."""
+        told = {}
+        for kind, _, _, user, _, base, detail in self.rows:
+            if kind in FATES:
+                told.setdefault((user, base), []).append(f"{kind} {detail}".strip())
+        return told
+
+
+class Planned(Timeline):
+    """Nodes that are down in the stated intervals [start, end)."""
+
+    def __init__(self, plan):
+        self.plan = plan
+
+    def up(self, nodes, time_s):
+        times = np.broadcast_to(time_s, len(nodes))
+        return np.array(
+            [not any(a <= t < b for a, b in self.plan.get(int(n), [])) for n, t in zip(nodes, times, strict=True)],
+            bool,
+        )
+
+    def next_change(self, nodes, time_s):
+        times = np.broadcast_to(time_s, len(nodes))
+        edges = (
+            [t2 for span in self.plan.get(int(n), []) for t2 in span if t2 > t]
+            for n, t in zip(nodes, times, strict=True)
+        )
+        return np.array([min(one, default=np.inf) for one in edges], float)
+
+
+class Air:
+    """Links whose SNR in dB is a function of (users, time)."""
+
+    radio = SimpleNamespace(bandwidth=1e5)
+
+    def __init__(self, snr_db):
+        self._snr_db = snr_db
+
+    def snr_db(self, users, time_s):
+        return np.asarray(self._snr_db(users, time_s), float)
+
+
+def cell_of(users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1):
+    """A cell of one-second airtimes whose tower is node 100; `sent_on` takes what got through."""
+    env, memory, sent_on = simpy.Environment(0.0), Memory(), []
+    ledger = Ledger(memory, users, lambda: None)
+    ledger.open(1)
+    updates = Updates(np.arange(users), np.broadcast_to(np.asarray(compute_s, float), users), "tower:0", ledger)
+    presence = Presence(Outages([Planned(plan or {})]), 101)
+    medium = FadingMedium(Air(snr_db), SnrThreshold(threshold=-3, rate=1000), presence, 1000.0)
+    cell = Cell(
+        env,
+        ("tower:0", 100),
+        updates,
+        medium=medium,
+        streams=Streams(seed).at("mac", 0),
+        ledger=ledger,
+        uplink=lambda message: sent_on.append((env.now, message)),
+    )
+    return SimpleNamespace(env=env, cell=cell, memory=memory, ledger=ledger, updates=updates, sent_on=sent_on)
+
+
+def sites_of(links, users_at, towers_at):
+    """Sites with the stated links (from, to, rate, delay), users and towers."""
+    graph = nx.Graph()
+    for one, other, rate_bps, delay_s in links:
+        for name in (one, other):
+            x, y = towers_at.get(name, (0.0, 0.0))
+            graph.add_node(name, role=name.partition(":")[0], x_m=x, y_m=y)
+        graph.add_edge(one, other, rate_bps=rate_bps, delay_s=delay_s)
+    return Sites(graph, np.array(users_at, float))
+
+
+@pytest.fixture
+def memory():
+    return Memory()
+
+
+@pytest.fixture
+def planned():
+    return Planned
+
+
+@pytest.fixture
+def make_cell():
+    return cell_of
+
+
+@pytest.fixture
+def make_sites():
+    return sites_of
+
+
+@pytest.fixture
+def make_air():
+    return Air
