@@ -40,8 +40,8 @@ def run(scenario: Scenario, out: str | Path | None = None, *, device: str = "aut
         MachineError: the machine would not.
     """
     staged = stage(scenario)
-    learner = learner_of(staged, device) if scenario.learners else None
-    return _perform(staged, learner, create(_folder(scenario, out)), watch or Unwatched())
+    with _school(staged, device, learning=bool(scenario.learners)) as learner:
+        return _perform(staged, learner, create(_folder(scenario, out)), watch or Unwatched())
 
 
 def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | None = None) -> Run:
@@ -73,8 +73,8 @@ def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = No
         raise ScenarioError([Fault("", "this run is finished", str(folder), "there is nothing to resume")])
     scenario = load(found.folder / "scenario.yaml")
     staged = stage(scenario, learning=found.manifest["learning"])
-    learner = learner_of(staged, device) if found.manifest["learning"] else None
-    return _perform(staged, learner, found.folder, watch or Unwatched())
+    with _school(staged, device, learning=found.manifest["learning"]) as learner:
+        return _perform(staged, learner, found.folder, watch or Unwatched())
 
 
 def learner_of(staged: Stage, device: str = "auto") -> Learning:
@@ -96,6 +96,17 @@ def learner_of(staged: Stage, device: str = "auto") -> Learning:
         device=device,
     )
     return learner
+
+
+@contextmanager
+def _school(staged: Stage, device: str, *, learning: bool) -> Iterator[Learning | None]:
+    """The learners at work, if they are to learn."""
+    if not learning:
+        yield None
+        return
+    learner = learner_of(staged, device)
+    with learner.working():
+        yield learner
 
 
 def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch) -> Run:
@@ -132,7 +143,8 @@ def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch
 def _play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, watch: Watch) -> list[Round]:
     """The loop: the last round of each replica."""
     scenario, access = staged.scenario, staged.scenario.access
-    writer.users([staged.users(replica) for replica in range(scenario.replicas)])
+    for name, columns in (("users", staged.users), ("nodes", staged.nodes)):
+        writer.places(name, [columns(replica) for replica in range(scenario.replicas)])
     generators = [
         access.rounds(replace(setting, recorder=recorder))
         for setting, recorder in zip(staged.settings, writer.recorders, strict=True)

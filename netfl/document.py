@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
@@ -10,6 +11,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.representer import SafeRepresenter
 from ruamel.yaml.tokens import TagToken
 
 from netfl.errors import Fault, ScenarioError
@@ -140,9 +142,22 @@ def parse(text: str, name: str) -> Any:
         raise ScenarioError([Fault("", f"not YAML: {str(error).splitlines()[0]}", None, "", name)]) from None
 
 
+class _Representer(SafeRepresenter):
+    """Puts every text in quotes that is not plainly a word: the library leaves out some that flow style needs."""
+
+    def text(self, text: str) -> Any:
+        """A text as a node."""
+        style = None if re.fullmatch(r"[A-Za-z][\w.-]*", text, re.ASCII) else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Representer.add_representer(str, _Representer.text)
+
+
 def dump(data: Mapping[str, Any]) -> str:
     """*data* as YAML."""
     yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _Representer
     yaml.default_flow_style = None
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.width = 110

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +27,9 @@ class Learning(Protocol):
     @property
     def lanes(self) -> Sequence[tuple[str, int]]:
         """Learner and replica of each lane, in the order of a report's arrays."""
+
+    def working(self) -> AbstractContextManager[None]:
+        """Set the machine up for this work, and back again after it."""
 
     def start(self) -> Report:
         """Evaluate the first version."""

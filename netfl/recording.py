@@ -69,10 +69,11 @@ class Writer:
         self._tables = {name: Table(folder, name, SCHEMAS[name]) for name in tables}
         self.recorders = [EventRecorder(self._tables["events"], replica, kinds) for replica in range(replicas)]
 
-    def users(self, tables: Sequence[Mapping[str, NDArray[Any]]]) -> None:
-        """Write the users table: for each replica, columns over its users."""
-        frames = [pd.DataFrame({"replica": replica, **table}) for replica, table in enumerate(tables)]
-        self.frame("users", pd.concat(frames, ignore_index=True))
+    def places(self, name: str, tables: Sequence[Mapping[str, NDArray[Any]]]) -> None:
+        """Write the users or the nodes table: for each replica, its columns; nothing where there are none."""
+        if any(tables):
+            frames = [pd.DataFrame({"replica": replica, **table}) for replica, table in enumerate(tables)]
+            self.frame(name, pd.concat(frames, ignore_index=True))
 
     def frame(self, name: str, table: pd.DataFrame) -> None:
         """Write a whole table at once."""
@@ -193,6 +194,11 @@ class Run:
         return self.table("users")
 
     @cached_property
+    def nodes(self) -> pd.DataFrame:
+        """One row per replica and tower, router or server: its name, role and position."""
+        return self.table("nodes")
+
+    @cached_property
     def regions(self) -> pd.DataFrame:
         """For data in the plane: the label that each learner predicts on a grid."""
         return self.table("regions")
@@ -218,7 +224,7 @@ class Run:
         path = self.folder / name
         try:
             return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +55,10 @@ class Stage:
             columns["samples"] = counts.sum(axis=1)
             columns |= {f"class:{label}": counts[:, label] for label in range(self.dataset.classes)}
         return columns
+
+    def nodes(self, replica: int) -> Mapping[str, NDArray[Any]]:
+        """The columns of the nodes table for one replica."""
+        return self.scenario.access.nodes(self.settings[replica])
 
 
 def streams_of(scenario: Scenario, replica: int) -> Streams:

@@ -45,6 +45,10 @@ class Access(Spec):
         """Columns of the users table that this access knows, such as ``x_m``, ``y_m`` and ``distance_m``."""
         return {}
 
+    def nodes(self, setting: Setting) -> Mapping[str, NDArray]:  # type: ignore[type-arg]
+        """Columns of the nodes table: ``node``, ``role``, ``x_m`` and ``y_m`` of towers, routers and the server."""
+        return {}
+
     @property
     def wants_label_mix(self) -> bool:
         """Whether `rounds` needs ``Setting.label_mix``."""

@@ -25,7 +25,7 @@ from netfl.network.reception import Reception
 from netfl.network.sites import Sites
 from netfl.network.topology import Topology
 from netfl.network.world import Parts, World
-from netfl.registry import Member, Spec
+from netfl.registry import Member
 from netfl.types import Facts, Law, Report, Round, Setting
 from netfl.units import Bitrate, Bits, Seconds
 
@@ -122,20 +122,23 @@ class Network(Access):
         return self.first or users
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
-        """What is wrong in this scenario, with every part of the network."""
+        """A round that cannot close; no size of an update."""
         if self.first is not None and self.first > facts.users:
             yield Fault("first", f"more than the {facts.users} users", self.first, "wait for fewer, or add users")
         if self.update_size is None and not facts.sized:
             yield Fault("update_size", "missing: there is no model that says how large an update is", None, "give it")
-        for key, part in self._parts():
-            for fault in part.faults(facts):
-                yield fault.under(key)
 
     def places(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
         """Where each user stands, how far from its tower, and the tower's number."""
         sites = self._sites(setting)
         x_m, y_m = sites.user_xy_m.T
         return {"x_m": x_m, "y_m": y_m, "distance_m": sites.distance_m, "tower": sites.cell}
+
+    def nodes(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
+        """Towers, routers and the server."""
+        graph = self._sites(setting).graph
+        columns = {key: np.array([graph.nodes[name][key] for name in graph]) for key in ("role", "x_m", "y_m")}
+        return {"node": np.array([*graph]), **columns}
 
     def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
         """Build the network and let it run.
@@ -206,11 +209,3 @@ class Network(Access):
             )
             remedy = "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs"
             yield Fault("channel", problem, None, remedy)
-
-    def _parts(self) -> Iterator[tuple[str, Spec]]:
-        """All parts of the network with their keys."""
-        for key in ("topology", "radio", "reception", "mac", "queue", "compute"):
-            yield key, getattr(self, key)
-        for key in ("channel", "outages"):
-            for index, part in enumerate(getattr(self, key)):
-                yield f"{key}.{index}", part

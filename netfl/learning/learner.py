@@ -7,7 +7,8 @@ trains those users for every learner at once, and aggregates lane by lane; the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -143,10 +144,17 @@ class Learner:
         self._heard = np.array(state["heard"].numpy())
         self._states = [{name: kept.to(device) for name, kept in one.items()} for one in state["aggregations"]]
 
-    def threads(self, cores: int) -> int:
-        """How many of *cores* threads of torch pay: one where the arithmetic of a step is too little to share out."""
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Give torch one thread only, for as long as this lasts, where a step is too little arithmetic to share out."""
+        before = torch.get_num_threads()
         batch = max(group.amount.of(self._pool.sizes.ravel())[0].max() for group in self._groups)
-        return cores if len(self.lanes) * batch * self._network.size >= _SHARED_OUT else 1
+        if len(self.lanes) * batch * self._network.size < _SHARED_OUT:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     def version(self, lane: int) -> NDArray[np.float64]:
         """The current θ and, last, t of a lane."""

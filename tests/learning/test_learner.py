@@ -358,8 +358,16 @@ def test_read_only_data_are_taken_as_they_are():
 
 
 def test_threads_pay_for_large_models_only():
-    assert learner({"a": spec()}).threads(8) == 1
-    assert learner({"a": spec()}, model=Mlp(hidden=(2000, 1000))).threads(8) == 8
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with learner({"a": spec()}).working():
+            assert torch.get_num_threads() == 1
+        with learner({"a": spec()}, model=Mlp(hidden=(2000, 1000))).working():
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_nothing_global_is_touched():

@@ -1,0 +1,73 @@
+"""What the documents and the shipped scenarios say is so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import netfl
+from netfl.document import Document, parse, plain
+from netfl.registry import FAMILIES, base_of, kinds
+from netfl.scenario import checked
+from netfl.tables import SCHEMAS
+from netfl.types import KINDS
+
+ROOT = Path(__file__).parents[1]
+SCENARIOS = sorted(path for path in ROOT.glob("scenarios/**/*.yaml"))
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_shipped_scenarios_are_good(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    scenario = netfl.load(path)
+    assert scenario.name == path.stem
+    assert scenario.description
+
+
+def test_every_direct_access_has_a_small_scenario():
+    direct = set(kinds(base_of("access"))) - {"network"}
+    assert direct == {path.stem for path in ROOT.glob("scenarios/access/*.yaml")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_whole_scenarios_in_the_documents_are_good(page):
+    whole = [block for block in blocks(page, "yaml") if block.startswith("name:")]
+    assert whole or page.stem not in {"README", "tutorial"}
+    for block in whole:
+        checked(Document(plain(parse(block, page.name)), page.name))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_tables_page_names_every_column_and_kind():
+    page = (ROOT / "docs/tables.md").read_text()
+    named = [*KINDS, *(column for schema in SCHEMAS.values() for column in schema.names)]
+    assert [name for name in named if f"`{name}`" not in page] == []
+
+
+def test_the_tutorials_channel_works(tmp_path, monkeypatch):
+    (source,) = [block for block in blocks(ROOT / "docs/tutorial.md", "python") if "class Foliage" in block]
+    (scenario,) = blocks(ROOT / "docs/tutorial.md", "yaml")
+    (tmp_path / "my_channels.py").write_text(source)
+    (tmp_path / "first.yaml").write_text(scenario)
+    monkeypatch.syspath_prepend(tmp_path)
+    foliage = {"kind": "my_channels:Foliage", "loss": "6 dB"}
+    loaded = netfl.load(tmp_path / "first.yaml", {"access.channel.1": foliage, "rounds": 3, "replicas": 1})
+    run = netfl.trace(loaded, tmp_path / "run")
+    assert len(run.rounds) == 3
+
+
+def test_families_are_all_in_the_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert [
+        kind for family in FAMILIES for kind in kinds(base_of(family)) if f"`{kind}`" not in text and kind != "network"
+    ] == []
