@@ -137,7 +137,7 @@ def show_run(run: Run) -> None:
 
 
 def _show_learners(console: Console, run: Run) -> None:
-    """A table of learners and their last figures, means over replicas."""
+    """A table of learners and what they came to."""
     columns = {
         "accuracy": "accuracy",
         "rare_accuracy": "rare classes",
@@ -149,17 +149,11 @@ def _show_learners(console: Console, run: Run) -> None:
     learners = list(run.scenario.get("learners") or {})
     if not learners or not run.metrics.size:
         return
-    table = Table(title=f"after the last round, mean of {run.manifest['replicas']} replica(s); in brackets: last tenth")
-    table.add_column("learner")
-    shown = [metric for metric in columns if f"{learners[0]}.{metric}" in run.summary]
+    table = Table(title="mean over the last tenth of the rounds and over replicas", title_justify="left")
+    table.add_column("learner", no_wrap=True)
+    shown = [metric for metric in columns if f"{learners[0]}.{metric}.smoothed" in run.summary]
     for metric in shown:
         table.add_column(columns[metric], justify="right")
     for learner in learners:
-        row = [(run.summary[f"{learner}.{metric}"], run.summary[f"{learner}.{metric}.smoothed"]) for metric in shown]
-        table.add_row(learner, *(f"{_figure(last)} ({_figure(smooth)})" for last, smooth in row))
+        table.add_row(learner, *(f"{run.summary[f'{learner}.{metric}.smoothed']:.3f}" for metric in shown))
     console.print(table)
-
-
-def _figure(value: float | None) -> str:
-    """A figure with three decimals; a dash where it is not defined."""
-    return "–" if value is None else f"{value:.3f}"

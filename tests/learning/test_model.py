@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import nn
 
 from netfl.learning.model.logistic import Logistic
@@ -141,3 +142,18 @@ def test_a_scenario_is_read_without_torch():
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_weights_may_start_at_zero_in_some_layers_only():
+    start = Mlp(hidden=(4, 3), weights=("zeros", "default", "zeros")).open((2,), 5).start(Streams(3))
+    sizes = (2 * 4, 4, 4 * 3, 3, 3 * 5, 5)
+    assert [bool(part.any()) for part in np.split(start, np.cumsum(sizes)[:-1])] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+        True,
+    ]
+    with pytest.raises(ValidationError, match="2 entries for 3 layers"):
+        Mlp(hidden=(4, 3), weights=("zeros", "default"))

@@ -44,9 +44,9 @@ class Dense(Network):
     """Linear layers between *sizes*, an activation between them, a cross-entropy on top."""
 
     def __init__(
-        self, sizes: Sequence[int], zero_weights: bool = False, activation: str = "relu", softmax: bool = False
+        self, sizes: Sequence[int], zero: Sequence[bool], activation: str = "relu", softmax: bool = False
     ) -> None:
-        self._sizes, self._zero_weights = tuple(sizes), zero_weights
+        self._sizes, self._zero = tuple(sizes), tuple(zero)
         self._activation, self._softmax = activation, softmax
 
     @property
@@ -56,7 +56,7 @@ class Dense(Network):
 
     def start(self, streams: Streams) -> NDArray[np.float64]:
         """Uniform on ±1/√(fan in), or zero weights and biases so."""
-        return _start.draw(self._sizes, self._zero_weights, streams)
+        return _start.draw(self._sizes, self._zero, streams)
 
     def open(self, theta: Tensor) -> DenseStack:
         """The layers at work for each row of *theta*."""

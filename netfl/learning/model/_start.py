@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.streams import Streams
 from netfl.types import Law
+
+Start = Literal["default", "zeros"]
+"""Where a layer's weights start."""
 
 
 def count(sizes: Sequence[int]) -> int:
@@ -22,27 +26,27 @@ def count(sizes: Sequence[int]) -> int:
     return sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
 
 
-def draw(sizes: Sequence[int], zero_weights: bool, streams: Streams) -> NDArray[np.float64]:
+def draw(sizes: Sequence[int], zero: Sequence[bool], streams: Streams) -> NDArray[np.float64]:
     """Weights, out by in, and biases of each layer, one after the other; uniform on ±1/√(fan in).
 
-    That is the default start of PyTorch's linear layers.  Biases are drawn even where the weights start at zero.
+    That is the default start of PyTorch's linear layers.  *zero* says which weights start at zero; no bias does.
     """
     parts = []
     for layer, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         bound = 1 / math.sqrt(fan_in)
         weights = streams.rng("weights", layer).uniform(-bound, bound, fan_in * fan_out)
-        parts += [weights * (not zero_weights), streams.rng("biases", layer).uniform(-bound, bound, fan_out)]
+        parts += [weights * (not zero[layer]), streams.rng("biases", layer).uniform(-bound, bound, fan_out)]
     return np.concatenate(parts)
 
 
-def law(sizes: Sequence[int], zero_weights: bool) -> Law:
+def law(sizes: Sequence[int], zero: Sequence[bool]) -> Law:
     """The claim that each drawn parameter, times √(fan in), is uniform on (-1, 1)."""
     scale = np.concatenate([np.full((fan_in + 1) * out, math.sqrt(fan_in)) for fan_in, out in pairwise(sizes)])
-    drawn = draw(sizes, zero_weights, Streams(0)) != 0.0
+    drawn = draw(sizes, zero, Streams(0)) != 0.0
 
     def many(streams: Streams, size: int) -> NDArray[np.float64]:
         times = range(-(-size // int(drawn.sum())))
-        return np.concatenate([(draw(sizes, zero_weights, streams.at(i)) * scale)[drawn] for i in times])
+        return np.concatenate([(draw(sizes, zero, streams.at(i)) * scale)[drawn] for i in times])
 
     return Law(
         quantity="starting parameter times √(fan in)",

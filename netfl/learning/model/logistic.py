@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from netfl.learning.model import Model, _start
+from netfl.learning.model._start import Start
 from netfl.types import Law
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Logistic(Model):
         kind: logistic
     """
 
-    weights: Literal["default", "zeros"] = "default"
+    weights: Start = "default"
     """Where the weights start: uniform on ±1/√(fan in), or at zero; biases are uniform in any case."""
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
@@ -31,8 +32,8 @@ class Logistic(Model):
         """The layer at work."""
         from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
 
-        return Dense((math.prod(shape), classes), zero_weights=self.weights == "zeros")
+        return Dense((math.prod(shape), classes), (self.weights == "zeros",))
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return (_start.law((6, 500), self.weights == "zeros"),)
+        return (_start.law((6, 500), (self.weights == "zeros",)),)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from netfl.learning.model import Model, _start
+from netfl.learning.model._start import Start
 from netfl.types import Law
 
 if TYPE_CHECKING:
@@ -32,8 +33,16 @@ class Mlp(Model):
     """What follows each hidden layer; the leaky one has slope 0.01 below zero."""
     output: Literal["logits", "softmax"] = "logits"
     """What is fed to the cross-entropy, which takes a softmax of its own: the last layer's output, or its softmax."""
-    weights: Literal["default", "zeros"] = "default"
-    """Where the weights start: uniform on ±1/√(fan in), or at zero; biases are uniform in any case."""
+    weights: Start | tuple[Start, ...] = "default"
+    """Where the weights start: uniform on ±1/√(fan in), or at zero; one word for all layers, or a list of one for each.
+    Biases are uniform in any case."""
+
+    @model_validator(mode="after")
+    def _one_start_a_layer(self) -> Mlp:
+        """A list must be about the layers that there are."""
+        if isinstance(self.weights, tuple) and len(self.weights) != len(self.hidden) + 1:
+            raise ValueError(f"weights has {len(self.weights)} entries for {len(self.hidden) + 1} layers of weights")
+        return self
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
         """Weights and biases of all layers."""
@@ -43,12 +52,17 @@ class Mlp(Model):
         """The layers at work."""
         from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
 
-        zero = self.weights == "zeros"
-        return Dense(self._sizes(shape, classes), zero, self.activation, softmax=self.output == "softmax")
+        return Dense(self._sizes(shape, classes), self._zero, self.activation, softmax=self.output == "softmax")
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return (_start.law(self._sizes((6,), 500), self.weights == "zeros"),)
+        return (_start.law(self._sizes((6,), 500), self._zero),)
+
+    @property
+    def _zero(self) -> tuple[bool, ...]:
+        """Whose weights start at zero."""
+        each = self.weights if isinstance(self.weights, tuple) else (self.weights,) * (len(self.hidden) + 1)
+        return tuple(start == "zeros" for start in each)
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
         """Widths of all layers, the input and the output among them."""
