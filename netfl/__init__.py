@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from netfl.coupling import resume, run, trace
-    from netfl.recording import Run, open_run
+    from netfl.reading import Run, open_run
     from netfl.scenario import Scenario, load
 
 __version__ = "0.1.0"
 __all__ = ["Run", "Scenario", "load", "open_run", "resume", "run", "trace"]
 
 _HOMES = {
-    "Run": "netfl.recording",
+    "Run": "netfl.reading",
     "Scenario": "netfl.scenario",
     "load": "netfl.scenario",
-    "open_run": "netfl.recording",
+    "open_run": "netfl.reading",
     "resume": "netfl.coupling",
     "run": "netfl.coupling",
     "trace": "netfl.coupling",

@@ -15,7 +15,7 @@ from netfl import __version__
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError
 
 if TYPE_CHECKING:
-    from netfl.recording import Run
+    from netfl.reading import Run
     from netfl.scenario import Scenario
 
 Arguments = ParamSpec("Arguments")
@@ -125,15 +125,18 @@ def check(
     """Say everything that is wrong with scenario files."""
     from netfl.staging import rehearse  # noqa: PLC0415
 
-    faults: list[Fault] = []
+    failed = 0
     for path in scenarios:
         try:
-            rehearse(_load(path, sets, override, None))
+            scenario = _load(path, sets, override, None)
+            for name in scenario.overrides:
+                _load(path, sets, [*(override or []), name], None)
+            rehearse(scenario)
             typer.echo(f"{path}: good")
-        except ScenarioError as error:
-            faults += error.faults
-    if faults:
-        raise ScenarioError(faults)
+        except NetflError as error:
+            typer.echo(str(error), err=True)
+            failed = max(failed, error.exit_code)
+    raise typer.Exit(failed)
 
 
 @app.command("list")
@@ -155,7 +158,7 @@ def write_report(
     out: Annotated[Path | None, typer.Option(help="Where to write; by default report.html in DIR.")] = None,
 ) -> None:
     """Write one self-contained page of a run: pictures and words."""
-    from netfl.recording import open_run  # noqa: PLC0415
+    from netfl.reading import open_run  # noqa: PLC0415
 
     _report(open_run(folder), out)
 

@@ -34,7 +34,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     if any(parts[name] is None for name in ("users", "rounds", "access")):
         return
     worlds = [
-        [fault for name, part in parts.items() for fault in _faults_below(part, name, facts)]
+        [fault for name, part in parts.items() for fault in faults_below(part, name, facts)]
         for facts in _possible(parts, unread)
     ]
     yield from (fault for fault in worlds[0] if all(fault in others for others in worlds[1:]))
@@ -96,15 +96,20 @@ def _may_want_labels(access: Access | None) -> bool:
     return access is None or access.wants_label_mix
 
 
-def _faults_below(part: object, key: str, facts: Facts) -> Iterator[Fault]:
+def faults_below(part: object, key: str, facts: Facts) -> Iterator[Fault]:
     """The faults that each model below *part* finds."""
     if isinstance(part, Spec):
         yield from (fault.under(key) for fault in part.faults(facts))
         for name in type(part).model_fields:
-            yield from _faults_below(getattr(part, name), f"{key}.{name}", facts)
+            yield from faults_below(getattr(part, name), _below(key, name), facts)
     elif isinstance(part, Mapping):
         for name, entry in part.items():
-            yield from _faults_below(entry, f"{key}.{name}", facts)
+            yield from faults_below(entry, _below(key, name), facts)
     elif isinstance(part, tuple):
         for index, entry in enumerate(part):
-            yield from _faults_below(entry, f"{key}.{index}", facts)
+            yield from faults_below(entry, _below(key, index), facts)
+
+
+def _below(key: str, name: object) -> str:
+    """The dotted key of an entry."""
+    return f"{key}.{name}" if key else str(name)

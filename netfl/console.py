@@ -17,7 +17,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from netfl import watch
-    from netfl.recording import Run
+    from netfl.reading import Run
     from netfl.scenario import Scenario
 
 PLAIN_EVERY_S = 5.0

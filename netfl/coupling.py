@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
-
 from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
 from netfl.lessons import Learning, Lessons
 from netfl.manifest import Manifest, summarise
-from netfl.recording import Run, Writer, create, open_run, write_json, write_text
+from netfl.reading import Run, open_run
+from netfl.recording import Writer, fresh, write_json, write_text
 from netfl.registry import kind_of
 from netfl.scenario import Scenario, load
 from netfl.staging import Stage, located, stage, streams_of
@@ -39,9 +37,10 @@ def run(scenario: Scenario, out: str | Path | None = None, *, device: str = "aut
         ModelError: a model failed; the run directory holds what was done before.
         MachineError: the machine would not.
     """
-    staged = stage(scenario)
-    with _school(staged, device, learning=bool(scenario.learners)) as learner:
-        return _perform(staged, learner, create(_folder(scenario, out)), watch or Unwatched())
+    with fresh(_folder(scenario, out)) as folder:
+        staged = stage(scenario)
+        with _school(staged, device, learning=bool(scenario.learners)) as learner:
+            return _perform(staged, learner, folder, watch or Unwatched())
 
 
 def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | None = None) -> Run:
@@ -55,7 +54,8 @@ def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | N
     Raises:
         NetflError: as `run`.
     """
-    return _perform(stage(scenario, learning=False), None, create(_folder(scenario, out)), watch or Unwatched())
+    with fresh(_folder(scenario, out)) as folder:
+        return _perform(stage(scenario, learning=False), None, folder, watch or Unwatched())
 
 
 def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = None) -> Run:
@@ -69,8 +69,10 @@ def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = No
         MachineError: the checkpoint is not whole, or the network no longer gives the same rounds.
     """
     found = open_run(folder)
+    if not {"status", "learning"} <= found.manifest.keys():
+        raise MachineError(f"{found.folder / 'manifest.json'} is damaged: it does not say how the run stands")
     if found.manifest["status"] == "done":
-        raise ScenarioError([Fault("", "this run is finished", str(folder), "there is nothing to resume")])
+        raise ScenarioError([Fault("", f"the run in {folder} is finished", None, "there is nothing to resume")])
     scenario = load(found.folder / "scenario.yaml")
     staged = stage(scenario, learning=found.manifest["learning"])
     with _school(staged, device, learning=found.manifest["learning"]) as learner:
@@ -201,7 +203,8 @@ def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, 
     """Write what stands at the end, and finish or keep the run."""
     reached = rounds[0].index if rounds else 0
     if reached == staged.scenario.rounds:
-        _regions(staged, lessons, writer)
+        for name, table in lessons.plane(staged.dataset).items():
+            writer.frame(name, table)
         writer.close()
         fates = [recorder.counts for recorder in writer.recorders]
         write_json(writer.folder / "summary.json", summarise(rounds, fates, lessons.lanes, lessons.reports))
@@ -211,32 +214,6 @@ def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, 
         lessons.save(reached)
         writer.close()
         manifest.write("interrupted")
-
-
-def _regions(staged: Stage, lessons: Lessons, writer: Writer) -> None:
-    """For data in the plane: what each learner of the first replica predicts on a grid, and the test points."""
-    data, learner = staged.dataset, lessons.learner
-    if data is None or learner is None or data.test_x.shape[1:] != (2,):
-        return
-    low, high = data.test_x.min(axis=0), data.test_x.max(axis=0)
-    edge = 0.15 * (high - low)
-    x, y = np.meshgrid(*(np.linspace(low[i] - edge[i], high[i] + edge[i], 160) for i in range(2)))
-    grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float32)
-    frames = [
-        pd.DataFrame(
-            {
-                "learner": name,
-                "replica": replica,
-                "x": grid[:, 0],
-                "y": grid[:, 1],
-                "label": learner.predict(lane, grid),
-            }
-        )
-        for lane, (name, replica) in enumerate(lessons.lanes)
-        if replica == 0
-    ]
-    writer.frame("regions", pd.concat(frames, ignore_index=True))
-    writer.frame("points", pd.DataFrame({"x": data.test_x[:, 0], "y": data.test_x[:, 1], "label": data.test_y}))
 
 
 def _folder(scenario: Scenario, out: str | Path | None) -> Path:

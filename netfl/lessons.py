@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from netfl.errors import MachineError
+from netfl.learning.data import Dataset
 from netfl.types import Report, Round
 
 CHECKPOINT = "checkpoint.pt"
 """The checkpoint's name in the run directory."""
+_GRID = 160
 CHECKPOINT_EVERY_S = 30.0
 """Wall-clock seconds between checkpoints."""
 
@@ -107,6 +110,27 @@ class Lessons:
         state = {"round": index, "digest": self._digest.hexdigest(), "learner": self.learner.state()}
         checkpoint.save(self._path, state | {"reports": checkpoint.pack(self.reports)})
         self._saved_at = time.monotonic()
+
+    def plane(self, data: Dataset | None) -> dict[str, pd.DataFrame]:
+        """For data in the plane: each learner's labels on a grid, in the first replica, and the test points.
+
+        Nothing for other data.
+        """
+        if data is None or self.learner is None or data.test_x.shape[1:] != (2,):
+            return {}
+        low, high = data.test_x.min(axis=0), data.test_x.max(axis=0)
+        edge = 0.15 * (high - low)
+        x, y = np.meshgrid(*(np.linspace(low[i] - edge[i], high[i] + edge[i], _GRID) for i in range(2)))
+        grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float32)
+        labels = {
+            name: self.learner.predict(lane, grid) for lane, (name, replica) in enumerate(self.lanes) if replica == 0
+        }
+        frames = [
+            pd.DataFrame({"learner": name, "replica": 0, "x": grid[:, 0], "y": grid[:, 1], "label": label})
+            for name, label in labels.items()
+        ]
+        points = pd.DataFrame({"x": data.test_x[:, 0], "y": data.test_x[:, 1], "label": data.test_y})
+        return {"regions": pd.concat(frames, ignore_index=True), "points": points}
 
     def finish(self) -> None:
         """A finished run needs no checkpoint."""

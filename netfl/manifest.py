@@ -69,7 +69,7 @@ def summarise(
     lanes: Sequence[tuple[str, int]],
     reports: Sequence[Report],
 ) -> dict[str, Any]:
-    """The figures that a run ends with, flat: means over replicas.
+    """The figures that a run ends with, flat: sums over replicas for ``fate.<fate>``, else means over them.
 
     ``<learner>.<metric>`` is the value after the last round, ``<learner>.<metric>.smoothed`` its mean over the
     evaluations of the last tenth of the rounds: with one user heard a round, single values swing with whom it was.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,32 @@ from netfl.tables import SCHEMAS, EventRecorder, Table, words
 from netfl.types import Report, Round
 
 
-def create(folder: Path) -> Path:
-    """Make *folder* for a new run.
+@contextmanager
+def fresh(folder: Path) -> Iterator[Path]:
+    """A new run directory; gone again if it turns out that the scenario cannot be run.
 
     Raises:
         ScenarioError: it exists and is not empty.
         MachineError: it cannot be made.
     """
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ScenarioError(
-                [Fault("--out", "there is something there already", str(folder), "name another folder, or remove it")]
-            )
+        existed = folder.exists()
+        if existed and (not folder.is_dir() or any(folder.iterdir())):
+            problem = f"{folder} is there already, and not empty"
+            raise ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return folder
+            pass
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error
+    try:
+        yield folder
+    except ScenarioError:
+        for file in folder.iterdir():
+            file.unlink()
+        if not existed:
+            folder.rmdir()
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -137,106 +145,3 @@ class Writer:
         """Let go after a failure; nothing half-written takes a table's name."""
         for table in self._tables.values():
             table.abandon()
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run directory; its tables are pandas DataFrames, read when first asked for.
-
-    Args:
-        folder: the run directory.
-    """
-
-    folder: Path
-
-    @cached_property
-    def manifest(self) -> dict[str, Any]:
-        """Status, seed, versions, machine and timings."""
-        return self._json("manifest.json")
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """The figures that the run printed at its end; empty until then."""
-        return self._json("summary.json")
-
-    @cached_property
-    def scenario(self) -> dict[str, Any]:
-        """The scenario as resolved, as plain YAML says it."""
-        from ruamel.yaml import YAML  # noqa: PLC0415 - only where it is asked for
-
-        path = self.folder / "scenario.yaml"
-        return dict(YAML(typ="safe", pure=True).load(path)) if path.exists() else {}
-
-    @cached_property
-    def rounds(self) -> pd.DataFrame:
-        """One row per replica and round."""
-        return self.table("rounds")
-
-    @cached_property
-    def deliveries(self) -> pd.DataFrame:
-        """One row per update that reached the server and counted."""
-        return self.table("deliveries")
-
-    @cached_property
-    def events(self) -> pd.DataFrame:
-        """One row per recorded thing that happened, in order of time within a replica."""
-        table = self.table("events")
-        return table.sort_values(["replica", "time_s"], kind="stable", ignore_index=True)
-
-    @cached_property
-    def metrics(self) -> pd.DataFrame:
-        """One row per figure."""
-        return self.table("metrics")
-
-    @cached_property
-    def users(self) -> pd.DataFrame:
-        """One row per replica and user."""
-        return self.table("users")
-
-    @cached_property
-    def nodes(self) -> pd.DataFrame:
-        """One row per replica and tower, router or server: its name, role and position."""
-        return self.table("nodes")
-
-    @cached_property
-    def regions(self) -> pd.DataFrame:
-        """For data in the plane: the label that each learner predicts on a grid."""
-        return self.table("regions")
-
-    @cached_property
-    def points(self) -> pd.DataFrame:
-        """For data in the plane: the test points."""
-        return self.table("points")
-
-    def table(self, name: str) -> pd.DataFrame:
-        """A table by name; empty, with its columns, while it is not finished or where the run has none."""
-        path = self.folder / f"{name}.parquet"
-        if not path.exists():
-            return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
-        try:
-            table: pd.DataFrame = pq.ParquetFile(path).read().to_pandas()
-        except (OSError, pa.ArrowException) as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
-        return table
-
-    def _json(self, name: str) -> dict[str, Any]:
-        """A JSON file of the directory, empty where there is none."""
-        path = self.folder / name
-        try:
-            return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-        except (OSError, ValueError, TypeError) as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
-
-
-def open_run(folder: str | Path) -> Run:
-    """The run in *folder*, finished or not.
-
-    Raises:
-        ScenarioError: there is no run.
-    """
-    path = Path(folder)
-    if not (path / "manifest.json").exists():
-        raise ScenarioError(
-            [Fault("", "no run directory: there is no manifest.json", str(path), "name a folder that netfl wrote")]
-        )
-    return Run(path)

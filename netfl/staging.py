@@ -151,7 +151,7 @@ def _order(scenario: Scenario, dataset: Dataset, replica: int) -> NDArray[np.int
         heard = np.zeros(scenario.users)
         with located(scenario, "access"):
             for one in scenario.access.rounds(setting):
-                heard[[delivery.user for delivery in one.deliveries]] += 1
+                np.add.at(heard, [delivery.user for delivery in one.deliveries], 1)
     return np.asarray(np.argsort(-heard, kind="stable"), np.int64)
 
 

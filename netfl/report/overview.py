@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netfl.recording import Run
+from netfl.reading import Run
 from netfl.report import canvas, measures, phrases, plots_access, plots_learning, tallies, words
 from netfl.report.view import View
 

@@ -6,7 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from netfl.recording import Run, write_text
+from netfl.reading import Run
+from netfl.recording import write_text
 from netfl.report import chapters_access, chapters_learning, markup, words
 from netfl.report.view import View
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netfl.recording import Run
+from netfl.reading import Run
 from netfl.report import measures, tallies
 
 

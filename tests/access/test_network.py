@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from netfl.access.network import Network
+from netfl.consistency import faults_below
 from netfl.errors import ScenarioError
 from netfl.network.outages import Outages
 from netfl.network.radio import Air
@@ -250,7 +251,7 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
         topology={"kind": "star", "distances": [1.0, 2.0]},
         outages=[OUTAGES[0] | {"nodes": [7]}],
     )
-    assert {fault.key for fault in access.faults(Facts(users=5, rounds=1))} == {
+    assert {fault.key for fault in faults_below(access, "", Facts(users=5, rounds=1))} == {
         "first",
         "update_size",
         "topology.distances",
@@ -258,8 +259,9 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
         "compute.samples",
         "outages.0.nodes",
     }
-    assert list(network().faults(Facts(users=5, rounds=1))) == []
-    assert list(network(compute={"speed": 3}, update_size=None).faults(Facts(5, 1, sized=True, trained=True))) == []
+    assert list(faults_below(network(), "", Facts(users=5, rounds=1))) == []
+    needy = network(compute={"speed": 3}, update_size=None)
+    assert list(faults_below(needy, "", Facts(5, 1, sized=True, trained=True))) == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from netfl import report
-from netfl.recording import Run, open_run
+from netfl.reading import Run, open_run
 from netfl.types import FATES
 
 RARE_USERS = 3

@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 from scipy import stats
 
 from netfl import report
-from netfl.recording import open_run
+from netfl.reading import open_run
 
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl.recording import open_run
+from netfl.reading import open_run
 from netfl.report import words
 from netfl.report.view import View
 

@@ -1,0 +1,284 @@
+"""The command line: what it prints, what it ends with, and that bad input never shows a traceback."""
+
+# ruff: noqa: E501 - a message that is pinned stands on one line
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import netfl
+from netfl.cli import app
+from netfl.registry import FAMILIES, base_of, kinds
+
+GOOD = """\
+name: small
+users: 3
+rounds: 10
+access:
+  kind: stationary
+  rho: [0.5, 0.4, 0.1]
+"""
+LEARNING = """\
+data: {kind: blobs, centers: [[0, 0], [3, 3]], samples: 40}
+partition: iid
+model: logistic
+learners:
+  FedAvg: {objective: erm, aggregation: relay, lr: 0.1, batch_size: 4, local_steps: 1}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Every test works in a folder of its own, with two scenarios in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "good.yaml").write_text(GOOD)
+    (tmp_path / "learning.yaml").write_text(GOOD + LEARNING)
+    return tmp_path
+
+
+def call(*words):
+    """Exit code and output of a command in this process; an error that is not meant for users is raised."""
+    result = CliRunner().invoke(app, list(words))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert "Traceback" not in result.output
+    return result.exit_code, result.output
+
+
+def subprocess_of(*words, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "netfl", *words], capture_output=True, text=True, timeout=60, check=False, **more
+    )
+
+
+class TestGood:
+    def test_trace_says_where_and_what(self):
+        code, output = call("trace", "good.yaml", "--out", "here")
+        assert code == 0
+        assert output.splitlines()[0] == "small → here"
+        assert "10 rounds in 10 s simulated · updates: 10 delivered, 18 superseded, 2 unfinished" in output
+        assert output.splitlines()[-1].startswith("done in ")
+        assert output.splitlines()[-1].endswith(": here")
+
+    def test_quiet_prints_nothing(self):
+        assert call("trace", "good.yaml", "--quiet") == (0, "")
+        assert call("run", "learning.yaml", "-q", "--device", "cpu") == (0, "")
+        assert Path("runs/small-001/manifest.json").exists()
+        assert Path("runs/small-002/metrics.parquet").exists()
+
+    def test_run_shows_the_learners(self):
+        code, output = call("run", "learning.yaml", "--device", "cpu")
+        assert code == 0
+        assert "FedAvg" in output
+        assert "accuracy" in output
+
+    def test_options_reach_the_scenario(self):
+        words = ["--set", "rounds=4", "--set", "access.rho=[0.2, 0.2, 0.6]", "--set", "record=none", "--seed", "7"]
+        assert call("trace", "good.yaml", "--out", "here", *words)[0] == 0
+        run = netfl.open_run("here")
+        assert (run.scenario["rounds"], run.scenario["access"]["rho"], run.scenario["seed"]) == (4, [0.2, 0.2, 0.6], 7)
+        assert run.events.empty
+
+    def test_override_blocks(self, folder):
+        (folder / "good.yaml").write_text(GOOD + "overrides: {short: {rounds: 2}}\n")
+        assert call("trace", "good.yaml", "--override", "short", "--out", "here")[0] == 0
+        assert len(netfl.open_run("here").rounds) == 2
+
+    def test_check_rehearses_every_file(self):
+        code, output = call("check", "good.yaml", "learning.yaml")
+        assert (code, output) == (0, "good.yaml: good\nlearning.yaml: good\n")
+        assert not Path("runs").exists()
+
+    def test_resume_goes_on(self, folder):
+        call("trace", "good.yaml", "--out", "here", "-q")
+        manifest = json.loads((folder / "here/manifest.json").read_text())
+        (folder / "here/manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+        assert call("resume", "here", "-q") == (0, "")
+        assert netfl.open_run("here").manifest["status"] == "done"
+
+    def test_version_and_help(self):
+        assert call("--version") == (0, f"netfl {netfl.__version__}\n")
+        code, output = call("--help")
+        assert code == 0
+        for command in ("run", "trace", "check", "resume", "list", "report", "data"):
+            assert command in output
+
+    def test_list_shows_families_models_and_each_model(self):
+        code, output = call("list")
+        assert code == 0
+        for family in FAMILIES:
+            assert family in output
+        code, output = call("list", "access")
+        assert code == 0
+        for kind in kinds(base_of("access")):
+            assert kind in output
+        code, output = call("list", "channel", "log_distance")
+        assert code == 0
+        assert "exponent" in output
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_list_shows_every_model(family):
+    for kind in kinds(base_of(family)):
+        code, output = call("list", family, kind)
+        assert code == 0
+        assert "Example" in output
+
+
+def bad(name, content, message):
+    return pytest.param(content, message, id=name)
+
+
+BAD_FILES = [
+    bad("missing", None, "bad.yaml: there is no such file; check the path"),
+    bad("empty", "", "bad.yaml: the file is empty; start from a file of scenarios/"),
+    bad("not YAML", "a: [", "bad.yaml:1: not YAML: while parsing a flow node expected the node content, but found '<stream end>'; mind the indentation"),
+    bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not a text in UTF-8: invalid start byte at byte 0; is it a YAML file?"),
+    bad("unknown key", GOOD + "usrs: 3\n", "bad.yaml:7: usrs: unknown key; did you mean 'users'?"),
+    bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: a quantity in gram where a time is wanted ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
+    bad("negative rate", GOOD.replace("0.1]", "-0.1]"), "bad.yaml:6: access.rho.2: should be greater than or equal to 0 (-0.1)"),
+    bad("no sum of 1", GOOD.replace("0.1]", "0.4]"), "bad.yaml:6: access.rho: the rates sum to 1.3, not to 1 ([0.5, 0.4, 0.4]); divide each by their sum"),
+    bad("no users", GOOD.replace("users: 3", "users: 0"), "bad.yaml:2: users: should be greater than or equal to 1 (0)"),
+    bad("rho for others", GOOD.replace("users: 3", "users: 4"), "bad.yaml:6: access.rho: 3 rates for 4 users; give one for each user, or {zipf: 1.0}, or random_simplex"),
+    bad("no data", GOOD.replace("small", "x") + "learners: {}\nmodel: logistic\n", "bad.yaml:8: model: has no effect without learners; add 'learners', or leave it out"),
+    bad("no replay", GOOD.replace("stationary", "replay").replace("rho: [0.5, 0.4, 0.1]", "run: nowhere"), "bad.yaml:6: access.run: there is no folder nowhere; name the folder of a finished run"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_FILES)
+@pytest.mark.parametrize("command", ["run", "trace", "check"])
+def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
+    if content is not None:
+        (folder / "bad.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert call(command, "bad.yaml") == (2, message + "\n")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--set", "usrs=5"], "--set usrs=5: usrs: unknown key; did you mean 'users'?"),
+        (["--set", "users"], "--set: not of the form PATH=VALUE ('users'); write --set access.first=1"),
+        (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write --set access.first=1"),
+        (["--set", "users=[1"], "--set users=[1:1: not YAML: while parsing a flow sequence expected ',' or ']', but got '<stream end>'; mind the indentation"),
+        (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry of a list of 3 ('9'); entries count from 0"),
+        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a quantity in gram where a time is wanted ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
+        (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
+        (["--out", "."], "--out: . is there already, and not empty; name another folder, or remove it"),
+        (["--out", "good.yaml"], "--out: good.yaml is there already, and not empty; name another folder, or remove it"),
+    ],
+)  # fmt: skip
+def test_a_bad_option_is_told_and_ends_with_2(words, message):
+    assert call("trace", "good.yaml", *words) == (2, message + "\n")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["trace", "good.yaml", "--seed", "-1"], ["trace", "good.yaml", "--seed", "x"], ["trace"], ["trac", "good.yaml"], ["run", "good.yaml", "--nope"]],
+)  # fmt: skip
+def test_what_typer_refuses_ends_with_2(words):
+    assert call(*words)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "good.yaml", "--device", "gpu"], "--device: no such device ('gpu'); write auto, cpu or cuda"),
+        (["resume", "nowhere"], "nowhere is no run directory: there is no manifest.json in it; name a folder that netfl wrote"),
+        (["report", "nowhere"], "nowhere is no run directory: there is no manifest.json in it; name a folder that netfl wrote"),
+        (["list", "acess"], "no such family ('acess'); did you mean 'access'?"),
+        (["list", "access", "bernouli"], "no such access: 'bernouli'; did you mean 'bernoulli'?"),
+        (["list", "access", "x:Y"], "'x:Y' cannot be imported: No module named 'x'; is its package installed, or on PYTHONPATH?"),
+    ],
+)  # fmt: skip
+def test_bad_words_are_told_and_end_with_2(words, message):
+    assert call(*words) == (2, message + "\n")
+
+
+def test_check_tells_the_faults_of_all_files(folder):
+    (folder / "one.yaml").write_text(GOOD.replace("users", "usrs"))
+    (folder / "two.yaml").write_text(GOOD.replace("stationary", "x"))
+    code, output = call("check", "one.yaml", "good.yaml", "two.yaml", "no.yaml")
+    assert code == 2
+    assert "good.yaml: good" in output
+    assert [line.split(":")[0] for line in output.splitlines() if "good" not in line] == [
+        "one.yaml",
+        "one.yaml",
+        "two.yaml",
+        "no.yaml",
+    ]
+
+
+def test_resuming_what_is_finished_ends_with_2():
+    call("trace", "good.yaml", "--out", "here", "-q")
+    assert call("resume", "here") == (2, "the run in here is finished; there is nothing to resume\n")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]x", "5"])
+def test_a_damaged_manifest_is_the_machine_s_fault(folder, content):
+    (folder / "here").mkdir()
+    (folder / "here/manifest.json").write_text(content)
+    code, output = call("resume", "here")
+    assert code == 1
+    assert output.startswith("here/manifest.json cannot be read: ")
+
+
+@pytest.mark.parametrize("out", ["good.yaml/run", "/proc/netfl-run", "x" * 300])
+def test_a_folder_that_cannot_be_written_ends_with_1(out):
+    code, output = call("trace", "good.yaml", "--out", out)
+    assert code == 1
+    assert output.startswith(f"cannot write a run into {out}: ")
+    assert len(output.splitlines()) == 1
+
+
+def test_a_full_disk_ends_with_1_and_leaves_no_table_that_looks_whole(folder):
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); from netfl.cli import main; main()"
+    words = ["trace", "good.yaml", "--out", "here", "--set", "rounds=100000", "--set", "record=all"]
+    done = subprocess.run(
+        [sys.executable, "-c", limited, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("cannot go on writing here: ")
+    assert sorted(path.name for path in Path("here").glob("*.parquet")) == ["users.parquet"]
+    assert netfl.open_run("here").manifest["status"] in {"failed", "running"}
+
+
+def test_a_model_of_the_user_s_that_fails_shows_where(folder):
+    (folder / "mine.py").write_text(
+        "from netfl.access.stationary import Stationary\n"
+        "class Mine(Stationary):\n"
+        "    def heard(self, setting):\n"
+        "        yield from list(super().heard(setting))[:4]\n"
+        "        raise LookupError('no more luck')\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    done = subprocess_of("trace", "good.yaml", "--set", "access.kind='mine:Mine'", "--out", "here", env=environment)
+    assert done.returncode == 1
+    assert "mine.py" in done.stderr
+    assert done.stderr.splitlines()[-1] == "mine:Mine, at 4 s of simulated time: LookupError: no more luck"
+    assert len(netfl.open_run("here").rounds) == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_with_its_tables_readable(number):
+    words = [sys.executable, "-m", "netfl", "trace", "good.yaml", "--set", "rounds=100000000", "--out", "here"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "small → here\n"
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors == "interrupted; go on with: netfl resume here\n"
+    run = netfl.open_run("here")
+    assert run.manifest["status"] == "interrupted"
+    assert "interrupted in " in output
+    assert len(run.rounds) == len(run.deliveries) == run.manifest["rounds_done"]
+    assert not list(run.folder.glob("*.part"))

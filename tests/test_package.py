@@ -1,0 +1,210 @@
+"""The package as a whole: what it imports and when, and the house rules that no linter keeps."""
+
+import ast
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import netfl
+
+ROOT = Path(netfl.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+EACH_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+TRACE = "from netfl.cli import app; app(['trace', 's.yaml', '--out', 'run'], standalone_mode=False)"
+HEAVY = "{'torch', 'simpy', 'pandas', 'pyarrow', 'pint', 'networkx', 'pydantic', 'sklearn', 'matplotlib'}"
+
+
+def imported_by(code: str, cwd: Path | None = None) -> set[str]:
+    """Which heavy packages a fresh interpreter has imported after *code*."""
+    ending = f"; import sys; print(sorted({HEAVY} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code + ending], capture_output=True, text=True, timeout=60, check=True, cwd=cwd
+    )
+    return set(ast.literal_eval(done.stdout.splitlines()[-1]))
+
+
+def test_importing_netfl_imports_nothing_heavy():
+    assert imported_by("import netfl; netfl.__version__; dir(netfl)") == set()
+
+
+def test_help_imports_nothing_heavy():
+    assert (
+        imported_by(
+            "from typer.testing import CliRunner; from netfl.cli import app; CliRunner().invoke(app, ['--help'])"
+        )
+        == set()
+    )
+
+
+def test_a_scenario_without_units_does_without_pint_and_torch(tmp_path):
+    (tmp_path / "s.yaml").write_text("name: x\nusers: 2\nrounds: 5\naccess: {kind: stationary, rho: [0.5, 0.5]}\n")
+    used = imported_by("import netfl; netfl.load('s.yaml')", tmp_path)
+    assert not used & {"torch", "pint", "sklearn", "matplotlib", "simpy"}
+
+
+def test_tracing_a_direct_access_uses_neither_torch_nor_simpy(tmp_path):
+    (tmp_path / "s.yaml").write_text("name: x\nusers: 2\nrounds: 5\naccess: {kind: stationary, rho: [0.5, 0.5]}\n")
+    used = imported_by(TRACE, tmp_path)
+    assert (tmp_path / "run" / "manifest.json").exists()
+    assert not used & {"torch", "simpy", "sklearn", "matplotlib"}
+
+
+NETWORK = """\
+name: radio
+users: 6
+rounds: 4
+access:
+  kind: network
+  first: 1
+  deadline: 10 min
+  topology: {kind: star, radius: 200 m}
+  radio: {power: 14 dBm, bandwidth: 125 kHz}
+  channel:
+    - {kind: log_distance, exponent: 2.5, frequency: 868 MHz}
+    - {kind: rayleigh, coherence: 1 s}
+  reception: {kind: snr_threshold, threshold: 0 dB, rate: 50 kbps}
+  mac: {kind: slotted_aloha, probability: 0.2}
+  compute: {speed: 100}
+  broadcast_rate: 50 kbps
+data: digits
+partition: iid
+model: logistic
+learners:
+  FED-CVaR-AVG:
+    objective: {kind: cvar, alpha: 0.3, gamma: 0.3, lr_t: 1e-3}
+    aggregation: relay
+    lr: 0.1
+    batch_size: 16
+    local_steps: 2
+"""
+
+
+def test_tracing_a_network_with_learners_uses_no_torch(tmp_path):
+    (tmp_path / "s.yaml").write_text(NETWORK)
+    used = imported_by(TRACE, tmp_path)
+    assert (tmp_path / "run" / "manifest.json").exists()
+    assert "simpy" in used
+    assert "torch" not in used
+
+
+def test_every_public_name_is_there():
+    for name in netfl.__all__:
+        assert callable(getattr(netfl, name))
+        assert name in dir(netfl)
+    with pytest.raises(AttributeError, match="module 'netfl' has no attribute 'nothing'"):
+        _ = netfl.nothing
+
+
+def test_no_module_hides_a_public_function():
+    assert not {path.stem for path in ROOT.iterdir()} & set(netfl.__all__)
+
+
+@EACH_FILE
+def test_files_are_short(path):
+    assert len(path.read_text().splitlines()) <= 250
+
+
+def test_the_median_file_is_about_a_hundred_lines():
+    assert statistics.median(len(path.read_text().splitlines()) for path in FILES) <= 120
+
+
+@EACH_FILE
+def test_functions_are_short(path):
+    long = {
+        node.name: node.end_lineno - node.lineno + 1
+        for node in ast.walk(TREES[path])
+        if isinstance(node, FUNCTIONS) and node.end_lineno - node.lineno + 1 > 60
+    }
+    assert not long
+
+
+def public(tree, inside=""):
+    """The public definitions of a module or class, with their names."""
+    for node in tree.body:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and not node.name.startswith("_"):
+            yield f"{inside}{node.name}", node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node, f"{node.name}.")
+
+
+@EACH_FILE
+def test_public_names_are_documented_and_typed(path):
+    tree = TREES[path]
+    assert ast.get_docstring(tree), "no module docstring"
+    for name, node in public(tree):
+        assert ast.get_docstring(node), name
+        if isinstance(node, FUNCTIONS):
+            assert node.returns is not None, name
+            arguments = [
+                *node.args.posonlyargs,
+                *node.args.args,
+                *node.args.kwonlyargs,
+                node.args.vararg,
+                node.args.kwarg,
+            ]
+            untyped = [
+                one.arg for one in arguments if one and one.annotation is None and one.arg not in {"self", "cls"}
+            ]
+            assert not untyped, name
+
+
+@EACH_FILE
+def test_nothing_is_printed_and_no_global_generator_is_used(path):
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called != "print", node.lineno
+            assert called not in {"np.random.seed", "numpy.random.seed", "torch.manual_seed", "random.seed"}, (
+                node.lineno
+            )
+        if isinstance(node, ast.Import):
+            assert "random" not in {alias.name for alias in node.names}, node.lineno
+        if isinstance(node, ast.ImportFrom):
+            assert node.module != "random", node.lineno
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"np.random", "numpy.random"}:
+            assert node.attr in {"Generator", "SeedSequence", "default_rng", "Philox", "BitGenerator"}, node.lineno
+
+
+MUTATORS = {
+    "append", "extend", "insert", "remove", "pop", "popitem", "clear", "sort", "reverse",
+    "add", "discard", "update", "setdefault", "difference_update", "intersection_update",
+}  # fmt: skip
+
+
+def held(tree):
+    """Names that a module binds at its top level, outside functions, with their values."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            yield node.target.id, node.value
+
+
+def changed(tree):
+    """Names that are changed in place, or bound anew by a function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+            yield ast.unparse(node.func.value)
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.Delete)):
+            targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
+            yield from (ast.unparse(target.value) for target in targets if isinstance(target, ast.Subscript))
+
+
+@EACH_FILE
+def test_modules_hold_no_state_that_changes(path):
+    tree = TREES[path]
+    names = dict(held(tree))
+    assert not set(names) & set(changed(tree))
+    mutable = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+    for name, value in names.items():
+        if isinstance(value, mutable):
+            assert name.strip("_").isupper() or name == "__all__", (
+                f"{name} can be changed and is not named as a constant"
+            )

@@ -1,0 +1,323 @@
+"""Run directories: tables in chunks, events by the array, and folders that are no runs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from netfl import tables
+from netfl.errors import MachineError, ModelError, ScenarioError
+from netfl.reading import open_run
+from netfl.recording import Writer, fresh, write_json, write_text
+from netfl.tables import SCHEMAS, EventRecorder, Table
+from netfl.types import KINDS, Delivery, Report, Round
+
+ALL = frozenset(KINDS)
+LANES = (("A", 0), ("A", 1), ("B", 0), ("B", 1))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A writer into a folder with a manifest, which makes it a run directory."""
+    (tmp_path / "manifest.json").write_text('{"status": "running"}')
+    return tmp_path
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(tables, "CHUNK", 8)
+
+
+def a_round(index, users, oldest=0):
+    return Round(
+        index,
+        index - 1.0,
+        float(index),
+        tuple(Delivery(user, index - 1, index - 1, index, 2) for user in users),
+        oldest,
+        10.0,
+        5.0,
+    )
+
+
+class TestTables:
+    def test_rows_come_back_as_they_were_added_over_many_chunks(self, run, small_chunks):
+        table = Table(run, "rounds", SCHEMAS["rounds"])
+        for index in range(30):
+            table.append(
+                [np.array([0, 1]), [index, index], [0.0, 0.5], [1.0, 1.5], [1, 0], [0, 0], [9.0, 9.0], [3.0, 3.0]]
+            )
+        table.close()
+        read = open_run(run).rounds
+        assert read["round"].tolist() == np.repeat(np.arange(30), 2).tolist()
+        assert read["closed_s"].tolist() == [1.0, 1.5] * 30
+        assert pq.ParquetFile(run / "rounds.parquet").num_row_groups > 3
+
+    def test_what_is_gathered_stays_bounded(self, run, small_chunks):
+        table = Table(run, "rounds", SCHEMAS["rounds"])
+        for index in range(50):
+            table.append([np.array([0]), [index], [0.0], [1.0], [1], [0], [9.0], [3.0]])
+            assert table._rows < tables.CHUNK
+            assert sum(chunk.num_rows for chunk in table._chunks) == table._rows
+        table.abandon()
+
+    def test_a_table_has_its_name_only_once_it_is_whole(self, run):
+        table = Table(run, "rounds", SCHEMAS["rounds"])
+        assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet.part"]
+        table.close()
+        table.close()
+        assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet"]
+
+    def test_an_abandoned_table_stays_a_part(self, run):
+        table = Table(run, "rounds", SCHEMAS["rounds"])
+        table.abandon()
+        assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet.part"]
+        assert open_run(run).rounds.empty
+
+    def test_repeated_words_are_stored_once_and_survive_new_words_in_later_chunks(self, run, small_chunks):
+        writer = Writer(run, 1, ALL, ())
+        for index in range(40):
+            writer.recorders[0].event("sent", index, round=1, user=index, node=f"tower:{index % 7}")
+        writer.close()
+        read = open_run(run).events
+        assert isinstance(read["node"].dtype, pd.CategoricalDtype)
+        assert read["node"].tolist() == [f"tower:{index % 7}" for index in range(40)]
+
+    def test_an_unfinished_or_absent_table_reads_as_empty_with_its_columns(self, run):
+        Writer(run, 1, ALL, LANES)
+        opened = open_run(run)
+        for name, schema in SCHEMAS.items():
+            assert opened.table(name).columns.tolist() == schema.names
+            assert opened.table(name).empty
+        assert opened.users.empty
+        assert opened.summary == {}
+        assert opened.scenario == {}
+
+    def test_a_table_that_was_cut_short_is_told(self, run):
+        writer = Writer(run, 1, ALL, ())
+        writer.close()
+        path = run / "events.parquet"
+        path.write_bytes(path.read_bytes()[:-20])
+        with pytest.raises(MachineError, match=r"events\.parquet cannot be read"):
+            _ = open_run(run).events
+
+
+class TestEvents:
+    def recorded(self, run, tell, kinds=ALL):
+        writer = Writer(run, 1, kinds, ())
+        tell(writer.recorders[0])
+        writer.close()
+        return writer.recorders[0], open_run(run).events
+
+    def test_one_call_records_an_event_for_each_element(self, run):
+        def tell(recorder):
+            recorder.event("sent", [1.0, 2.0, 3.0], round=4, user=[7, 8, 9], node="tower:0", value=5.0, detail="x")
+            recorder.event("faded", 2.5, round=4, user=np.array([1, 2]), value=[-3.0, -4.0])
+            recorder.event("broadcast", 0.0, round=4)
+            recorder.event("late", [], round=4, user=[])
+
+        recorder, read = self.recorded(run, tell)
+        columns = ["time_s", "kind", "user", "node", "round", "value", "detail"]
+        rows = [tuple(row) for row in read[columns].itertuples(index=False)]
+        assert rows[1:3] == [(1.0, "sent", 7, "tower:0", 4, 5.0, "x"), (2.0, "sent", 8, "tower:0", 4, 5.0, "x")]
+        assert rows[3:5] == [(2.5, "faded", 1, "", 4, -3.0, ""), (2.5, "faded", 2, "", 4, -4.0, "")]
+        assert rows[5][:3] == (3.0, "sent", 9)
+        assert rows[0][:4] == (0.0, "broadcast", -1, "")
+        assert np.isnan(rows[0][5])
+        assert {kind: count for kind, count in recorder.counts.items() if count} == {
+            "sent": 3,
+            "faded": 2,
+            "broadcast": 1,
+        }
+
+    def test_arrays_may_change_after_they_were_told(self, run):
+        def tell(recorder):
+            times, users = np.array([1.0, 2.0]), np.array([3, 4])
+            recorder.event("sent", times, round=1, user=users)
+            times[:], users[:] = 0, 0
+
+        _, read = self.recorded(run, tell)
+        assert read["time_s"].tolist() == [1.0, 2.0]
+        assert read["user"].tolist() == [3, 4]
+
+    def test_kinds_that_are_not_wanted_are_counted_but_not_stored(self, run):
+        def tell(recorder):
+            recorder.event("sent", 1.0, round=1, user=1)
+            recorder.event("collided", [1.0, 1.0], round=1, user=[1, 2])
+            assert recorder.wants("sent")
+            assert not recorder.wants("collided")
+
+        recorder, read = self.recorded(run, tell, frozenset({"sent"}))
+        assert read["kind"].tolist() == ["sent"]
+        assert recorder.counts["collided"] == 2
+
+    def test_an_unknown_kind_is_an_error(self, run):
+        writer = Writer(run, 1, ALL, ())
+        with pytest.raises(KeyError):
+            writer.recorders[0].event("exploded", 1.0, round=1)
+
+    def test_events_are_in_order_of_time_within_a_replica_and_of_telling_within_a_time(self, run, small_chunks):
+        writer = Writer(run, 2, ALL, ())
+        rng = np.random.default_rng(1)
+        for step in range(40):
+            for recorder in writer.recorders:
+                recorder.event("sent", float(rng.integers(5)), round=1, user=step)
+        writer.close()
+        read = open_run(run).events
+        keys = list(zip(read["replica"], read["time_s"], read["user"], strict=True))
+        assert keys == sorted(keys)
+        assert len(keys) == 80
+
+    def test_many_at_once_equal_one_by_one(self, tmp_path, small_chunks):
+        reads = []
+        for name, step in (("many", 100), ("few", 1)):
+            folder = tmp_path / name
+            folder.mkdir()
+            (folder / "manifest.json").write_text("{}")
+            writer = Writer(folder, 1, ALL, ())
+            times, users = np.linspace(0, 1, 100), np.arange(100) % 7
+            for at in range(0, 100, step):
+                writer.recorders[0].event("sent", times[at : at + step], round=1, user=users[at : at + step])
+            writer.close()
+            reads.append(open_run(folder).events)
+        pd.testing.assert_frame_equal(reads[0], reads[1])
+
+    def test_held_events_stay_bounded(self, run, small_chunks):
+        recorder = EventRecorder(Table(run, "events", SCHEMAS["events"]), 0, ALL)
+        for _ in range(50):
+            recorder.event("sent", 1.0, round=1)
+            assert len(recorder._held) < tables.CHUNK
+
+
+class TestWriter:
+    def test_rounds_and_deliveries_of_all_replicas(self, run):
+        writer = Writer(run, 2, ALL, ())
+        writer.rounds([a_round(1, [3, 1]), a_round(1, [])])
+        writer.rounds([a_round(2, []), a_round(2, [])])
+        writer.rounds([a_round(3, [0], oldest=2), a_round(3, [2, 4, 5])])
+        writer.close()
+        opened = open_run(run)
+        assert opened.rounds[["replica", "round", "delivered"]].to_numpy().tolist() == [
+            [0, 1, 2], [1, 1, 0], [0, 2, 0], [1, 2, 0], [0, 3, 1], [1, 3, 3],
+        ]  # fmt: skip
+        assert opened.rounds["oldest"].tolist() == [0, 0, 0, 0, 2, 0]
+        assert opened.deliveries[["replica", "round", "user", "base", "attempts"]].to_numpy().tolist() == [
+            [0, 1, 3, 0, 2], [0, 1, 1, 0, 2], [0, 3, 0, 2, 2], [1, 3, 2, 2, 2], [1, 3, 4, 2, 2], [1, 3, 5, 2, 2],
+        ]  # fmt: skip
+
+    def test_metrics_are_told_apart_by_lane_metric_and_group(self, run):
+        writer = Writer(run, 2, ALL, LANES)
+        writer.metrics(Report(0), [0.0, 0.0])
+        values = {
+            "accuracy": np.arange(4.0),
+            "accuracy/class:9": np.arange(4.0) + 10,
+            "loss/user:3": np.arange(4.0) + 20,
+        }
+        writer.metrics(Report(5, values), [50.0, 60.0])
+        writer.close()
+        read = open_run(run).metrics
+        assert len(read) == 12
+        row = read.query("learner == 'B' and replica == 1 and metric == 'accuracy' and group == 'class:9'").iloc[0]
+        assert (row["round"], row["time_s"], row["value"]) == (5, 60.0, 13.0)
+        row = read.query("learner == 'A' and replica == 0 and group == ''").iloc[0]
+        assert (row["metric"], row["time_s"], row["value"]) == ("accuracy", 50.0, 0.0)
+
+    def test_a_trace_has_no_metrics_table(self, run):
+        writer = Writer(run, 1, ALL, ())
+        writer.close()
+        assert not (run / "metrics.parquet").exists()
+        assert open_run(run).metrics.empty
+
+    def test_users_have_the_columns_of_their_scenario(self, run):
+        writer = Writer(run, 2, ALL, ())
+        writer.places(
+            "users",
+            [{"user": np.arange(2), "x_m": np.array([1.0, 2.0])}, {"user": np.arange(2), "x_m": np.array([3.0, 4.0])}],
+        )
+        read = open_run(run).users
+        assert read.columns.tolist() == ["replica", "user", "x_m"]
+        assert read["x_m"].tolist() == [1, 2, 3, 4]
+        writer.places("nodes", [{}, {}])
+        assert not (run / "nodes.parquet").exists()
+        assert open_run(run).nodes.empty
+        writer.abandon()
+
+
+class TestFolders:
+    def test_create_makes_what_is_missing(self, tmp_path):
+        with fresh(tmp_path / "a" / "b") as folder:
+            assert folder.is_dir()
+            assert list(folder.iterdir()) == []
+
+    def test_an_empty_folder_will_do(self, tmp_path):
+        with fresh(tmp_path) as folder:
+            assert folder == tmp_path
+
+    @pytest.mark.parametrize("existed", [True, False])
+    def test_nothing_is_left_of_a_scenario_that_cannot_be_run(self, tmp_path, existed):
+        folder = tmp_path / "run"
+        if existed:
+            folder.mkdir()
+        with pytest.raises(ScenarioError), fresh(folder):
+            (folder / "manifest.json").write_text("{}")
+            raise ScenarioError([])
+        assert folder.exists() == existed
+        assert not existed or not list(folder.iterdir())
+
+    def test_what_a_failed_run_wrote_is_kept(self, tmp_path):
+        with pytest.raises(ModelError), fresh(tmp_path / "run") as folder:
+            (folder / "manifest.json").write_text("{}")
+            raise ModelError("mac", "failed")
+        assert (tmp_path / "run/manifest.json").exists()
+
+    @pytest.mark.parametrize("what", ["folder", "file"])
+    def test_what_is_there_is_left_alone(self, tmp_path, what):
+        there = tmp_path / "there"
+        if what == "folder":
+            there.mkdir()
+            (there / "precious").write_text("x")
+        else:
+            there.write_text("x")
+        with pytest.raises(ScenarioError) as raised:
+            fresh(there).__enter__()
+        assert str(raised.value) == f"--out: {there} is there already, and not empty; name another folder, or remove it"
+
+    @pytest.mark.parametrize("below", ["file/run", "file/deep/run"])
+    def test_a_place_that_cannot_be_made_is_the_machine_s_fault(self, tmp_path, below):
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(MachineError, match=r"cannot write a run into .*: Not a directory") as raised:
+            fresh(tmp_path / below).__enter__()
+        assert raised.value.exit_code == 1
+
+    def test_a_place_that_cannot_be_written_is_the_machine_s_fault(self):
+        with pytest.raises(MachineError, match="cannot write a run into /proc/run"):
+            fresh(Path("/proc/run")).__enter__()
+
+    @pytest.mark.parametrize("folder", ["nowhere", "empty", "file"])
+    def test_what_is_no_run_is_told(self, tmp_path, folder):
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(ScenarioError) as raised:
+            open_run(tmp_path / folder)
+        path = tmp_path / folder
+        assert str(raised.value) == (
+            f"{path} is no run directory: there is no manifest.json in it; name a folder that netfl wrote"
+        )
+
+    def test_a_manifest_that_was_cut_short_is_told(self, run):
+        (run / "manifest.json").write_text('{"status": ')
+        with pytest.raises(MachineError, match=r"manifest\.json cannot be read"):
+            _ = open_run(run).manifest
+
+    def test_small_files_are_whole_or_as_they_were(self, tmp_path):
+        path = tmp_path / "a.json"
+        write_json(path, {"a": 1})
+        with pytest.raises(ValueError):
+            write_json(path, {"a": float("nan")})
+        assert json.loads(path.read_text()) == {"a": 1}
+        write_text(path, "ü")
+        assert path.read_bytes() == "ü".encode()
+        assert [one.name for one in tmp_path.iterdir()] == ["a.json"]

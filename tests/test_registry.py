@@ -1,0 +1,220 @@
+"""Models found by name: the kinds of netfl, outside models, and what is said when a name or a key is wrong."""
+
+# ruff: noqa: E501 - a message that is pinned stands on one line
+
+import sys
+import textwrap
+from typing import Annotated
+
+import pytest
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
+
+from netfl.access import Access
+from netfl.access.stationary import Stationary
+from netfl.network.mac import Mac
+from netfl.registry import FAMILIES, Member, Spec, base_of, example, family_of, find, kind_of, kinds
+from netfl.wording import faults_of
+
+ACCESS = TypeAdapter(Annotated[Access, Member()])
+MAC = TypeAdapter(Annotated[Mac, Member()])
+
+
+class Inner(Spec):
+    """A model in a model."""
+
+    size: Annotated[int, Field(ge=1)]
+    """A number."""
+    share: float = 0.5
+    """Another."""
+
+
+class Outer(Spec):
+    """A model of models."""
+
+    access: Annotated[Access, Member()]
+    """One of a family."""
+    inners: dict[str, Inner] = Field(default_factory=dict)
+    """By name."""
+    listed: tuple[Inner, ...] = ()
+    """In order."""
+
+
+def faults(model, value):
+    """What is said of *value*, line by line."""
+    with pytest.raises(ValidationError) as raised:
+        (TypeAdapter(model) if not isinstance(model, TypeAdapter) else model).validate_python(value)
+    return [str(fault) for fault in faults_of(raised.value)]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Writes a module of the user's own that can be imported as ``mine.models``."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(text):
+        (folder / "models.py").write_text(textwrap.dedent(text))
+
+    yield write
+    for name in ("mine", "mine.models"):
+        sys.modules.pop(name, None)
+
+
+MINE = """
+    from netfl.access.stationary import Stationary
+    class Mine(Stationary):
+        extra: int = 3
+    class Half(__import__("netfl.access", fromlist=["Access"]).Access):
+        pass
+    number = 5
+"""
+
+
+def test_every_family_has_a_contract_and_finds_all_its_kinds():
+    for family in FAMILIES:
+        base = base_of(family)
+        assert family_of(base) == family
+        assert kinds(base), family
+        for kind in kinds(base):
+            assert kind_of(find(base, kind)) == kind
+            assert example(find(base, kind)).startswith("kind: ")
+
+
+def test_a_kind_alone_is_a_model_without_keys():
+    assert MAC.validate_python("tdma") == MAC.validate_python({"kind": "tdma"})
+    assert kind_of(type(MAC.validate_python("tdma"))) == "tdma"
+
+
+def test_a_model_passes_as_it_is_and_is_dumped_with_its_kind_first():
+    model = Stationary(rho=(0.5, 0.5))
+    assert ACCESS.validate_python(model) is model
+    dumped = ACCESS.dump_python(model, mode="json")
+    assert next(iter(dumped.items())) == ("kind", "stationary")
+    assert ACCESS.validate_python(dumped) == model
+
+
+def test_a_model_of_another_family_is_refused():
+    said = faults(MAC, Stationary(rho=(1.0,)))
+    assert said[0].startswith("one network/mac is wanted: its kind, or a mapping with 'kind'; kinds: ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "near"),
+    [("stationry", "stationary"), ("bernouli", "bernoulli"), ("markow", "markov"), ("cycle", "cyclic"),
+     ("repaly", "replay"), ("netwrok", "network")],
+)  # fmt: skip
+def test_a_misspelt_kind_gets_its_hint(kind, near):
+    assert faults(ACCESS, {"kind": kind}) == [f"no such access: '{kind}'; did you mean '{near}'?"]
+
+
+@pytest.mark.parametrize("kind", ["xyz", "", "_direct", "__init__", "stationary.py", "../access"])
+def test_a_kind_like_no_other_gets_the_list(kind):
+    (said,) = faults(ACCESS, {"kind": kind})
+    assert "bernoulli" in said or "did you mean" in said
+    assert said.startswith("no such access")
+
+
+@pytest.mark.parametrize("value", [5, None, [], {}, {"kind": 5}, {"rho": [1]}])
+def test_what_names_no_kind_gets_the_list(value):
+    (said,) = faults(ACCESS, value)
+    assert "one access is wanted: its kind, or a mapping with 'kind'" in said
+    assert f"kinds: {', '.join(kinds(Access))}" in said
+
+
+def test_faults_in_nested_models_carry_their_whole_path():
+    said = faults(
+        Outer,
+        {
+            "access": {"kind": "stationary", "rho": [0.5, "x"], "frist": 2, "round_length": "5 kg"},
+            "inners": {"a": {"size": 0}, "b": {}, "c": 5},
+            "listed": [{"size": 1}, {"size": 1.5, "shar": 2}],
+            "lsted": [],
+        },
+    )
+    assert sorted(said) == [
+        "access.frist: unknown key; did you mean 'first'?",
+        "access.rho.1: not a number ('x'); write a number",
+        "access.round_length: a quantity in gram where a time is wanted ('5 kg'); write a number in s, or a quantity such as '20 ms'",
+        "inners.a.size: should be greater than or equal to 1 (0)",
+        "inners.b.size: missing; give it a value",
+        "inners.c: not a mapping (5); write a mapping of keys to values",
+        "listed.1.shar: unknown key; did you mean 'share'?",
+        "listed.1.size: not a whole number (1.5); write a whole number",
+        "lsted: unknown key; did you mean 'listed'?",
+    ]
+
+
+def test_true_is_no_number():
+    said = faults(Outer, {"access": {"kind": "stationary", "rho": [1], "first": True}, "inners": {"a": {"size": True}}})
+    assert sorted(said) == [
+        "access.first: not a number (True); write a number",
+        "inners.a.size: not a number (True); write a number",
+    ]
+
+
+def test_specs_are_frozen_and_refuse_infinity():
+    model = Inner(size=1)
+    with pytest.raises(ValidationError):
+        model.size = 2
+    assert faults(Inner, {"size": 1, "share": float("inf")}) == [
+        "share: not a finite number (inf); write a finite number"
+    ]
+
+
+def test_an_outside_model_needs_no_registration(package):
+    package(MINE)
+    model = ACCESS.validate_python({"kind": "mine.models:Mine", "rho": [1.0], "extra": 4})
+    assert model.extra == 4
+    assert kind_of(type(model)) == "mine.models:Mine"
+    assert ACCESS.validate_python(ACCESS.dump_python(model, mode="json")) == model
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("mine.models:Half", "'mine.models:Half' is no Access, or not a complete one; derive it from netfl.access.Access"),
+        ("netfl.access:Access", "'netfl.access:Access' is no Access, or not a complete one; derive it from netfl.access.Access"),
+        ("mine.models:number", "'mine.models:number' is no Access, or not a complete one; derive it from netfl.access.Access"),
+        ("netfl.network.mac.tdma:Tdma", "'netfl.network.mac.tdma:Tdma' is no Access, or not a complete one; derive it from netfl.access.Access"),
+        ("mine.models:None", "'mine.models:None' cannot be imported: module 'mine.models' has no attribute 'None'; is its package installed, or on PYTHONPATH?"),
+        ("mine.modles:Mine", "'mine.modles:Mine' cannot be imported: No module named 'mine.modles'; is its package installed, or on PYTHONPATH?"),
+        (":Mine", "':Mine' cannot be imported: Empty module name; is its package installed, or on PYTHONPATH?"),
+    ],
+)  # fmt: skip
+def test_an_outside_model_that_is_none_is_told(package, kind, problem):
+    package(MINE)
+    assert faults(ACCESS, {"kind": kind}) == [problem]
+
+
+@pytest.mark.parametrize("kind", [".mine:Mine", "mine.models:", "mine models:Mine", "a:b:c"])
+def test_a_strange_address_is_a_fault(package, kind):
+    package(MINE)
+    (said,) = faults(ACCESS, {"kind": kind})
+    assert said.startswith(f"'{kind}' cannot be imported: ")
+
+
+@pytest.mark.parametrize(
+    "text", ["def (:\n", "1 / 0\n", "raise RuntimeError('no {luck}')\n", "import no_such_module\n"]
+)
+def test_an_outside_module_that_cannot_be_imported_is_a_fault(package, text):
+    package(text)
+    (said,) = faults(ACCESS, {"kind": "mine.models:Mine"})
+    assert said.startswith("'mine.models:Mine' cannot be imported: ")
+
+
+def test_find_raises_what_pydantic_understands():
+    with pytest.raises(PydanticCustomError, match="no such access: 'x'"):
+        find(Access, "x")
+
+
+def test_a_file_must_hold_one_model(monkeypatch):
+    module = sys.modules["netfl.access.stationary"]
+    twin = type("Twin", (Stationary,), {"__module__": module.__name__})
+    monkeypatch.setattr(module, "Twin", twin, raising=False)
+    with pytest.raises(
+        TypeError, match=r"netfl\.access\.stationary must define exactly one public Access, it defines 2"
+    ):
+        find(Access, "stationary")

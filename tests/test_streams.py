@@ -1,0 +1,170 @@
+"""Streams against published vectors, and the promise that a draw depends on what it is for and on nothing else."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from netfl.streams import Streams, philox
+
+ALARM = 1e-6
+"""The rate of false alarms of each statistical check here."""
+N = 20_000
+
+VECTORS = [
+    ((0, 0, 0, 0), (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        "d16cfe09 94fdcceb 5001e420 24126ea1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
+def test_philox_gives_the_published_words(counter, key, expected):
+    words = philox(tuple(np.array([word], np.uint64) for word in counter), key)
+    assert " ".join(f"{int(word[0]):08x}" for word in words) == expected
+
+
+def test_philox_of_many_counters_is_that_of_each():
+    rng = np.random.default_rng(0)
+    counters = rng.integers(0, 2**32, (4, 50), dtype=np.uint64)
+    together = np.array(philox(tuple(counters), (7, 8)))
+    for at in range(50):
+        alone = np.array(philox(tuple(counters[:, at : at + 1]), (7, 8)))
+        assert (together[:, at : at + 1] == alone).all()
+    assert together.max() < 2**32
+
+
+@given(st.permutations(range(12)), st.integers(0, 2**64 - 1))
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+def test_draws_do_not_depend_on_the_order_of_queries(order, index):
+    field = Streams(5).field("channel")
+    users = np.array(order)
+    draws = field.uniform(users, index)
+    assert (draws == field.uniform(np.arange(12), index)[users]).all()
+    assert draws[3] == field.uniform(order[3], index)
+
+
+def test_users_index_and_draw_broadcast():
+    field = Streams(5).field("x")
+    grid = field.normal(np.arange(4)[:, None, None], np.arange(3)[:, None], np.arange(2))
+    assert grid.shape == (4, 3, 2)
+    assert grid[2, 1, 1] == field.normal(2, 1, 1)
+    assert field.uniform([]).shape == (0,)
+    assert field.geometric(1.0, np.arange(4)[:, None], np.arange(3)).shape == (4, 3)
+
+
+def test_all_of_user_index_and_draw_matter():
+    field = Streams(5).field("x")
+    base = field.uniform(1, 2, 3)
+    others = [field.uniform(2, 2, 3), field.uniform(1, 2 + 2**32, 3), field.uniform(1, 3, 3), field.uniform(1, 2, 4)]
+    assert base not in others
+    assert len({float(one) for one in others}) == 4
+
+
+def test_the_index_uses_all_its_64_bits():
+    draws = Streams(1).field("x").uniform(0, [2**bit for bit in range(64)])
+    assert len(np.unique(draws)) == 64
+
+
+@pytest.mark.parametrize(
+    ("draw", "cdf"),
+    [
+        (lambda field: field.uniform(np.arange(N)), stats.uniform.cdf),
+        (lambda field: field.uniform(3, np.arange(N)), stats.uniform.cdf),
+        (lambda field: field.uniform(3, 0, np.arange(N)), stats.uniform.cdf),
+        (lambda field: field.exponential(np.arange(N), 9), stats.expon.cdf),
+        (lambda field: field.normal(np.arange(N), 9), stats.norm.cdf),
+    ],
+    ids=["users", "index", "draw", "exponential", "normal"],
+)
+def test_distributions(draw, cdf):
+    assert stats.kstest(draw(Streams(11).field("law")), cdf).pvalue > ALARM
+
+
+@pytest.mark.parametrize("p", [1e-9, 0.01, 0.3, 0.999])
+def test_geometric_has_its_moments_and_its_support(p):
+    draws = Streams(11).field("law").geometric(p, np.arange(N)).astype(float)
+    assert draws.min() >= 1
+    error = math.sqrt((1 - p) / p**2 / N)
+    assert abs(draws.mean() - 1 / p) < stats.norm.isf(ALARM / 2) * error
+    ones = stats.binomtest(int((draws == 1).sum()), N, p)
+    assert ones.pvalue > ALARM
+
+
+def test_neighbouring_users_and_indices_are_uncorrelated():
+    field = Streams(3).field("x")
+    draws = field.normal(np.arange(200)[:, None], np.arange(200))
+    bound = stats.norm.isf(ALARM / 2) / 200
+    assert abs(np.mean(draws[1:] * draws[:-1])) < bound
+    assert abs(np.mean(draws[:, 1:] * draws[:, :-1])) < bound
+
+
+def test_uniform_draws_leave_out_both_ends():
+    draws = Streams(2).field("x").uniform(np.arange(N))
+    assert draws.min() > 0
+    assert draws.max() < 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("a", "b"), ("ab",)),
+        (("a", "b"), ("b", "a")),
+        (("a",), ("a", "")),
+        (("a", "bc"), ("ab", "c")),
+        (("1", "11"), ("11", "1")),
+        (("a\0b",), ("a", "b")),
+        (("ü",), ("u",)),
+        ((), ("",)),
+    ],
+)
+def test_paths_that_look_alike_have_streams_of_their_own(one, other):
+    assert Streams(1).field(*one) != Streams(1).field(*other)
+    assert Streams(1).rng(*one).random() != Streams(1).rng(*other).random()
+
+
+@given(st.lists(st.text(max_size=3), max_size=3), st.lists(st.text(max_size=3), max_size=3))
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+def test_streams_are_the_same_if_and_only_if_their_paths_are(one, other):
+    assert (Streams(1).field(*one) == Streams(1).field(*other)) == (one == other)
+
+
+def test_seeds_that_look_alike_have_streams_of_their_own():
+    assert len({Streams(seed).field("x").key for seed in (0, 1, 10, 2**32, 2**64 + 1)}) == 5
+    assert Streams(1).at("1").field("x") != Streams(11).field("x")
+
+
+def test_a_number_in_a_path_is_its_digits_and_at_continues_the_path():
+    streams = Streams(4)
+    assert streams.field("replica", 3) == streams.at("replica").field("3")
+    assert streams.at("a", "b") == streams.at("a").at("b")
+
+
+def test_a_generator_is_given_anew_and_other_streams_do_not_move_it():
+    streams = Streams(4)
+    first = streams.rng("placement").random(5)
+    streams.rng("other").random(100)
+    streams.field("placement").uniform(np.arange(100))
+    assert (streams.rng("placement").random(5) == first).all()
+
+
+def test_a_generator_and_a_field_of_one_name_differ():
+    digests = {Streams(1)._digest(("x",), purpose, 2) for purpose in (b"rng", b"field")}
+    assert len(digests) == 2
+
+
+def test_drawing_leaves_the_global_generators_alone():
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    Streams(1).rng("x").random(10)
+    Streams(1).field("x").normal(np.arange(10))
+    after = random.getstate(), np.random.get_state()  # noqa: NPY002
+    assert before[0] == after[0]
+    assert (before[1][1] == after[1][1]).all()

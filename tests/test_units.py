@@ -1,0 +1,135 @@
+"""Quantities: every unit, what is refused and in which words, and numbers that pass as they are."""
+
+import math
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from netfl import units
+from netfl.units import to_si
+
+GOOD = [
+    ("20 ms", "s", 0.02),
+    ("20ms", "s", 0.02),
+    (" 2 min ", "s", 120),
+    ("1 h", "s", 3600),
+    ("1 day", "s", 86400),
+    ("1e-3 s", "s", 0.001),
+    (".5 s", "s", 0.5),
+    ("5. s", "s", 5),
+    ("-1 s", "s", -1),
+    ("3 µs", "s", 3e-6),
+    ("2 km", "m", 2000),
+    ("15 cm", "m", 0.15),
+    ("868 MHz", "Hz", 868e6),
+    ("2.4 GHz", "Hz", 2.4e9),
+    ("5 Mbps", "bit/s", 5e6),
+    ("5 Mbit/s", "bit/s", 5e6),
+    ("1 MB/s", "bit/s", 8e6),
+    ("250 kbps", "bit/s", 250e3),
+    ("100 kB", "bit", 800e3),
+    ("1 KiB", "bit", 8192),
+    ("12 bytes", "bit", 96),
+    ("5 kbit", "bit", 5000),
+    ("36 km/h", "m/s", 10),
+    ("3 m/s", "m/s", 3),
+    ("6 dB", "dB", 6),
+    ("-3.5dB", "dB", -3.5),
+    ("14 dBm", "dBm", 14),
+    ("25 mW", "dBm", 10 * math.log10(25)),
+    ("1 W", "dBm", 30),
+]
+
+
+@pytest.mark.parametrize(("text", "unit", "expected"), GOOD)
+def test_quantities(text, unit, expected):
+    assert to_si(text, unit) == pytest.approx(expected, rel=1e-12)
+
+
+WRONG = [
+    ("5 kg", "bit/s", "a quantity in gram where a bit rate is wanted"),
+    ("868 MHz", "bit/s", "a quantity in 1 / second where a bit rate is wanted"),
+    ("5 Mbps", "Hz", "a quantity in bit / second where a frequency is wanted"),
+    ("5 m", "s", "a quantity in meter where a time is wanted"),
+    ("5 s", "m", "a quantity in second where a length is wanted"),
+    ("5 count", "bit", "a quantity in count where an amount of data is wanted"),
+    ("100 rpm", "Hz", "a quantity in radian / second where a frequency is wanted"),
+    ("3 dB", "s", "a figure in dB where a time is wanted"),
+    ("14 dBm", "dB", "a figure in dBm where a figure in dB is wanted"),
+    ("3 dB", "dBm", "a figure in dB where a figure in dBm is wanted"),
+    ("5 m", "dB", "a figure in m where a figure in dB is wanted"),
+    ("5 s", "dBm", "a quantity in second where a figure in mW is wanted"),
+    ("0 mW", "dBm", "no power above zero, which decibels need"),
+    ("-1 mW", "dBm", "no power above zero, which decibels need"),
+    ("20 parsnips", "m", "a unit that is not known: parsnips"),
+    ("0x10 s", "s", "a unit that is not known: x10 s"),
+]
+
+
+@pytest.mark.parametrize(("text", "unit", "problem"), WRONG)
+def test_wrong_dimensions_are_told(text, unit, problem):
+    with pytest.raises(ValueError) as raised:
+        to_si(text, unit)
+    assert str(raised.value) == problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "5", "ms", "fast", "1 000 s", "1,5 s", "1,000 s", "1.2.3 s", "nan s", "inf s", "[1] s", "5 %", "5 (s",
+     "5 * 3 s", "{x} s", "π s", "1/2 s", "5 s; 3", "5 s 3", "--5 s", "5e s e"],
+)  # fmt: skip
+def test_what_is_no_quantity_is_refused(text):
+    with pytest.raises(ValueError, match=r"not a number with a unit|a unit that is not known|where a time is wanted"):
+        to_si(text, "s")
+
+
+TYPES = {
+    "Seconds": "20 ms",
+    "Metres": "2 km",
+    "Hertz": "868 MHz",
+    "Bitrate": "5 Mbps",
+    "Bits": "100 kB",
+    "Decibels": "6 dB",
+    "DecibelMilliwatts": "14 dBm",
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_the_remedy_of_every_unit_names_a_quantity_that_is_accepted(name):
+    fitting = TypeAdapter(getattr(units, name))
+    with pytest.raises(ValidationError) as raised:
+        fitting.validate_python("5 kg")
+    remedy = raised.value.errors()[0]["ctx"]["remedy"]
+    assert TYPES[name] in remedy
+    assert fitting.validate_python(TYPES[name]) == fitting.validate_python(remedy.split("'")[1])
+
+
+@pytest.mark.parametrize("name", TYPES)
+@given(number=st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**12), 10**12))
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+def test_numbers_pass_unchanged(name, number):
+    assert TypeAdapter(getattr(units, name)).validate_python(number) == number
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("value", [True, False, None, [1], {"a": 1}])
+def test_what_is_neither_a_number_nor_a_text_is_refused(name, value):
+    with pytest.raises(ValidationError):
+        TypeAdapter(getattr(units, name)).validate_python(value)
+
+
+@given(st.text(max_size=12))
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+def test_no_text_makes_more_than_a_value_error(text):
+    with suppress(ValueError):
+        assert isinstance(to_si(text, "bit/s"), float)
+
+
+@given(st.floats(1e-6, 1e6), st.sampled_from(["", "m", "k", "M"]))
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+def test_a_prefix_is_its_power_of_ten(number, prefix):
+    factor = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6}[prefix]
+    assert to_si(f"{number!r} {prefix}Hz", "Hz") == pytest.approx(number * factor, rel=1e-12)
