@@ -24,7 +24,7 @@ demo: $(READY)
 	$(BIN)/netfl run scenarios/rural_outage.yaml --report
 
 test: $(READY)
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 check: lint types layers test
 

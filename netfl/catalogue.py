@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -12,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.registry import FAMILIES, Spec, base_of, example, find, kinds
+from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find, kinds
+from netfl.scenario import Scenario
 
 
 def show_catalogue(family: str | None, name: str | None) -> None:
@@ -22,8 +24,16 @@ def show_catalogue(family: str | None, name: str | None) -> None:
         ScenarioError: there is no such family or model.
     """
     console = Console(markup=False)
+    if family == "scenario":
+        _show_keys(console, Scenario)
+        return
     if family is None:
-        table = Table("family", "what it is", "models", title="netfl list FAMILY NAME shows one model")
+        table = Table(
+            "family",
+            "what it is",
+            "models",
+            title="one model: netfl list FAMILY NAME; the keys around models: netfl list scenario",
+        )
         for each in FAMILIES:
             base = base_of(each)
             table.add_row(each, _summary(inspect.getmodule(base)), ", ".join(kinds(base)))
@@ -77,16 +87,40 @@ def _show_model(console: Console, model: type[Spec], kind: str) -> None:
     console.print("\nExample", style="bold")
     console.print(example(model), highlight=False)
     if model.model_fields:
-        table = Table("key", "type", "default", "meaning", title="keys", title_justify="left")
-        for name, field in model.model_fields.items():
-            table.add_row(name, _type(field), _default(field), field.description or "")
-        console.print(table)
+        _show_keys(console, model)
     laws = _laws(model)
     if laws:
         table = Table("quantity", "law", title="laws, as of the example", title_justify="left")
         for law in laws:
             table.add_row(law.quantity, law.statement)
         console.print(table)
+
+
+def _show_keys(console: Console, model: type[Spec]) -> None:
+    """A table of the keys of *model*."""
+    table = Table("key", "type", "default", "meaning", title="keys", title_justify="left")
+    for row in _keys(model, ""):
+        table.add_row(*row)
+    console.print(table)
+
+
+def _keys(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    """Name, type, default and meaning of each key, those of the mappings in it included; not of other models."""
+    for name, field in model.model_fields.items():
+        description = " ".join((field.description or "").replace("``", "").split())
+        yield prefix + name, _type(field), _default(field), description
+        for part in _mappings(field.annotation):
+            yield from _keys(part, f"{prefix}{name}{'.NAME' if get_origin(field.annotation) is dict else ''}.")
+
+
+def _mappings(annotation: Any) -> Iterator[type[Spec]]:
+    """The mappings of fixed keys that a type allows; families of models are listed by themselves."""
+    if inspect.isclass(annotation) and issubclass(annotation, Spec):
+        if not inspect.isabstract(annotation) and family_of(annotation) not in FAMILIES:
+            yield annotation
+        return
+    for part in get_args(annotation):
+        yield from _mappings(part)
 
 
 def _laws(model: type[Spec]) -> tuple[Any, ...]:
@@ -135,4 +169,4 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, Spec):
         return type(value).__module__.rpartition(".")[2]
-    return "null" if value is None else str(value)
+    return "null" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 import typer
 
 from netfl import __version__
-from netfl.errors import Fault, ModelError, NetflError, ScenarioError
+from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
 
 if TYPE_CHECKING:
     from netfl.reading import Run
@@ -53,6 +53,9 @@ def _guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
                 typer.echo("".join(format_exception(error.__cause__)), err=True)  # for whoever writes the model
             typer.echo(str(error), err=True)
             raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            typer.echo("stopped at once; a run that had begun can go on with: netfl resume DIR", err=True)
+            raise typer.Exit(1) from None
 
     return guarded
 
@@ -77,9 +80,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     _check_device(device)
     with watching(quiet=quiet) as watch:
         done = coupling.run(loaded, out, device=device, watch=watch)
-    if report:
-        _report(done, None)
-    _finish(done, quiet)
+    _finish(done, quiet, report=report)
 
 
 @app.command()
@@ -121,6 +122,7 @@ def check(
     scenarios: Annotated[list[Path], typer.Argument(metavar="SCENARIO...", help="Scenario files.", show_default=False)],
     sets: Sets = None,
     override: Named = None,
+    seed: Seed = None,
 ) -> None:
     """Say everything that is wrong with scenario files."""
     from netfl.staging import rehearse  # noqa: PLC0415
@@ -128,9 +130,9 @@ def check(
     failed = 0
     for path in scenarios:
         try:
-            scenario = _load(path, sets, override, None)
+            scenario = _load(path, sets, override, seed)
             for name in scenario.overrides:
-                _load(path, sets, [*(override or []), name], None)
+                _load(path, sets, [*(override or []), name], seed)
             rehearse(scenario)
             typer.echo(f"{path}: good")
         except NetflError as error:
@@ -212,7 +214,7 @@ def _load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int
         key, equals, text = one.partition("=")
         if not (equals and key):
             raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", one, "write --set access.first=1")])
-        overrides[key] = plain(parse(text, f"--set {one}"))
+        overrides[key] = plain(parse(text, f"--set {key}"))
     if seed is not None:
         overrides["seed"] = seed
     return load(path, overrides, named or [])
@@ -228,16 +230,21 @@ def _report(done: Run, out: Path | None) -> None:
     """Write the page and the picture, and say where they are."""
     from netfl import report as reports  # noqa: PLC0415
 
-    typer.echo(f"report:  {reports.write(done, out)}")
-    typer.echo(f"picture: {reports.picture(done)}")
+    try:
+        typer.echo(f"report:  {reports.write(done, out)}")
+        typer.echo(f"picture: {reports.picture(done)}")
+    except OSError as error:
+        raise MachineError(f"cannot write the report: {error.strerror or error}; the run itself is whole") from error
 
 
-def _finish(done: Run, quiet: bool) -> None:
-    """Say how the run ended."""
+def _finish(done: Run, quiet: bool, *, report: bool = False) -> None:
+    """Say how the run ended, and write its report if that is wanted."""
     from netfl.console import show_run  # noqa: PLC0415
 
     if not quiet:
         show_run(done)
-    if done.manifest["status"] != "done":
+    if report:
+        _report(done, None)
+    if done.status != "done":
         typer.echo(f"interrupted; go on with: netfl resume {done.folder}", err=True)
         sys.exit(1)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 
 if TYPE_CHECKING:
     from netfl import watch
@@ -31,17 +31,18 @@ class Watcher:
         self.stop = False
         self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
         self._begun = self._said_at
+        state = Column(ratio=1, no_wrap=True, overflow="ellipsis")
         self._bar = Progress(
-            TextColumn("{task.description}", style="bold", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}", markup=False),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            TextColumn("left", table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[state]}", markup=False, table_column=state),
             console=console,
             disable=quiet or not console.is_terminal,
+            expand=True,
         )
-        self._task = self._bar.add_task("round", total=None, state="")
+        self._task = self._bar.add_task("round", total=None, state="setting up", visible=False)
 
     def __enter__(self) -> Watcher:
         self._bar.start()
@@ -59,7 +60,7 @@ class Watcher:
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""
         self._begun = self._said_at = time.monotonic()
-        self._bar.update(self._task, total=scenario.rounds, description=scenario.name)
+        self._bar.update(self._task, total=scenario.rounds, visible=True)
         if not self._quiet:
             self._console.print(f"{scenario.name} → {folder}", highlight=False, soft_wrap=True)
 
@@ -155,5 +156,5 @@ def _show_learners(console: Console, run: Run) -> None:
     for metric in shown:
         table.add_column(columns[metric], justify="right")
     for learner in learners:
-        table.add_row(learner, *(f"{run.summary[f'{learner}.{metric}.smoothed']:.3f}" for metric in shown))
+        table.add_row(learner, *(f"{run.summary[f'{learner}.{metric}.smoothed']:.4g}" for metric in shown))
     console.print(table)

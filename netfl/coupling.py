@@ -13,6 +13,7 @@ from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
 from netfl.lessons import Learning, Lessons
+from netfl.lock import locked
 from netfl.manifest import Manifest, summarise
 from netfl.reading import Run, open_run
 from netfl.recording import Writer, fresh, write_json, write_text
@@ -21,6 +22,9 @@ from netfl.scenario import Scenario, load
 from netfl.staging import Stage, located, stage, streams_of
 from netfl.types import Report, Round
 from netfl.watch import Progress, Unwatched, Watch
+
+_AT_THE_END = ("summary.json", "report.html", "overview.png")
+"""What is made of a run that has ended, and is out of date once it goes on."""
 
 
 def run(scenario: Scenario, out: str | Path | None = None, *, device: str = "auto", watch: Watch | None = None) -> Run:
@@ -75,7 +79,7 @@ def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = No
         raise ScenarioError([Fault("", f"the run in {folder} is finished", None, "there is nothing to resume")])
     scenario = load(found.folder / "scenario.yaml")
     staged = stage(scenario, learning=found.manifest["learning"])
-    with _school(staged, device, learning=found.manifest["learning"]) as learner:
+    with locked(found.folder), _school(staged, device, learning=found.manifest["learning"]) as learner:
         return _perform(staged, learner, found.folder, watch or Unwatched())
 
 
@@ -116,9 +120,12 @@ def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch
     scenario = staged.scenario
     manifest = Manifest(folder, scenario, learning=learner is not None)
     try:
+        for old in (*folder.glob("*.part"), *(folder / name for name in _AT_THE_END)):
+            old.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
         lessons = Lessons(learner, folder)
+        manifest.rounds_kept = lessons.kept
         writer = Writer(folder, scenario.replicas, scenario.kinds, lessons.lanes)
         watch.opened(folder, scenario)
         try:
@@ -135,7 +142,8 @@ def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch
         raise
     except OSError as error:
         manifest.fail(f"the machine would not: {error}")
-        raise MachineError(f"cannot go on writing {folder}: {error.strerror or error}") from error
+        problem = f"cannot go on writing {folder}: {error.strerror or error}"
+        raise MachineError(f"{problem}; when that is mended, go on with: netfl resume {folder}") from error
     except BaseException as error:
         manifest.fail(f"{type(error).__name__}: {error}")
         raise

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.representer import SafeRepresenter
 from ruamel.yaml.tokens import TagToken
@@ -133,9 +134,12 @@ def parse(text: str, name: str) -> Any:
                 place = f"{name}:{token.start_mark.line + 1}"
                 raise ScenarioError([Fault("", "a YAML tag, which means nothing here", None, "leave it out", place)])
         return YAML(typ="rt", pure=True).load(text)
+    except DuplicateKeyError as error:
+        place = f"{name}:{error.problem_mark.line + 1}" if error.problem_mark else name
+        raise ScenarioError([Fault("", "a key stands here twice", None, "leave one of them", place)]) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{name}:{mark.line + 1}" if mark else name
+        place = f"{name}:{mark.line + 1}" if mark and not name.startswith("--") else name
         said = " ".join(str(part) for part in (error.context, error.problem) if part)
         raise ScenarioError([Fault("", f"not YAML: {said}", None, "mind the indentation", place)]) from None
     except (YAMLError, ValueError, RecursionError) as error:

@@ -70,6 +70,11 @@ class Lessons:
         self._answers = {report.round: report for report in _unpack(self._kept)}
         self._saved_at = time.monotonic()
 
+    @property
+    def kept(self) -> int:
+        """The round up to which a checkpoint knows the answers; 0 without one."""
+        return 0 if self._kept is None else int(self._kept["round"])
+
     def start(self) -> Report:
         """The report on version 0."""
         if self.learner is None:
@@ -86,7 +91,7 @@ class Lessons:
         if self.learner is None:
             return Report(index)
         self._digest.update(repr(rounds).encode())
-        covered = 0 if self._kept is None else int(self._kept["round"])
+        covered = self.kept
         if index == covered and self._kept is not None:
             if self._kept["digest"] != self._digest.hexdigest():
                 raise MachineError(

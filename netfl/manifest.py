@@ -32,12 +32,13 @@ class Manifest:
 
     Attributes:
         rounds_done: how many rounds are over.
+        rounds_kept: how many of them a checkpoint brought.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, *, learning: bool) -> None:
         self._path = folder / "manifest.json"
         self._begun = time.perf_counter()
-        self.rounds_done = 0
+        self.rounds_done = self.rounds_kept = 0
         self._told: dict[str, Any] = {
             "scenario": scenario.name,
             "seed": scenario.seed,
@@ -52,7 +53,8 @@ class Manifest:
     def write(self, status: str, **more: object) -> None:
         """Write the manifest with a new status."""
         seconds, done = round(time.perf_counter() - self._begun, 3), self.rounds_done
-        timings = {"total_s": seconds, "rounds_per_s": round(done / seconds, 3) if seconds else 0.0}
+        pace = round((done - self.rounds_kept) / seconds, 3) if seconds else 0.0
+        timings = {"total_s": seconds, "rounds_kept": self.rounds_kept, "rounds_per_s": pace}
         write_json(self._path, {"status": status, **self._told, "rounds_done": done, "timings": timings, **more})
 
     def fail(self, reason: str) -> None:

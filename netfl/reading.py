@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.lock import held
 from netfl.tables import SCHEMAS
 
 
@@ -30,6 +31,12 @@ class Run:
     def manifest(self) -> dict[str, Any]:
         """Status, seed, versions, machine and timings."""
         return self._json("manifest.json")
+
+    @property
+    def status(self) -> str:
+        """``running``, ``done``, ``interrupted``, ``failed``, or ``crashed``: it says running, but nobody runs it."""
+        told = str(self.manifest.get("status", "unknown"))
+        return "crashed" if told == "running" and not held(self.folder) else told
 
     @cached_property
     def summary(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.lock import locked
 from netfl.tables import SCHEMAS, EventRecorder, Table, words
 from netfl.types import Report, Round
 
 
 @contextmanager
 def fresh(folder: Path) -> Iterator[Path]:
-    """A new run directory; gone again if it turns out that the scenario cannot be run.
+    """A new run directory, held for writing; gone again if it turns out that the scenario cannot be run.
 
     Raises:
         ScenarioError: it exists and is not empty.
@@ -39,21 +40,34 @@ def fresh(folder: Path) -> Iterator[Path]:
             pass
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error
+    with locked(folder):
+        try:
+            yield folder
+        except ScenarioError:
+            for file in folder.iterdir():
+                file.unlink()
+            if not existed:
+                folder.rmdir()
+            raise
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A file to write beside *path*, which is moved there at the end: so *path* is whole, or as it was."""
+    part = path.with_name(path.name + ".part")
     try:
-        yield folder
-    except ScenarioError:
-        for file in folder.iterdir():
-            file.unlink()
-        if not existed:
-            folder.rmdir()
+        yield part
+        os.replace(part, path)  # noqa: PTH105 - the one call that replaces on every system
+    except OSError:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         raise
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file beside its place and move it there, so that it is whole or absent."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)  # noqa: PTH105 - the one call that replaces on every system
+    """Write a small file, whole or not at all."""
+    with whole(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -85,9 +99,8 @@ class Writer:
 
     def frame(self, name: str, table: pd.DataFrame) -> None:
         """Write a whole table at once."""
-        part = self.folder / f"{name}.parquet.part"
-        pq.write_table(pa.Table.from_pandas(table, preserve_index=False), part)
-        part.replace(self.folder / f"{name}.parquet")
+        with whole(self.folder / f"{name}.parquet") as part:
+            pq.write_table(pa.Table.from_pandas(table, preserve_index=False), part)
 
     def rounds(self, rounds: Sequence[Round]) -> None:
         """Add one round of each replica, with its deliveries."""
@@ -135,11 +148,13 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Finish all tables."""
+        """Finish all tables; none has its name before all are whole."""
         for recorder in self.recorders:
             recorder.flush()
         for table in self._tables.values():
-            table.close()
+            table.finish()
+        for table in self._tables.values():
+            table.publish()
 
     def abandon(self) -> None:
         """Let go after a failure; nothing half-written takes a table's name."""

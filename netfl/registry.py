@@ -24,7 +24,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.errors import Fault, suggest
 from netfl.wording import details
@@ -93,7 +93,14 @@ class Member:
             if isinstance(value, Spec) and isinstance(value, source):
                 return value
             kind, fields = _kind_and_fields(source, value)
-            return find(source, kind).model_validate(fields)
+            try:
+                model = find(source, kind)
+            except PydanticCustomError as error:
+                if isinstance(value, str):
+                    raise
+                there = InitErrorDetails(type=error, loc=("kind",), input=kind)
+                raise ValidationError.from_exception_data(source.__name__, [there]) from error
+            return model.model_validate(fields)
 
         def dump(value: Spec) -> dict[str, Any]:
             return {"kind": kind_of(type(value)), **value.model_dump(mode="json")}

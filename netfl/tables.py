@@ -7,6 +7,7 @@ is whole.  Memory stays bounded: a chunk is written as soon as it is full.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -111,21 +112,23 @@ class Table:
             self._writer.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
         self._chunks, self._rows = [], 0
 
-    def close(self) -> None:
-        """Write the rest and give the file its own name, unless that is done."""
-        if not self._writer.is_open:
-            return
-        self.flush()
-        self._writer.close()
-        self._part.replace(self._final)
+    def finish(self) -> None:
+        """Write the rest; the file still has to get its own name."""
+        if self._writer.is_open:
+            self.flush()
+            self._writer.close()
+
+    def publish(self) -> None:
+        """Give the finished file its own name, unless that is done."""
+        if self._part.exists():
+            self._part.replace(self._final)
 
     def abandon(self) -> None:
-        """Let go after a failure: the part file stays a part file."""
-        self._chunks = []
-        try:
+        """Let go after a failure of the disk: without its end the file is of no use, and its room is needed."""
+        self._chunks, self._lines = [], []
+        with suppress(OSError):  # the disk that failed before fails again
             self._writer.close()
-        except OSError:
-            return  # the disk that failed before fails again; the part file is no table either way
+        self._part.unlink(missing_ok=True)
 
 
 def words(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:

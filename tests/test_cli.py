@@ -148,7 +148,7 @@ BAD_FILES = [
     bad("no users", GOOD.replace("users: 3", "users: 0"), "bad.yaml:2: users: should be greater than or equal to 1 (0)"),
     bad("rho for others", GOOD.replace("users: 3", "users: 4"), "bad.yaml:6: access.rho: 3 rates for 4 users; give one for each user, or {zipf: 1.0}, or random_simplex"),
     bad("no data", GOOD.replace("small", "x") + "learners: {}\nmodel: logistic\n", "bad.yaml:8: model: has no effect without learners; add 'learners', or leave it out"),
-    bad("no replay", GOOD.replace("stationary", "replay").replace("rho: [0.5, 0.4, 0.1]", "run: nowhere"), "bad.yaml:6: access.run: there is no folder nowhere; name the folder of a finished run"),
+    bad("no replay", GOOD.replace("stationary", "replay").replace("rho: [0.5, 0.4, 0.1]", "run: nowhere"), "bad.yaml:6: access.run: there is no folder {here}/nowhere; name the folder of a finished run"),
 ]  # fmt: skip
 
 
@@ -157,7 +157,7 @@ BAD_FILES = [
 def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
     if content is not None:
         (folder / "bad.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert call(command, "bad.yaml") == (2, message + "\n")
+    assert call(command, "bad.yaml") == (2, message.replace("{here}", str(Path.cwd())) + "\n")
     assert not Path("runs").exists()
 
 
@@ -167,7 +167,7 @@ def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
         (["--set", "usrs=5"], "--set usrs=5: usrs: unknown key; did you mean 'users'?"),
         (["--set", "users"], "--set: not of the form PATH=VALUE ('users'); write --set access.first=1"),
         (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write --set access.first=1"),
-        (["--set", "users=[1"], "--set users=[1:1: not YAML: while parsing a flow sequence expected ',' or ']', but got '<stream end>'; mind the indentation"),
+        (["--set", "users=[1"], "--set users: not YAML: while parsing a flow sequence expected ',' or ']', but got '<stream end>'; mind the indentation"),
         (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry of a list of 3 ('9'); entries count from 0"),
         (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a quantity in gram where a time is wanted ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
@@ -282,3 +282,39 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
     assert "interrupted in " in output
     assert len(run.rounds) == len(run.deliveries) == run.manifest["rounds_done"]
     assert not list(run.folder.glob("*.part"))
+
+
+def test_a_report_that_cannot_be_written_is_the_machine_s_fault():
+    assert call("trace", "good.yaml", "--out", "run", "--quiet")[0] == 0
+    code, output = call("report", "run", "--out", "nowhere/report.html")
+    assert (code, output.splitlines()[-1]) == (
+        1, "cannot write the report: No such file or directory; the run itself is whole"
+    )  # fmt: skip
+
+
+def test_check_looks_into_blocks_of_overrides():
+    text = Path("good.yaml").read_text() + "\noverrides: {wrong: {rounds: 0}, right: {rounds: 2}}\n"
+    Path("blocks.yaml").write_text(text)
+    code, output = call("check", "blocks.yaml", "good.yaml")
+    assert code == 2
+    assert "rounds: should be greater than or equal to 1 (0)" in output
+    assert "good.yaml: good" in output
+    assert call("check", "good.yaml", "--seed", "4")[0] == 0
+
+
+def test_cuda_where_there_is_none():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    main = Path(__file__).parents[1] / "scenarios/paper/fig2a.yaml"
+    code, output = call("run", str(main), "--device", "cuda", "--out", "run")
+    assert (code, output.splitlines()[-1]) == (
+        2, "--device: there is no CUDA device here ('cuda'); write cpu or auto"
+    )  # fmt: skip
+    assert not Path("run").exists()
+
+
+def test_list_shows_the_keys_of_mappings_and_around_models():
+    assert "down.law" in call("list", "outage", "renewal")[1]
+    assert "compute.speed" in call("list", "access", "network")[1]
+    assert "learners.NAME.lr" in call("list", "scenario")[1]

@@ -50,7 +50,8 @@ class TestTables:
             table.append(
                 [np.array([0, 1]), [index, index], [0.0, 0.5], [1.0, 1.5], [1, 0], [0, 0], [9.0, 9.0], [3.0, 3.0]]
             )
-        table.close()
+        table.finish()
+        table.publish()
         read = open_run(run).rounds
         assert read["round"].tolist() == np.repeat(np.arange(30), 2).tolist()
         assert read["closed_s"].tolist() == [1.0, 1.5] * 30
@@ -67,14 +68,17 @@ class TestTables:
     def test_a_table_has_its_name_only_once_it_is_whole(self, run):
         table = Table(run, "rounds", SCHEMAS["rounds"])
         assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet.part"]
-        table.close()
-        table.close()
+        table.finish()
+        table.finish()
+        assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet.part"]
+        table.publish()
+        table.publish()
         assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet"]
 
-    def test_an_abandoned_table_stays_a_part(self, run):
+    def test_nothing_is_left_of_an_abandoned_table(self, run):
         table = Table(run, "rounds", SCHEMAS["rounds"])
         table.abandon()
-        assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet.part"]
+        assert list(run.glob("rounds*")) == []
         assert open_run(run).rounds.empty
 
     def test_repeated_words_are_stored_once_and_survive_new_words_in_later_chunks(self, run, small_chunks):
@@ -250,7 +254,7 @@ class TestFolders:
     def test_create_makes_what_is_missing(self, tmp_path):
         with fresh(tmp_path / "a" / "b") as folder:
             assert folder.is_dir()
-            assert list(folder.iterdir()) == []
+            assert [path.name for path in folder.iterdir()] == [".lock"]
 
     def test_an_empty_folder_will_do(self, tmp_path):
         with fresh(tmp_path) as folder:

@@ -107,14 +107,18 @@ def test_a_model_of_another_family_is_refused():
      ("repaly", "replay"), ("netwrok", "network")],
 )  # fmt: skip
 def test_a_misspelt_kind_gets_its_hint(kind, near):
-    assert faults(ACCESS, {"kind": kind}) == [f"no such access: '{kind}'; did you mean '{near}'?"]
+    assert faults(ACCESS, kind) == [f"no such access: '{kind}'; did you mean '{near}'?"]
 
 
 @pytest.mark.parametrize("kind", ["xyz", "", "_direct", "__init__", "stationary.py", "../access"])
 def test_a_kind_like_no_other_gets_the_list(kind):
-    (said,) = faults(ACCESS, {"kind": kind})
+    (said,) = faults(ACCESS, kind)
     assert "bernoulli" in said or "did you mean" in said
     assert said.startswith("no such access")
+
+
+def test_a_wrong_kind_is_told_where_it_stands():
+    assert faults(ACCESS, {"kind": "markow"})[0].startswith("kind: no such access: 'markow'")
 
 
 @pytest.mark.parametrize("value", [5, None, [], {}, {"kind": 5}, {"rho": [1]}])
@@ -186,13 +190,13 @@ def test_an_outside_model_needs_no_registration(package):
 )  # fmt: skip
 def test_an_outside_model_that_is_none_is_told(package, kind, problem):
     package(MINE)
-    assert faults(ACCESS, {"kind": kind}) == [problem]
+    assert faults(ACCESS, kind) == [problem]
 
 
 @pytest.mark.parametrize("kind", [".mine:Mine", "mine.models:", "mine models:Mine", "a:b:c"])
 def test_a_strange_address_is_a_fault(package, kind):
     package(MINE)
-    (said,) = faults(ACCESS, {"kind": kind})
+    (said,) = faults(ACCESS, kind)
     assert said.startswith(f"'{kind}' cannot be imported: ")
 
 
@@ -201,7 +205,7 @@ def test_a_strange_address_is_a_fault(package, kind):
 )
 def test_an_outside_module_that_cannot_be_imported_is_a_fault(package, text):
     package(text)
-    (said,) = faults(ACCESS, {"kind": "mine.models:Mine"})
+    (said,) = faults(ACCESS, "mine.models:Mine")
     assert said.startswith("'mine.models:Mine' cannot be imported: ")
 
 

@@ -106,7 +106,7 @@ MISTAKES = [
     ("name: a/b", "name: direct", ["s.yaml:1: name: not usable as a name ('a/b'); it begins with a letter, say, and holds no '/'"]),
     ("name: 5", "name: direct", ["s.yaml:1: name: not a text (5); put it in quotes"]),
     ("seed: -1\nname: x", "name: direct", ["s.yaml:1: seed: should be greater than or equal to 0 (-1)"]),
-    ("kind: stationry", "kind: stationary", ["s.yaml:4: access: no such access: 'stationry'; did you mean 'stationary'?"]),
+    ("kind: stationry", "kind: stationary", ["s.yaml:5: access.kind: no such access: 'stationry'; did you mean 'stationary'?"]),
     ("frist: 1", "first: 1", ["s.yaml:7: access.frist: unknown key; did you mean 'first'?"]),
     ("first: 9", "first: 1", ["s.yaml:7: access.first: more than the 3 users (9); name at most the number of users"]),
     ("rho: [0.5, 0.5]", "rho: [0.5, 0.4, 0.1]", ["s.yaml:6: access.rho: 2 rates for 3 users; give one for each user, or {zipf: 1.0}, or random_simplex"]),
@@ -199,7 +199,7 @@ class TestFaultsBetweenSections:
 
     def test_are_found_beside_a_broken_access(self, said):
         text = replaced(DIRECT + LEARNING, ("kind: stationary", "kind: x"), ("partition: iid\n", ""), ("[9]", "[10]"))
-        assert [line.split(": ")[1] for line in said(text)] == ["partition", "access", "evaluate.rare_classes"]
+        assert [line.split(": ")[1] for line in said(text)] == ["partition", "access.kind", "evaluate.rare_classes"]
 
     def test_are_not_made_up_because_a_section_is_broken(self, said):
         text = """\

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import AfterValidator
 
 from netfl.access import Access
 from netfl.errors import Fault, MachineError, ScenarioError
@@ -36,8 +37,8 @@ class Replay(Access):
         run: runs/bernoulli-001
     """
 
-    run: Path
-    """The run directory, or any folder that holds the two tables; relative to the current directory."""
+    run: Annotated[Path, AfterValidator(Path.absolute)]
+    """The run directory, or any folder that holds the two tables; a relative path starts at the current directory."""
 
     def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
         """Give each round as it was recorded.

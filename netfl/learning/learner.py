@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.errors import MachineError, ModelError
+from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import Updates
 from netfl.learning.batches import Amount, Shuffles
 from netfl.learning.cohort import Cohort
@@ -65,6 +65,8 @@ class Learner:
         device: str = "auto",
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        if device == "cuda" and not torch.cuda.is_available():
+            raise ScenarioError([Fault("--device", "there is no CUDA device here", device, "write cpu or auto")])
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.lanes = tuple((name, replica) for name in learners for replica in range(len(datasets)))

@@ -18,6 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
+from netfl.recording import whole
+
 INK = "#010203"
 """The colour of text and axes; on the page it becomes the page's own text colour, light or dark."""
 
@@ -92,7 +94,8 @@ def png(paint: Paint, path: Path, *, size: tuple[float, float], dpi: int = 150) 
     with _style({}), _quiet():
         figure = Figure(figsize=size, facecolor="white")
         paint(figure)
-        figure.savefig(path, format="png", dpi=dpi, metadata={"Software": None})
+        with whole(path) as part:
+            figure.savefig(part, format="png", dpi=dpi, metadata={"Software": None})
     return path
 
 

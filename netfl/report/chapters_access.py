@@ -63,7 +63,7 @@ def participation(view: View) -> str:
             share, users["user"].astype(str).tolist(), view.rounds, rare=users["rare"].tolist(), ax=figure.add_subplot()
         )
 
-    rare = " In red: users that hold a rare class." if users["rare"].any() else ""
+    rare = " In orange: users that hold a rare class." if users["rare"].any() else ""
     caption = f"When each user was heard, from the most often heard (top) to the least.{rare}{_replica(view)}"
     return markup.figure(paint, name="rounds", caption=caption, size=(9.6, min(6.0, 1.2 + 0.13 * len(users))))
 
@@ -128,7 +128,7 @@ def outages(view: View) -> Iterator[str]:
 
     order = ", by their tower" if users["tower"].any() else ""
     few = f" Of {len(view.one)} users the {len(users)} least heard are shown." if len(users) < len(view.one) else ""
-    bold = " Users that hold a rare class are in bold." if users["rare"].any() else ""
+    bold = " Users that hold a rare class are in bold orange." if users["rare"].any() else ""
     caption = f"Who was cut off, when. Towers and routers first, then users{order}.{bold}{few}{_replica(view)}"
     yield markup.figure(paint, name="outages", caption=caption, size=(9.6, 1.2 + 0.145 * len(rows)))
     head = ["Who", "Outages", "Time down", "Share of the run"]
@@ -193,8 +193,8 @@ def maps(view: View) -> Iterator[str]:
             if index:
                 canvas.unlegended(ax).set_ylabel("")
 
-    rare = " Red rings: users that hold a rare class." if view.one["rare"].any() else ""
+    rare = " Orange rings: users that hold a rare class." if view.one["rare"].any() else ""
     served = " and by the accuracy that it ends with" if named else ""
     caption = f"Where the users stand, coloured by how often each was heard{served}.{rare}{_replica(view)}"
     width = min(9.6, 3.6 * len(panels))
-    yield markup.figure(paint, name="map", caption=caption, size=(width, 0.9 * width / len(panels) + 1.1))
+    yield markup.figure(paint, name="map", caption=caption, size=(width, 0.9 * width / len(panels) + 1.5))

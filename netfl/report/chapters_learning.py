@@ -153,7 +153,7 @@ def class_heat(view: View) -> Iterator[str]:
     def paint(figure: Figure) -> None:
         plots_learning.class_heat(view.metrics, learners=view.learners, rare=view.rare_classes, ax=figure.add_subplot())
 
-    rare = " Rare classes are in bold." if view.rare_classes else ""
+    rare = " Rare classes are in bold orange." if view.rare_classes else ""
     caption = f"Final accuracy on each class, in percent; mean over replicas.{rare}"
     yield markup.figure(paint, name="classes", caption=caption, size=(9.6, 1.1 + 0.42 * len(view.learners)))
 

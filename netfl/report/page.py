@@ -31,7 +31,7 @@ def page(run: Run) -> str:
     """The report as HTML: pictures are inline SVG, nothing is fetched, nothing is run."""
     view = View(run)
     chapters = [*chapters_learning.chapters(view), *chapters_access.chapters(view)]
-    status = str(run.manifest.get("status", "unknown"))
+    status = run.status
     return Template(_read("page.html")).substitute(
         style=_read("page.css"),
         title=markup.text(view.name),

@@ -29,15 +29,17 @@ def facts(view: View) -> str:
 
 def status(view: View) -> Iterator[str]:
     """What is not whole."""
-    state = str(view.run.manifest.get("status", "unknown"))
+    state = view.run.status
     asked = view.run.scenario.get("rounds")
     if state == "failed":
         why = view.run.manifest.get("error")
         yield f"This run failed{f': {why}' if why else ''}. What follows is what it wrote before."
     elif state != "done":
         yield f"This run is not finished ({state}): it holds {view.rounds} of {asked} rounds."
+    if state in {"crashed", "interrupted", "failed"}:
+        yield f"It can go on: netfl resume {view.run.folder}"
     if view.run.rounds.empty:
-        yield "There are no rounds yet: tables can be read when the run has ended."
+        yield "There are no rounds yet: tables can be read when the run has ended as it should."
     elif view.metrics.empty:
         yield "Nothing was learnt in this run: it traces who is heard."
 

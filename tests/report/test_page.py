@@ -113,7 +113,8 @@ def test_a_run_without_tables_has_a_page(tmp_path, status):
     (tmp_path / "manifest.json").write_text(json.dumps({"status": status, "error": "the disk is <full>"}))
     run = open_run(tmp_path)
     said = "".join(read(run).said)
-    assert status in said
+    assert {"running": "crashed"}.get(status, status) in said
+    assert f"netfl resume {tmp_path}" in said
     assert "no rounds yet" in said
     assert ("the disk is <full>" in said) == (status == "failed")
     assert report.picture(run).exists()

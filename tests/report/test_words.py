@@ -107,10 +107,10 @@ def test_how_long_rare_users_were_cut_off(make):
     assert float(other.split()[0]) == pytest.approx(100 * down[:27].mean(), abs=0.15)
 
 
-@pytest.mark.parametrize("status", ["running", "interrupted"])
-def test_an_unfinished_run_is_called_so(make, status):
+@pytest.mark.parametrize(("status", "called"), [("running", "crashed"), ("interrupted", "interrupted")])
+def test_an_unfinished_run_is_called_so(make, status, called):
     view = View(make(status=status))
-    assert f"not finished ({status}): it holds 120 of 120 rounds" in words.summary(view)[0]
+    assert f"not finished ({called}): it holds 120 of 120 rounds" in words.summary(view)[0]
     assert not any("not finished" in one for one in words.summary(View(make(status="done"))))
 
 

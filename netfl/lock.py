@@ -1,0 +1,45 @@
+"""One process writes a run directory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from netfl.errors import Fault, ScenarioError
+
+_NAME = ".lock"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold *folder* for writing; the system lets go of it if the process ends, however it does.
+
+    Raises:
+        ScenarioError: another process holds it.
+    """
+    lock = FileLock(folder / _NAME)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        problem = f"{folder} is being written by another process"
+        raise ScenarioError([Fault("", problem, None, "wait for it to end, or end it")]) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def held(folder: Path) -> bool:
+    """Whether some process holds *folder* for writing."""
+    if not (folder / _NAME).exists():
+        return False
+    try:
+        with FileLock(folder / _NAME).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False  # a folder that cannot be written is not being written

@@ -1,0 +1,55 @@
+"""A run directory is written by one process, and says so."""
+
+import multiprocessing
+
+import pytest
+
+import netfl
+from netfl.document import Document
+from netfl.errors import ScenarioError
+from netfl.lock import held, locked
+from netfl.recording import write_json
+from netfl.scenario import checked
+from netfl.watch import Unwatched
+
+
+def test_a_folder_is_held_once(tmp_path):
+    assert not held(tmp_path)
+    with locked(tmp_path):
+        assert held(tmp_path)
+        with pytest.raises(ScenarioError, match="is being written by another process"), locked(tmp_path):
+            pass
+        assert held(tmp_path)
+    assert not held(tmp_path)
+
+
+def _hold_and_die(folder):
+    locked(folder).__enter__()
+
+
+def test_a_process_that_dies_lets_go(tmp_path):
+    process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(tmp_path,))
+    process.start()
+    process.join()
+    assert not held(tmp_path)
+
+
+def test_a_run_that_nobody_runs_has_crashed(tmp_path):
+    write_json(tmp_path / "manifest.json", {"status": "running", "learning": False})
+    run = netfl.open_run(tmp_path)
+    assert run.status == "crashed"
+    with locked(tmp_path):
+        assert run.status == "running"
+
+
+def test_a_run_that_goes_on_cannot_be_resumed(tmp_path):
+    said = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
+
+    class Other(Unwatched):
+        def opened(self, folder, scenario):
+            with pytest.raises(ScenarioError, match="another process"):
+                netfl.resume(folder)
+
+    run = netfl.trace(checked(Document(said, "a")), tmp_path / "run", watch=Other())
+    assert run.status == "done"
+    assert len(run.rounds) == 3
