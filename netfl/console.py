@@ -156,5 +156,12 @@ def _show_learners(console: Console, run: Run) -> None:
     for metric in shown:
         table.add_column(columns[metric], justify="right")
     for learner in learners:
-        table.add_row(learner, *(f"{run.summary[f'{learner}.{metric}.smoothed']:.4g}" for metric in shown))
+        table.add_row(learner, *(_figure(metric, run.summary[f"{learner}.{metric}.smoothed"]) for metric in shown))
     console.print(table)
+
+
+def _figure(metric: str, value: float | None) -> str:
+    """A figure of a learner; a dash where it is not finite."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if metric.startswith(("accuracy", "rare_")) else f"{value:.4g}"
