@@ -123,6 +123,13 @@ def _rare_share(view: View) -> Iterator[str]:
         f"The users that hold rare classes are {percent(float(users['rare'].mean()))} of all users "
         f"and sent {percent(float(share))} of the updates that counted."
     )
+    most = users[users["rare"]].groupby("replica")["heard"].max()
+    rarer = int((~users["rare"] & (users["heard"] < users["replica"].map(most))).sum())
+    if rarer:
+        yield (
+            f"They are not all the least heard: {count(rarer)} other user{'s were' * (rarer > 1) or ' was'} "
+            f"heard less often than the most heard of them{'' if len(most) == 1 else ', counted over all replicas'}."
+        )
 
 
 def _silence(view: View, where: str) -> Iterator[str]:

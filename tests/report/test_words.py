@@ -83,6 +83,19 @@ def test_the_least_heard_where_all_were(make):
     assert "least of all user 5, which holds a rare class: twice in 2000 rounds" in next(words.unheard(view))
 
 
+def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
+    view = View(make(users=6, rounds=2000, replicas=1, network=False))
+    assert not any("not all the least heard" in one for one in words.summary(view))
+    heard = view.run.deliveries
+    loud = View(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
+    loud.run.__dict__["deliveries"] = pd.concat([heard, *[heard[heard["user"] == 0].assign(user=5)] * 2])
+    said = [one for one in words.summary(loud) if "They are not all the least heard" in one]
+    others = int((~loud.one["rare"]).sum())
+    assert said == [
+        f"They are not all the least heard: {others} other users were heard less often than the most heard of them."
+    ]
+
+
 def test_outcomes_add_up(make):
     view = View(make())
     fates = view.run.events["kind"].astype(str)
