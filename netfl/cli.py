@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 import typer
 
 from netfl import __version__
-from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
+from netfl.errors import Fault, ModelError, NetflError, ScenarioError
 
 if TYPE_CHECKING:
     from netfl.reading import Run
@@ -51,11 +51,15 @@ def _guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
                 typer.echo("".join(format_exception(error.__cause__)), err=True)  # for whoever writes the model
-            typer.echo(str(error), err=True)
-            raise typer.Exit(error.exit_code) from None
+            told, code = str(error), error.exit_code
+        except MemoryError as error:
+            told, code = f"more memory is asked for than there is: {error}", 1
         except KeyboardInterrupt:
-            typer.echo("stopped at once; a run that had begun can go on with: netfl resume DIR", err=True)
-            raise typer.Exit(1) from None
+            told, code = "stopped at once; a run that had begun can go on with: netfl resume DIR", 1
+        else:
+            return
+        typer.echo(told, err=True)
+        raise typer.Exit(code)
 
     return guarded
 
@@ -160,9 +164,10 @@ def write_report(
     out: Annotated[Path | None, typer.Option(help="Where to write; by default report.html in DIR.")] = None,
 ) -> None:
     """Write one self-contained page of a run: pictures and words."""
+    from netfl.console import show_report  # noqa: PLC0415
     from netfl.reading import open_run  # noqa: PLC0415
 
-    _report(open_run(folder), out)
+    show_report(open_run(folder), out)
 
 
 @data_app.command("list")
@@ -226,25 +231,14 @@ def _check_device(device: str) -> None:
         raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
 
 
-def _report(done: Run, out: Path | None) -> None:
-    """Write the page and the picture, and say where they are."""
-    from netfl import report as reports  # noqa: PLC0415
-
-    try:
-        typer.echo(f"report:  {reports.write(done, out)}")
-        typer.echo(f"picture: {reports.picture(done)}")
-    except OSError as error:
-        raise MachineError(f"cannot write the report: {error.strerror or error}; the run itself is whole") from error
-
-
 def _finish(done: Run, quiet: bool, *, report: bool = False) -> None:
     """Say how the run ended, and write its report if that is wanted."""
-    from netfl.console import show_run  # noqa: PLC0415
+    from netfl.console import show_report, show_run  # noqa: PLC0415
 
     if not quiet:
         show_run(done)
     if report:
-        _report(done, None)
+        show_report(done, None)
     if done.status != "done":
         typer.echo(f"interrupted; go on with: netfl resume {done.folder}", err=True)
         sys.exit(1)

@@ -48,9 +48,10 @@ def facts_of(parts: Mapping[str, Any]) -> Facts:
         users=parts["users"],
         rounds=parts["rounds"],
         classes=None if data is None else data.classes,
-        most=access.most(parts["users"]),
+        most=access.most(parts["users"], parts["rounds"]),
         rho_known=access.rates(parts["users"], Streams(0)) is not None,
         placed=access.placed,
+        ranked=access.ranked,
         sized=data is not None and model is not None,
         trained=bool(parts["learners"]),
     )

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from netfl.errors import MachineError
+
 if TYPE_CHECKING:
     from netfl import watch
     from netfl.reading import Run
@@ -135,6 +137,18 @@ def show_run(run: Run) -> None:
         console.print(f"{summary['rounds']} rounds in {clock(summary['simulated_s'])} simulated · updates: {fates}")
         _show_learners(console, run)
     console.print(f"{manifest['status']} in {manifest['timings']['total_s']:.1f} s: {run.folder}", soft_wrap=True)
+
+
+def show_report(done: Run, out: Path | None) -> None:
+    """Write the page and the picture, and say where they are."""
+    from netfl import report as reports  # noqa: PLC0415 - the pictures take a second to import
+
+    console = Console(markup=False, highlight=False)
+    try:
+        console.print(f"report:  {reports.write(done, out)}", soft_wrap=True)
+        console.print(f"picture: {reports.picture(done)}", soft_wrap=True)
+    except OSError as error:
+        raise MachineError(f"cannot write the report: {error.strerror or error}; the run itself is whole") from error
 
 
 def _show_learners(console: Console, run: Run) -> None:

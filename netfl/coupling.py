@@ -135,7 +135,7 @@ def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch
             writer.abandon()
             raise
         except BaseException:
-            writer.close()
+            _keep(lessons, writer, manifest)
             raise
     except NetflError as error:
         manifest.fail(str(error))
@@ -220,8 +220,17 @@ def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, 
         lessons.finish()
     else:
         lessons.save(reached)
-        writer.close()
+        _keep(lessons, writer, manifest)
         manifest.write("interrupted")
+
+
+def _keep(lessons: Lessons, writer: Writer, manifest: Manifest) -> None:
+    """Finish the tables of a run that stops early, unless those of an earlier stop reach farther."""
+    if manifest.rounds_done < lessons.kept:
+        manifest.rounds_done = lessons.kept
+        writer.abandon()
+    else:
+        writer.close()
 
 
 def _folder(scenario: Scenario, out: str | Path | None) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault, MachineError, ScenarioError
 
 _NAME = ".lock"
 
@@ -19,6 +19,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     Raises:
         ScenarioError: another process holds it.
+        MachineError: it cannot be written.
     """
     lock = FileLock(folder / _NAME)
     try:
@@ -26,6 +27,8 @@ def locked(folder: Path) -> Iterator[None]:
     except Timeout:
         problem = f"{folder} is being written by another process"
         raise ScenarioError([Fault("", problem, None, "wait for it to end, or end it")]) from None
+    except OSError as error:
+        raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
     try:
         yield
     finally:

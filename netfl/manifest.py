@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.recording import write_json
 from netfl.scenario import Scenario
@@ -75,7 +74,7 @@ def summarise(
 
     ``<learner>.<metric>`` is the value after the last round, ``<learner>.<metric>.smoothed`` its mean over the
     evaluations of the last tenth of the rounds: with one user heard a round, single values swing with whom it was.
-    A figure that is not finite, such as the accuracy on classes that have no test examples, is ``None``.
+    A figure that is not finite, such as the loss of a learner that diverges in its last round, is ``None``.
 
     Args:
         rounds: the last round of each replica.
@@ -85,7 +84,7 @@ def summarise(
     """
     told: dict[str, Any] = {
         "rounds": rounds[0].index if rounds else 0,
-        "simulated_s": float(np.mean([one.closed_s for one in rounds])) if rounds else 0.0,
+        "simulated_s": _mean([one.closed_s for one in rounds]) if rounds else 0.0,
     }
     told |= {f"fate.{fate}": int(sum(counts[fate] for counts in fates)) for fate in FATES}
     if not reports:
@@ -100,7 +99,7 @@ def summarise(
     return told
 
 
-def _mean(values: Sequence[NDArray[np.float64]]) -> float | None:
+def _mean(values: Any) -> float | None:
     """The mean of all *values*, which JSON can only hold if it is finite."""
     mean = float(np.mean(values))
     return mean if math.isfinite(mean) else None

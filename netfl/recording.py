@@ -24,7 +24,9 @@ from netfl.types import Report, Round
 
 @contextmanager
 def fresh(folder: Path) -> Iterator[Path]:
-    """A new run directory, held for writing; gone again if it turns out that the scenario cannot be run.
+    """A new run directory, held for writing; gone again if there is nothing in it that a user may want.
+
+    That is so after a failure before the run's manifest is written, and when the scenario cannot be run.
 
     Raises:
         ScenarioError: it exists and is not empty.
@@ -32,7 +34,7 @@ def fresh(folder: Path) -> Iterator[Path]:
     """
     try:
         existed = folder.exists()
-        if existed and (not folder.is_dir() or any(folder.iterdir())):
+        if existed and (not folder.is_dir() or any(file.name != ".lock" for file in folder.iterdir())):
             problem = f"{folder} is there already, and not empty"
             raise ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,11 +45,12 @@ def fresh(folder: Path) -> Iterator[Path]:
     with locked(folder):
         try:
             yield folder
-        except ScenarioError:
-            for file in folder.iterdir():
-                file.unlink()
-            if not existed:
-                folder.rmdir()
+        except BaseException as error:
+            if isinstance(error, ScenarioError) or not (folder / "manifest.json").exists():
+                for file in folder.iterdir():
+                    file.unlink()
+                if not existed:
+                    folder.rmdir()
             raise
 
 

@@ -10,23 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.errors import ScenarioError
+from netfl.errors import Fault, ScenarioError
 from netfl.learning.data import Dataset
 from netfl.learning.settings import LearnerSpec
 from netfl.scenario import Scenario
 from netfl.streams import Streams
-from netfl.types import Recorder, Setting
-
-
-class Unrecorded:
-    """A recorder that stores nothing, for rehearsals."""
-
-    def wants(self, kind: str) -> bool:
-        """Nothing is wanted."""
-        return False
-
-    def event(self, kind: str, time_s: object, **told: object) -> None:
-        """Nothing is kept."""
+from netfl.types import Setting, Unrecorded
 
 
 @dataclass(frozen=True)
@@ -38,18 +27,23 @@ class Stage:
         dataset: the examples; ``None`` where nothing needs them.
         splits: for each replica, the rows of each user; empty without data.
         settings: for each replica, what its access knows; with recorders that keep nothing.
+        orders: for each replica the users from the most to the least often heard, where the partition goes by that.
     """
 
     scenario: Scenario
     dataset: Dataset | None
     splits: Sequence[list[NDArray[np.int64]]]
     settings: Sequence[Setting]
+    orders: Sequence[NDArray[np.int64] | None]
 
     def users(self, replica: int) -> dict[str, NDArray[Any]]:
         """The columns of the users table for one replica."""
         setting = self.settings[replica]
         columns: dict[str, NDArray[Any]] = {"user": np.arange(setting.users)}
         columns |= self.scenario.access.places(setting)
+        order = self.orders[replica]
+        if order is not None:
+            columns["rank"] = np.argsort(order)
         if self.dataset is not None:
             counts = label_counts(self.dataset, self.splits[replica])
             columns["samples"] = counts.sum(axis=1)
@@ -82,19 +76,24 @@ def stage(scenario: Scenario, *, learning: bool = True) -> Stage:
     if needed and scenario.data is not None:
         with located(scenario, "data"):
             dataset = scenario.data.load(Streams(scenario.seed).at("data"))
+            _check_test_set(dataset)
     splits: list[list[NDArray[np.int64]]] = []
     settings: list[Setting] = []
+    orders: list[NDArray[np.int64] | None] = []
     for replica in range(scenario.replicas):
+        each = 1.0 if dataset is None else len(dataset.train_y) / scenario.users
+        order = _order(scenario, replica, np.full(scenario.users, each))
+        orders.append(order)
         if dataset is None:
             splits.append([])
             settings.append(_setting(scenario, replica, np.ones(scenario.users)))
             continue
-        splits.append(_deal(scenario, dataset, replica))
+        splits.append(_deal(scenario, dataset, order, replica))
         counts = label_counts(dataset, splits[-1])
         held = counts.sum(axis=1).astype(float)
         mix = counts / held[:, None] if access.wants_label_mix else None
         settings.append(_setting(scenario, replica, held, mix))
-    return Stage(scenario, dataset, splits, settings)
+    return Stage(scenario, dataset, splits, settings, orders)
 
 
 def rehearse(scenario: Scenario) -> None:
@@ -125,22 +124,34 @@ def label_counts(dataset: Dataset, rows: Sequence[NDArray[np.int64]]) -> NDArray
     return np.stack([np.bincount(dataset.train_y[own], minlength=dataset.classes) for own in rows])
 
 
-def _deal(scenario: Scenario, dataset: Dataset, replica: int) -> list[NDArray[np.int64]]:
+def _check_test_set(dataset: Dataset) -> None:
+    """Every class must be there to be tested."""
+    missing = np.flatnonzero(np.bincount(dataset.test_y, minlength=dataset.classes) == 0)
+    if missing.size:
+        problem = f"the test set holds no example of class {', '.join(map(str, missing))}"
+        raise ScenarioError([Fault("", problem, None, "keep more examples for testing")])
+
+
+def _deal(
+    scenario: Scenario, dataset: Dataset, order: NDArray[np.int64] | None, replica: int
+) -> list[NDArray[np.int64]]:
     """The rows of each user of one replica."""
     if scenario.partition is None:
         raise ValueError("data without a partition")
-    order = _order(scenario, dataset, replica)
     with located(scenario, "partition"):
         streams = streams_of(scenario, replica).at("partition")
         return scenario.partition.split(dataset.train_y, scenario.users, order, streams)
 
 
-def _order(scenario: Scenario, dataset: Dataset, replica: int) -> NDArray[np.int64] | None:
-    """The users from the most to the least often heard, by what the partition goes by; all taken to hold as much."""
+def _order(scenario: Scenario, replica: int, held: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    """The users from the most to the least often heard, by what the partition goes by; each holds *held* examples."""
     by = None if scenario.partition is None else scenario.partition.rarity
     if by is None:
         return None
-    setting = _setting(scenario, replica, np.full(scenario.users, len(dataset.train_y) / scenario.users))
+    setting = _setting(scenario, replica, held)
+    recorded = scenario.access.ranking(setting)
+    if recorded is not None:
+        return np.asarray(recorded, np.int64)
     if by == "rho":
         heard = scenario.access.rates(scenario.users, setting.streams)
         if heard is None:
@@ -168,7 +179,7 @@ def _setting(
         samples=held if learner is None else _samples(learner, held),
         uplink_bits=scenario.update_bits,
         downlink_bits=scenario.update_bits,
-        recorder=_UNRECORDED,
+        recorder=Unrecorded(),
         label_mix=label_mix,
     )
 
@@ -178,7 +189,6 @@ def _samples(learner: LearnerSpec, held: NDArray[np.float64]) -> NDArray[np.floa
     if learner.local_epochs is not None:
         return learner.local_epochs * held
     batch = held if learner.batch_size == "full" else np.minimum(held, learner.batch_size)
-    return (learner.local_steps or 0) * batch
-
-
-_UNRECORDED: Recorder = Unrecorded()
+    steps = learner.local_steps or 0
+    a_pass = np.ceil(held / batch)
+    return np.asarray(steps // a_pass * held + steps % a_pass * batch)

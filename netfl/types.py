@@ -122,6 +122,17 @@ class Recorder(Protocol):
         """
 
 
+class Unrecorded:
+    """A recorder that keeps nothing."""
+
+    def wants(self, kind: str) -> bool:
+        """Nothing is wanted."""
+        return False
+
+    def event(self, kind: str, time_s: ArrayLike, **told: Any) -> None:
+        """Let it pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What an access knows of the run that it serves: one replica's world.
@@ -160,6 +171,7 @@ class Facts:
         most: the largest number of deliveries that a round can bring.
         rho_known: whether the access states how often each user is heard.
         placed: whether users have positions.
+        ranked: whether the access has it on record who is heard how often.
         sized: whether the size of an update is known, from the model.
         trained: whether there are learners, whose work says how long a user computes.
     """
@@ -170,6 +182,7 @@ class Facts:
     most: int = 1
     rho_known: bool = False
     placed: bool = False
+    ranked: bool = False
     sized: bool = False
     trained: bool = False
 

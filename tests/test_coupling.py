@@ -256,8 +256,8 @@ class TestStopping:
     def test_a_run_can_be_stopped_again_and_again_even_before_its_checkpoint(self, tiny, tmp_path):
         coupling.run(a_scenario(), tmp_path / "whole")
         coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
-        for after in (7, 2, 7, 8):
-            assert coupling.resume(tmp_path / "run", watch=Stopping(after)).manifest["rounds_done"] == after
+        for after, done in ((7, 7), (2, 7), (7, 7), (8, 8)):
+            assert coupling.resume(tmp_path / "run", watch=Stopping(after)).manifest["rounds_done"] == done
         coupling.resume(tmp_path / "run")
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
 
@@ -313,7 +313,7 @@ class TestStopping:
         before = stopped.rounds
         path = tmp_path / "run" / CHECKPOINT
         path.write_bytes(damage(path.read_bytes()))
-        with pytest.raises(MachineError, match=r"is not a whole checkpoint .*; remove it to start the run again"):
+        with pytest.raises(MachineError, match="is not a whole checkpoint; remove it to start the run again"):
             coupling.resume(tmp_path / "run")
         pd.testing.assert_frame_equal(netfl.open_run(tmp_path / "run").rounds, before)
 

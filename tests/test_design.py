@@ -63,14 +63,30 @@ def test_1_stop_and_resume_between_changes_nothing(live, tmp_path, after):
     assert live.summary == resumed.summary
 
 
+def test_1_a_resume_that_is_stopped_before_its_checkpoint_keeps_the_longer_tables(live, tmp_path):
+    netfl.run(main(), tmp_path / "run", device="cpu", watch=StopAfter(17))
+    again = netfl.resume(tmp_path / "run", device="cpu", watch=StopAfter(4))
+    assert (again.status, again.manifest["rounds_done"]) == ("interrupted", 17)
+    assert len(again.rounds) == 2 * 17
+    same(live, netfl.resume(tmp_path / "run", device="cpu"))
+
+
 def test_2_learning_live_is_learning_from_the_trace(live, tmp_path):
     traced = netfl.trace(main(), tmp_path / "trace")
     same(live, traced, ("rounds", "deliveries", "events", "nodes"))
-    iid = {"partition": {"kind": "iid"}}
-    one = netfl.run(main(**iid), tmp_path / "live", device="cpu")
-    recorded = netfl.trace(main(**iid), tmp_path / "recorded")
-    replay = main(access={"kind": "replay", "run": str(recorded.folder)}, **iid)
-    same(one, netfl.run(replay, tmp_path / "replayed", device="cpu"), ("rounds", "deliveries", "metrics"))
+    replay = main(access={"kind": "replay", "run": str(traced.folder)})
+    same(live, netfl.run(replay, tmp_path / "replayed", device="cpu"), ("rounds", "deliveries", "metrics"))
+
+
+@pytest.mark.parametrize("by", ["rho", "prerun"])
+def test_2_the_same_users_hold_the_same_data_in_a_replay(tmp_path, by):
+    changes = {"partition.by": by, "seed": 7, "rounds": 60, "record": "none"}
+    if by == "rho":
+        changes["access"] = {"kind": "stationary", "rho": "random_simplex"}
+    live = netfl.run(main(**changes), tmp_path / "live", device="cpu")
+    traced = netfl.trace(main(**changes), tmp_path / "trace")
+    changes["access"] = {"kind": "replay", "run": str(traced.folder)}
+    same(live, netfl.run(main(**changes), tmp_path / "replay", device="cpu"), ("rounds", "deliveries", "metrics"))
 
 
 def test_5_another_mac_leaves_all_other_draws(live, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 import netfl
 from netfl.document import Document
-from netfl.errors import ScenarioError
+from netfl.errors import MachineError, ScenarioError
 from netfl.lock import held, locked
 from netfl.recording import write_json
 from netfl.scenario import checked
@@ -21,6 +21,12 @@ def test_a_folder_is_held_once(tmp_path):
             pass
         assert held(tmp_path)
     assert not held(tmp_path)
+
+
+def test_a_folder_that_cannot_be_locked_is_the_machine_s_fault(tmp_path):
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(MachineError, match="cannot write into"), locked(tmp_path):
+        pass
 
 
 def _hold_and_die(folder):

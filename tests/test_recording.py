@@ -271,6 +271,16 @@ class TestFolders:
         assert folder.exists() == existed
         assert not existed or not list(folder.iterdir())
 
+    def test_nothing_is_left_of_a_failure_before_the_manifest(self, tmp_path):
+        with pytest.raises(ModelError), fresh(tmp_path / "run"):
+            raise ModelError("data", "failed")
+        assert not (tmp_path / "run").exists()
+
+    def test_a_folder_with_a_lock_only_is_empty(self, tmp_path):
+        (tmp_path / ".lock").touch()
+        with fresh(tmp_path) as folder:
+            assert folder == tmp_path
+
     def test_what_a_failed_run_wrote_is_kept(self, tmp_path):
         with pytest.raises(ModelError), fresh(tmp_path / "run") as folder:
             (folder / "manifest.json").write_text("{}")

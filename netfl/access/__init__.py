@@ -29,8 +29,8 @@ class Access(Spec):
         Draws come from ``setting.streams`` only, so that the same setting gives the same rounds.
         """
 
-    def most(self, users: int) -> int:
-        """The largest number of deliveries that one round can bring."""
+    def most(self, users: int, rounds: int) -> int:
+        """The largest number of deliveries that one of the *rounds* can bring."""
         return users
 
     def rates(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
@@ -49,6 +49,10 @@ class Access(Spec):
         """Columns of the nodes table: ``node``, ``role``, ``x_m`` and ``y_m`` of towers, routers and the server."""
         return {}
 
+    def ranking(self, setting: Setting) -> NDArray | None:  # type: ignore[type-arg]
+        """The users from the most to the least often heard, where that is on record; ``None`` elsewhere."""
+        return None
+
     @property
     def wants_label_mix(self) -> bool:
         """Whether `rounds` needs ``Setting.label_mix``."""
@@ -57,6 +61,11 @@ class Access(Spec):
     @property
     def wants_samples(self) -> bool:
         """Whether `rounds` needs ``Setting.samples``: how much each user has to compute."""
+        return False
+
+    @property
+    def ranked(self) -> bool:
+        """Whether `ranking` is on record."""
         return False
 
     @property

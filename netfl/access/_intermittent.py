@@ -55,7 +55,7 @@ class Intermittent(Direct):
             return max(self.probability.label_correlated.minimum, self.probability.label_correlated.mean)
         return self.probability if isinstance(self.probability, float) else self.probability[0]
 
-    def most(self, users: int) -> int:
+    def most(self, users: int, rounds: int) -> int:
         """All users, or the first few."""
         return users if self.first is None else min(self.first, users)
 

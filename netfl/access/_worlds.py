@@ -3,31 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from netfl.streams import Streams
-from netfl.types import Setting
-
-
-class Unheeded:
-    """A recorder that keeps nothing."""
-
-    def wants(self, kind: str) -> bool:
-        """Nothing is wanted."""
-        return False
-
-    def event(  # noqa: PLR0913 - the recorder's contract
-        self,
-        kind: str,
-        time_s: ArrayLike,
-        *,
-        round: int,
-        user: ArrayLike = -1,
-        node: str = "",
-        value: ArrayLike = np.nan,
-        detail: str = "",
-    ) -> None:
-        """Let it pass."""
+from netfl.types import Setting, Unrecorded
 
 
 def world(users: int, rounds: int, streams: Streams) -> Setting:
@@ -40,6 +18,6 @@ def world(users: int, rounds: int, streams: Streams) -> Setting:
         samples=np.ones(users),
         uplink_bits=1.0,
         downlink_bits=1.0,
-        recorder=Unheeded(),
+        recorder=Unrecorded(),
         label_mix=np.full((users, 10), 0.1),
     )

@@ -94,7 +94,7 @@ class Network(Access):
     broadcast_rate: Annotated[Bitrate, Field(gt=0)]
     """The rate at which towers send the global model to their users."""
     update_size: Annotated[Bits, Field(gt=0)] | None = None
-    """Size of an update; ``null`` takes it from the model."""
+    """Size of an update, and of a broadcast; ``null`` takes it from the model."""
     first: Annotated[int, Field(ge=1)] | None = None
     """m, with how many arrivals a round closes; ``null`` for no such number."""
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
@@ -117,7 +117,7 @@ class Network(Access):
         """Unless the work is given here, it is the learners'."""
         return self.compute.samples is None
 
-    def most(self, users: int) -> int:
+    def most(self, users: int, rounds: int) -> int:
         """The first m, or everybody."""
         return self.first or users
 
@@ -177,7 +177,7 @@ class Network(Access):
             outages=outages,
             presence=presence,
             compute_s=self.compute.time_s(setting.samples, streams.at("compute")),
-            broadcast_bits=setting.downlink_bits,
+            broadcast_bits=setting.downlink_bits if self.update_size is None else self.update_size,
             broadcast_bps=self.broadcast_rate,
             first=self.first,
             deadline_s=self.deadline,

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import AfterValidator
 
 from netfl.access import Access
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.tables import SCHEMAS
 from netfl.types import Delivery, Facts, Law, Report, Round, Setting
 
 if TYPE_CHECKING:
@@ -59,12 +61,27 @@ class Replay(Access):
             _record(setting, one)
             yield one
 
-    def most(self, users: int) -> int:
+    def most(self, users: int, rounds: int) -> int:
         """The largest number recorded; 1 where nothing can be read, which is a fault of its own."""
         try:
-            return int(self._table("rounds", ("delivered",))["delivered"].max())
+            table = self._table("rounds", ("round", "delivered"))
+            return int(table["delivered"][table["round"] <= rounds].max())
         except (ScenarioError, MachineError, ValueError):
             return 1
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the recording is of a run whose partition went by who is heard."""
+        path = self.run / "users.parquet"
+        return path.is_file() and "rank" in pq.read_schema(path).names
+
+    def ranking(self, setting: Setting) -> NDArray[np.int64] | None:
+        """The order that the recorded run went by, so that the same users hold the same data."""
+        if not self.ranked:
+            return None
+        table = self._table("users", ("replica", "user", "rank"))
+        own = table[table["replica"] == setting.replica].sort_values("rank")
+        return np.asarray(own["user"], np.int64)
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """No recording, or one that does not fit; of its first replica, the others are checked when they are opened."""
@@ -101,9 +118,14 @@ class Replay(Access):
                 missing = [column for column in columns if column not in file.schema_arrow.names]
                 if missing:
                     raise MachineError(f"{path} has no column {', '.join(missing)}")
-                table: pd.DataFrame = file.read(columns=list(columns)).to_pandas()
+                read = file.read(columns=list(columns))
+            if name in SCHEMAS:
+                read = read.cast(pa.schema([SCHEMAS[name].field(column) for column in columns]))
         except (OSError, pa.ArrowException) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
+        if any(column.null_count for column in read.columns):
+            raise MachineError(f"{path} has empty cells")
+        table: pd.DataFrame = read.to_pandas()
         return table
 
 
@@ -118,6 +140,9 @@ def _misfits(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted:
     if not np.array_equal(index, np.arange(1, len(index) + 1)):
         yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="mend the recording")
         return
+    times_s = rounds[["opened_s", "closed_s"]].to_numpy()
+    if not np.isfinite(times_s).all() or (np.diff(times_s.ravel()) < 0).any():
+        yield Fault("run", "the recorded times of the rounds are not finite, or go back", remedy="mend the recording")
     at, who, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
     if len(who) and not 0 <= who.min() <= who.max() < users:
         strangers = f"it holds user {who.min() if who.min() < 0 else who.max()}, and there are {users} users"

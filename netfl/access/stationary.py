@@ -55,7 +55,7 @@ class Stationary(Direct):
             block = draws.uniform(0, np.arange(start, min(start + _BLOCK, setting.rounds + 1)))
             yield from np.searchsorted(upto, block, side="right")[:, None]
 
-    def most(self, users: int) -> int:
+    def most(self, users: int, rounds: int) -> int:
         """The first few, or all users."""
         return min(self.first, users)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,20 @@ import torch
 from netfl.errors import MachineError
 from netfl.types import Report
 
+_KEYS = {"round", "digest", "learner", "reports"}
+
 
 def save(path: Path, content: dict[str, Any]) -> None:
     """Write *content* (tensors, numbers, strings, lists and dictionaries of them) beside *path* and move it there."""
+    whole = BytesIO()
+    torch.save(content, whole)  # not straight into the file: torch says of a full disk that its own writer is broken
     part = path.with_name(path.name + ".part")
-    torch.save(content, part)
-    part.replace(path)
+    try:
+        part.write_bytes(whole.getbuffer())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -28,10 +36,12 @@ def load(path: Path) -> dict[str, Any]:
         MachineError: the file is not a whole checkpoint.
     """
     try:
-        return dict(torch.load(path, map_location="cpu", weights_only=True))
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, ValueError, TypeError) as error:
-        reason = next(iter(str(error).splitlines()), "it is empty")
-        raise MachineError(f"{path} is not a whole checkpoint ({reason}); remove it to start the run again") from error
+        content = dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # torch's reader lets many kinds of exceptions out
+        raise MachineError(f"{path} is not a whole checkpoint; remove it to start the run again") from error
+    if not content.keys() >= _KEYS:
+        raise MachineError(f"{path} is no checkpoint of a run; remove it to start the run again")
+    return content
 
 
 def pack(reports: Sequence[Report]) -> list[dict[str, Any]]:

@@ -55,13 +55,6 @@ class Outages(Timeline):
             up &= timeline.up(nodes, time_s)
         return up
 
-    def up_during(self, nodes: NDArray[np.int64], start_s: ArrayLike, end_s: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each node is up over the whole of [start, end), ``[n]``."""
-        up = self.up(nodes, start_s)
-        for timeline in self._timelines:
-            up &= timeline.next_change(nodes, start_s) >= np.asarray(end_s)
-        return up
-
     def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
         """The first instant after *time_s* at which each node goes up or down, all timelines taken together."""
         change_s = np.full(len(nodes), np.inf)

@@ -99,4 +99,4 @@ def test_rates_and_the_most(make_setting):
     streams = make_setting().streams
     assert Bernoulli(probability=[0.2, 0.4]).rates(2, streams).tolist() == [0.2, 0.4]
     assert Bernoulli(probability=0.2).rates(3, streams).tolist() == [0.2] * 3
-    assert (Bernoulli(probability=0.2).most(7), Bernoulli(probability=0.2, first=2).most(7)) == (7, 2)
+    assert (Bernoulli(probability=0.2).most(7, 99), Bernoulli(probability=0.2, first=2).most(7, 99)) == (7, 2)

@@ -282,6 +282,16 @@ def test_what_is_refused(said, problem):
 
 
 def test_how_many_a_round_can_bring():
-    assert network().most(7) == 3
-    assert network(first=None, deadline=1.0).most(7) == 7
+    assert network().most(7, 99) == 3
+    assert network(first=None, deadline=1.0).most(7, 99) == 7
     assert network().rates(7, Streams(1)) is None
+
+
+def test_a_given_size_is_that_of_the_broadcast_too(make_setting):
+    slow, fast = (
+        list(network(broadcast_rate=rate, update_size="10 kB").rounds(make_setting(users=3, rounds=2)))
+        for rate in ("1 kbps", "100 Gbps")
+    )
+    towers = slow[0].downlink_bits / 80_000.0
+    assert towers == np.count_nonzero(network().nodes(make_setting(users=3, rounds=2))["role"] == "tower")
+    assert slow[0].closed_s - fast[0].closed_s > 79.0

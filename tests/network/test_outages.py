@@ -56,24 +56,6 @@ def test_the_next_time_up(time_s, expected):
     assert BOTH.next_up(ZERO, time_s) == [expected]
 
 
-@pytest.mark.parametrize(
-    ("start_s", "end_s", "expected"),
-    [
-        (0, 10, True),
-        (0, 10.1, False),
-        (8, 12, False),
-        (12, 13, False),
-        (30, 40, True),
-        (29, 31, False),
-        (50, 1e9, True),
-    ],
-)
-def test_up_during_is_of_the_half_open_interval(start_s, end_s, expected):
-    assert BOTH.up_during(ZERO, start_s, end_s) == [expected]
-    assert BOTH.up_during(ONE, 0, 5.0) == [True]
-    assert BOTH.up_during(np.array([0, 1]), [start_s, 0.0], [end_s, 5.5]).tolist() == [expected, False]
-
-
 def test_all_changes_in_order():
     when, who, up = BOTH.changes(np.array([0, 1]), 0.0, 40.0)
     assert when.tolist() == [5, 6, 10, 30, 40]
@@ -108,7 +90,6 @@ def test_without_outages_everything_is_up_for_ever():
     assert not none
     assert BOTH
     assert none.up(nodes, 5.0).all()
-    assert none.up_during(nodes, 5.0, 1e9).all()
     assert none.next_up(nodes, 5.0).tolist() == [5.0] * 3
     assert none.next_change(nodes, 5.0).tolist() == [math.inf] * 3
     assert [len(column) for column in none.changes(nodes, 0.0, 1e9)] == [0, 0, 0]

@@ -76,10 +76,10 @@ class RareClasses(Partition):
             )
         if facts.classes is not None:
             yield from self._label_faults(facts.classes)
-        if self.by == "rho" and not facts.rho_known:
+        if self.by == "rho" and not (facts.rho_known or facts.ranked):
             remedy = "take distance or prerun" if facts.placed else "take prerun"
             yield Fault("by", "this access does not state how often users are heard", self.by, remedy)
-        if self.by == "distance" and not facts.placed:
+        if self.by == "distance" and not (facts.placed or facts.ranked):
             remedy = "take rho or prerun" if facts.rho_known else "take prerun"
             yield Fault("by", "the users of this access have no places", self.by, remedy)
 

@@ -18,6 +18,7 @@ Start = float | Literal["stationary", "up"]
 
 _STEP = 8
 _SPAN = 2 * _STEP
+_STRIDE = 16 * _STEP
 
 
 class Alternating(Timeline):
@@ -25,7 +26,7 @@ class Alternating(Timeline):
 
     A *row* is one such process; nodes may share a row and then change together.  Sojourn k of a row is keyed by
     (row, k), and instants of change are sums in the order of k, so that no answer depends on what was asked before.
-    Only a window of each row's changes is kept: memory does not grow with time, and asking far back walks anew.
+    Only a window of each row's changes is kept, and the instant of every 128th, from which asking back walks anew.
 
     Args:
         row: each node's row, ``[nodes]``; -1 for nodes that are always up.
@@ -46,7 +47,8 @@ class Alternating(Timeline):
         self._ends_s = np.full((rows + 1, _SPAN), np.inf)  # changes index … index + _SPAN - 1 of each row
         self._index = np.zeros(rows + 1, np.int64)
         self._since_s = np.zeros(rows + 1)  # change index - 1: where the window begins
-        self._rewind(np.arange(rows))
+        self._marks_s = np.zeros((rows + 1, 1))  # in column j, change j * _STRIDE - 1; infinity where it is not known
+        self._rewind(np.arange(rows), np.zeros(rows))
 
     def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
         """Whether each node is up."""
@@ -77,7 +79,7 @@ class Alternating(Timeline):
         time = np.broadcast_to(np.asarray(time_s, float), rows.shape)
         past = time < self._since_s[rows]
         if past.any():
-            self._rewind(np.unique(rows[past]))
+            self._rewind(*_earliest(rows[past], time[past]))
         state, until_s = np.empty(len(rows), bool), np.empty(len(rows))
         todo: NDArray[np.int64] = np.arange(len(rows))
         while todo.size:
@@ -93,10 +95,11 @@ class Alternating(Timeline):
             self._advance(np.unique(row[~here]))
         return state, until_s
 
-    def _rewind(self, rows: NDArray[np.int64]) -> None:
-        """Put the windows of *rows* back to time 0."""
-        self._index[rows] = -_SPAN
-        self._ends_s[rows] = 0.0
+    def _rewind(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
+        """Put the windows of *rows* back to the last mark before *time_s*, or at it."""
+        mark = (self._marks_s[rows] <= time_s[:, None]).sum(axis=1) - 1
+        self._index[rows] = mark * _STRIDE - _SPAN
+        self._ends_s[rows] = self._marks_s[rows, mark][:, None]
         self._advance(rows)
         self._advance(rows)
 
@@ -109,6 +112,21 @@ class Alternating(Timeline):
         fresh = self.sojourn_s(rows[:, None], index)
         fresh[:, 0] += kept[:, -1]
         self._ends_s[rows] = np.hstack([kept, np.cumsum(fresh, axis=1)])
+        marked = rows[(self._index[rows] >= 0) & (self._index[rows] % _STRIDE == 0)]
+        if marked.size:
+            column = self._index[marked] // _STRIDE
+            missing = int(column.max()) + 1 - self._marks_s.shape[1]
+            if missing > 0:
+                self._marks_s = np.pad(self._marks_s, ((0, 0), (0, missing)), constant_values=np.inf)
+            self._marks_s[marked, column] = self._since_s[marked]
+
+
+def _earliest(rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Each of *rows* once, with the least of its times."""
+    unique, place = np.unique(rows, return_inverse=True)
+    least_s = np.full(len(unique), np.inf)
+    np.minimum.at(least_s, place, time_s)
+    return unique, least_s
 
 
 def availability(up: Lifetime, down: Lifetime) -> float:

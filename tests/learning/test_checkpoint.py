@@ -1,0 +1,61 @@
+"""Checkpoints are whole or absent, and what is no checkpoint is told."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from netfl.errors import MachineError
+from netfl.learning import checkpoint
+from netfl.types import Report
+
+WHOLE = {"round": 3, "digest": "ab", "learner": {"x": torch.arange(3)}, "reports": []}
+
+
+def test_what_was_saved_is_loaded(tmp_path):
+    reports = [Report(0, {"accuracy": np.array([0.1, 0.2]), "loss/class:1": np.array([1.0, 2.0])}), Report(5, {})]
+    checkpoint.save(tmp_path / "c.pt", WHOLE | {"reports": checkpoint.pack(reports[:1])})
+    loaded = checkpoint.load(tmp_path / "c.pt")
+    assert loaded["learner"]["x"].tolist() == [0, 1, 2]
+    (report,) = checkpoint.unpack(loaded["reports"])
+    assert report.round == 0
+    assert {name: values.tolist() for name, values in report.metrics.items()} == {
+        "accuracy": [0.1, 0.2],
+        "loss/class:1": [1.0, 2.0],
+    }
+
+
+@pytest.mark.parametrize("content", [b"", b"junk\n", b"PK\x03\x04 and so on", b"\x80\x04K\x01."])
+def test_what_is_no_checkpoint_is_told(tmp_path, content):
+    (tmp_path / "c.pt").write_bytes(content)
+    with pytest.raises(MachineError, match=r"c\.pt is not a whole checkpoint; remove it"):
+        checkpoint.load(tmp_path / "c.pt")
+
+
+def test_a_checkpoint_cut_short_is_told(tmp_path):
+    checkpoint.save(tmp_path / "c.pt", WHOLE)
+    whole = (tmp_path / "c.pt").read_bytes()
+    (tmp_path / "c.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(MachineError, match="is not a whole checkpoint"):
+        checkpoint.load(tmp_path / "c.pt")
+
+
+def test_another_s_file_is_told(tmp_path):
+    torch.save({"model": 1}, tmp_path / "c.pt")
+    with pytest.raises(MachineError, match="is no checkpoint of a run"):
+        checkpoint.load(tmp_path / "c.pt")
+
+
+def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
+    checkpoint.save(tmp_path / "c.pt", WHOLE)
+
+    def full(self, data):
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.save(tmp_path / "c.pt", WHOLE | {"round": 9})
+    assert [path.name for path in tmp_path.iterdir()] == ["c.pt"]
+    assert checkpoint.load(tmp_path / "c.pt")["round"] == 3
