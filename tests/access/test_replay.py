@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -63,6 +64,11 @@ def test_the_most_is_the_most_recorded(recorded):
     assert Replay(run=folder).most(5, 99) == max(len(one.deliveries) for rounds in replicas for one in rounds)
 
 
+def test_the_most_is_that_of_the_rounds_that_are_wanted(recorded):
+    folder, replicas = recorded
+    assert Replay(run=folder).most(5, 1) == max(len(rounds[0].deliveries) for rounds in replicas)
+
+
 def test_a_path_is_relative_to_the_current_directory(recorded, monkeypatch):
     folder, _ = recorded
     monkeypatch.chdir(folder.parent)
@@ -106,6 +112,10 @@ def test_a_broken_table_is_named(recorded, make_setting):
         ("deliveries", lambda frame: frame.drop(columns="sent_s"), "no column sent_s"),
         ("rounds", lambda frame: frame.assign(round=frame["round"] + 1), "not numbered"),
         ("rounds", lambda frame: frame[frame["replica"] == 1], "no such replica"),
+        ("rounds", lambda frame: frame.assign(delivered="many"), "rounds.parquet cannot be read"),
+        ("rounds", lambda frame: frame.assign(opened_s=np.nan), "has empty cells"),
+        ("rounds", lambda frame: frame.assign(opened_s=np.inf), "not finite"),
+        ("rounds", lambda frame: frame.assign(closed_s=frame["closed_s"].iloc[::-1].to_numpy()), "go back"),
     ],
 )
 def test_a_recording_that_contradicts_itself_is_a_fault(recorded, table, change, said):

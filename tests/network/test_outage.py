@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from scipy import integrate, stats
 
 from netfl.errors import ScenarioError
+from netfl.network.outage._alternating import Alternating
 from netfl.network.outage.renewal import Renewal
 from netfl.network.outages import Outages
 from netfl.network.topology.star import Star
@@ -171,3 +172,24 @@ class TestRenewalsNodes:
     def test_each_law_takes_its_own_keys(self, law, told):
         with pytest.raises(ValidationError, match=told):
             Renewal(nodes="users", up=law, down=FIXED)
+
+
+def test_any_order_of_asking_gives_the_same_instants_over_thousands_of_sojourns():
+    law = {"law": "exponential", "mean": 1.0}
+    users, times_s = np.arange(5), np.linspace(0.0, 3000.0, 400)
+    forward = renewal(law, law, 5)
+    expected = {float(t): forward.next_change(users, t).tolist() for t in times_s}
+    shuffled = renewal(law, law, 5)
+    for t in np.random.default_rng(3).permutation(times_s):
+        assert shuffled.next_change(users, t).tolist() == expected[float(t)]
+
+
+def test_looking_far_ahead_again_and_again_does_not_walk_there_each_time(monkeypatch):
+    steps, step = [], Alternating._advance
+    monkeypatch.setattr(Alternating, "_advance", lambda self, rows: (steps.append(rows), step(self, rows)))
+    law = {"law": "exponential", "mean": 1.0}
+    timeline = renewal(law, law, 1)
+    for now_s in range(300):
+        timeline.up(np.array([0]), float(now_s))
+        timeline.up(np.array([0]), now_s + 10_000.0)
+    assert len(steps) < 10_300 / 8 + 300 * 2 * (16 + 3)

@@ -92,12 +92,24 @@ class Alternating(Timeline):
             if here.all():
                 break
             todo = todo[~here]
-            self._advance(np.unique(row[~here]))
+            self._approach(*_earliest(row[~here], at[~here]))
         return state, until_s
 
+    def _approach(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
+        """Move the windows of *rows* on towards *time_s*: to a mark on the way there, or a step."""
+        ahead = self._mark(rows, time_s) * _STRIDE > self._index[rows]
+        if ahead.any():
+            self._rewind(rows[ahead], time_s[ahead])
+        if not ahead.all():
+            self._advance(rows[~ahead])
+
+    def _mark(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The number of each row's last known mark that is not after *time_s*."""
+        return np.asarray((self._marks_s[rows] <= time_s[:, None]).sum(axis=1) - 1)
+
     def _rewind(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
-        """Put the windows of *rows* back to the last mark before *time_s*, or at it."""
-        mark = (self._marks_s[rows] <= time_s[:, None]).sum(axis=1) - 1
+        """Put the windows of *rows* to the last known mark that is not after *time_s*."""
+        mark = self._mark(rows, time_s)
         self._index[rows] = mark * _STRIDE - _SPAN
         self._ends_s[rows] = self._marks_s[rows, mark][:, None]
         self._advance(rows)
