@@ -4,14 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format lint types layers bench constraints clean
+.PHONY: help demo test check format lint types layers bench theory constraints clean
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
 	@echo "make test    set up, run the whole test suite"
 	@echo "make check   format, lint, types, layers, tests with warnings as errors and docstring examples"
 	@echo "make format  put the code into its format"
-	@echo "make bench   the benchmarks"
+	@echo "make bench   how fast local training is, beside a plain PyTorch loop"
+	@echo "make theory  the network's models beside their closed forms"
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -24,7 +25,7 @@ demo: $(READY)
 	$(BIN)/netfl run scenarios/rural_outage.yaml --report
 
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest
 
 check: lint types layers test
 
@@ -44,6 +45,9 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/lanes.py
+
+theory: $(READY)
+	$(BIN)/python benchmarks/theory.py
 
 constraints: $(READY)
 	@{ head -n 1 constraints.txt; $(BIN)/pip list --format=freeze | grep -vE '^(pip|setuptools|netfl)==' | sed 's/+cpu//'; } > constraints.new
