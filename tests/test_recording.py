@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -197,6 +198,15 @@ class TestEvents:
 
 
 class TestWriter:
+    def test_rounds_that_wait_to_be_written_are_no_arrow_buffers(self, run):
+        writer = Writer(run, 1, ALL, ())
+        before = pa.total_allocated_bytes()
+        for index in range(1, 1001):
+            writer.rounds([a_round(index, [0])])
+        assert pa.total_allocated_bytes() - before < 100_000  # a batch for each round took ten times as much
+        writer.close()
+        assert len(open_run(run).rounds) == len(open_run(run).deliveries) == 1000
+
     def test_rounds_and_deliveries_of_all_replicas(self, run):
         writer = Writer(run, 2, ALL, ())
         writer.rounds([a_round(1, [3, 1]), a_round(1, [])])
