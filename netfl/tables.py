@@ -6,7 +6,7 @@ is whole.  Memory stays bounded: a chunk is written as soon as it is full.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -150,6 +150,7 @@ class EventRecorder:
         ] = []
         self._rows = 0
         self.counts = dict.fromkeys(KINDS, 0)
+        self.told: dict[str, float] = {}
 
     def wants(self, kind: str) -> bool:
         """Whether events of *kind* are recorded."""
@@ -176,6 +177,10 @@ class EventRecorder:
         self._rows += size
         if self._rows >= CHUNK:
             self.flush()
+
+    def figures(self, values: Mapping[str, float]) -> None:
+        """Keep the figures that the replica ended with."""
+        self.told.update(values)
 
     def flush(self) -> None:
         """Hand what is held to the table."""

@@ -121,6 +121,9 @@ class Recorder(Protocol):
             detail: a word more, such as the cause of a failure.
         """
 
+    def figures(self, values: Mapping[str, float]) -> None:
+        """Tell the figures that this replica ended with, by name, such as ``throughput_bps``; once, at its end."""
+
 
 class Unrecorded:
     """A recorder that keeps nothing."""
@@ -131,6 +134,9 @@ class Unrecorded:
 
     def event(self, kind: str, time_s: ArrayLike, **told: Any) -> None:
         """Let it pass."""
+
+    def figures(self, values: Mapping[str, float]) -> None:
+        """Let them pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,9 @@ class Setting:
         downlink_bits: size of one broadcast.
         label_mix: shares of the labels in each user's data, ``[users, classes]``; only where the access asks.
         recorder: where events go.
+        duration_s: how long a network is watched that serves no rounds but traffic alone; ``None`` where it serves
+            rounds.  `rounds` is then the number of even windows that the time is cut into.
+        warmup_s: how long at the start nothing counts for the figures.
     """
 
     users: int
@@ -158,6 +167,8 @@ class Setting:
     downlink_bits: float
     recorder: Recorder
     label_mix: NDArray[np.float64] | None = None
+    duration_s: float | None = None
+    warmup_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +185,7 @@ class Facts:
         ranked: whether the access has it on record who is heard how often.
         sized: whether the size of an update is known, from the model.
         trained: whether there are learners, whose work says how long a user computes.
+        duration_s: how long traffic is watched; ``None`` where rounds are served.
     """
 
     users: int
@@ -185,6 +197,7 @@ class Facts:
     ranked: bool = False
     sized: bool = False
     trained: bool = False
+    duration_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ class Message:
         bits: its size.
         sent_s: when its first attempt began.
         attempts: how many attempts the air took.
+        flow: what fair queues tell apart: the user's number, or that of the node where traffic enters.
+        priority: 0 is served first where a queue knows priorities.
         entered_s: when it entered the port where it is now.
     """
 
@@ -23,4 +25,6 @@ class Message:
     bits: float
     sent_s: float
     attempts: int
+    flow: int = 0
+    priority: int = 0
     entered_s: float = 0.0

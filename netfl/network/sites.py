@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 LIGHT_M_S = 299_792_458.0
 """Speed of light in vacuum; in air it is slower by less than a part in a thousand."""
+
+
+class Paths(ABC):
+    """Where users who move are, as a function of (user, time), in any order of asking."""
+
+    @abstractmethod
+    def xy_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """The place of each user at *time_s*, ``[n, 2]``; at time 0 where the topology put it."""
 
 
 @dataclass(frozen=True)
 class Sites:
     """A laid-out network.
 
-    Nodes are numbered: users first (0 … users-1), then the infrastructure in the order of ``graph.nodes``.
+    Nodes are numbered: users first (0 … users-1), then the infrastructure in the order of ``graph.nodes``, then the
+    links in the order of ``graph.edges``.
 
     Args:
         graph: the infrastructure, undirected; node names such as ``server``, ``router:0``, ``tower:2`` with the
             attributes ``role`` (``server``, ``router`` or ``tower``), ``x_m`` and ``y_m``; edges with ``rate_bps`` and
             ``delay_s``.
-        user_xy_m: positions of the users, ``[users, 2]``, in metres.
+        user_xy_m: positions of the users at time 0, ``[users, 2]``, in metres.
+        paths: where they are later; ``None`` where they stand still.
+        seen_from: the tower that links are considered to; ``None`` for each user's own, the nearest at time 0.
     """
 
     graph: nx.Graph[str]
     user_xy_m: NDArray[np.float64]
+    paths: Paths | None = None
+    seen_from: str | None = None
 
     @cached_property
     def users(self) -> int:
@@ -40,10 +54,19 @@ class Sites:
         """Names of the infrastructure's nodes; node ``users + i`` is ``names[i]``."""
         return tuple(self.graph.nodes)
 
+    @cached_property
+    def links(self) -> tuple[str, ...]:
+        """Names of the links, such as ``tower:0-server``; link ``users + len(names) + i`` is ``links[i]``."""
+        return tuple(f"{one}-{other}" for one, other in self.graph.edges)
+
     @property
     def nodes(self) -> int:
-        """The number of all nodes, users included."""
-        return self.users + len(self.names)
+        """The number of all nodes, users and links included: whatever can be down."""
+        return self.users + len(self.names) + len(self.links)
+
+    def name(self, node: int) -> str:
+        """The name of a node of the infrastructure, or of a link."""
+        return (*self.names, *self.links)[node - self.users]
 
     @cached_property
     def towers(self) -> tuple[str, ...]:
@@ -60,17 +83,20 @@ class Sites:
         return tuple(name for name in self.names if self.graph.nodes[name]["role"] == role)
 
     def number(self, name: str) -> int:
-        """The node number of an infrastructure node."""
+        """The node number of an infrastructure node, or of a link, whichever end is named first."""
         return self._numbers[name]
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
         """Node numbers by name."""
-        return {name: number for number, name in enumerate(self.names, self.users)}
+        numbers = {name: number for number, name in enumerate(self.names, self.users)}
+        for number, (one, other) in enumerate(self.graph.edges, self.users + len(self.names)):
+            numbers[f"{one}-{other}"] = numbers[f"{other}-{one}"] = number
+        return numbers
 
     @cached_property
     def node_xy_m(self) -> NDArray[np.float64]:
-        """Positions of all nodes, users first, ``[nodes, 2]``."""
+        """Positions of users, at time 0, and infrastructure, ``[users + names, 2]``; links have none."""
         return np.vstack([self.user_xy_m.reshape(-1, 2), self._places(self.names)])
 
     @cached_property
@@ -80,8 +106,23 @@ class Sites:
 
     @cached_property
     def distance_m(self) -> NDArray[np.float64]:
-        """Distance of each user to its tower, ``[users]``."""
+        """Distance of each user to its tower at time 0, ``[users]``."""
         return self._nearest[1]
+
+    @property
+    def moving(self) -> bool:
+        """Whether distances change with time."""
+        return self.paths is not None
+
+    def distances_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """Distance of each user to its tower at *time_s*, ``[n]``; the tower is the one that was nearest at time 0."""
+        if self.paths is None:
+            return self.distance_m[users]
+        return np.asarray(np.hypot(*(self.paths.xy_m(users, time_s) - self._tower_xy_m[self.cell[users]]).T))
+
+    def towards(self, tower: str) -> Sites:
+        """The same network with *tower* in the place of every user's own, for what others hear of a user."""
+        return replace(self, seen_from=tower)
 
     def route(self, tower: str) -> tuple[str, ...]:
         """The nodes from *tower* to the server, both included, by least delay.
@@ -97,10 +138,17 @@ class Sites:
         return np.asarray(rows, float).reshape(-1, 2)
 
     @cached_property
+    def _tower_xy_m(self) -> NDArray[np.float64]:
+        """Positions of the towers, ``[towers, 2]``."""
+        return self._places(self.towers)
+
+    @cached_property
     def _nearest(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Each user's nearest tower, the first among equals, and its distance; one tower at a time, to stay small."""
         cell, least = np.zeros(self.users, np.int64), np.full(self.users, np.inf)
-        for index, place in enumerate(self._places(self.towers)):
+        for index, place in enumerate(self._tower_xy_m):
+            if self.seen_from not in {None, self.towers[index]}:
+                continue
             distance = np.hypot(*(self.user_xy_m - place).T)
             cell, least = np.where(distance < least, index, cell), np.minimum(distance, least)
         return cell, least

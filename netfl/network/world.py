@@ -209,7 +209,7 @@ class World:
     def _tell_outages(self, start_s: float, end_s: float) -> None:
         """Record who went down and who came up in (start, end], and who was down from the very start."""
         sites = self._parts.sites
-        nodes = np.arange(sites.users + len(sites.names))
+        nodes = np.arange(sites.nodes)
         when, who, up = self._parts.outages.changes(nodes, start_s, end_s)
         if self._ledger.round == 1:
             down = nodes[~self._parts.outages.up(nodes, start_s)]
@@ -220,7 +220,7 @@ class World:
             if users.any():
                 self._ledger.event(kind, when[users], user=who[users])
             for at_s, node in zip(when[chosen & ~users], who[chosen & ~users], strict=True):
-                self._ledger.event(kind, at_s, node=sites.names[node - sites.users])
+                self._ledger.event(kind, at_s, node=sites.name(node))
 
     def _finish(self) -> None:
         """The run ends: so does every update that is open."""

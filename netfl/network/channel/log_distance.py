@@ -6,10 +6,11 @@ import math
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.channel import Channel, Gain
-from netfl.network.channel._static import StaticGain
+from netfl.network.channel._distance import by_distance
 from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.streams import Streams
 from netfl.types import Law
@@ -51,8 +52,12 @@ class LogDistance(Channel):
 
     def open(self, sites: Sites, streams: Streams) -> Gain:
         """The losses of all links, found once."""
-        ratio = np.maximum(sites.distance_m / self.reference_distance, 1.0)
-        return StaticGain(-self._reference_loss_db - 10.0 * self.exponent * np.log10(ratio))
+
+        def loss_db(distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+            ratio = np.maximum(distance_m / self.reference_distance, 1.0)
+            return self._reference_loss_db + 10.0 * self.exponent * np.log10(ratio)
+
+        return by_distance(sites, loss_db)
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""

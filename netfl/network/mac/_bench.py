@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,9 @@ class _Bench:
     def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, **told: Any) -> None:
         """An update failed for good."""
         self._refill(np.atleast_1d(np.asarray(user, np.int64)))
+
+    def figures(self, values: Mapping[str, float]) -> None:
+        """None."""
 
     def _uplink(self, message: Message) -> None:
         """An update got through."""

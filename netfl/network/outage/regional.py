@@ -57,7 +57,9 @@ class Regional(Outage):
         if not inside.any():
             whom = "user or tower" if self.strikes == "both" else self.strikes.removesuffix("s")
             raise ScenarioError([Fault("radius", f"no {whom} stands inside the area", self.radius, "widen or move it")])
-        return Alternating(np.where(inside, 0, -1), self.up, self.down, streams, self._start)
+        row = np.full(sites.nodes, -1)
+        row[np.flatnonzero(inside)] = 0
+        return Alternating(row, self.up, self.down, streams, self._start)
 
     def laws(self) -> tuple[Law, ...]:
         """Those of the area's one process."""
