@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from netfl.coupling import resume, run, trace
+    from netfl.extending import extend
     from netfl.reading import Run, open_run
     from netfl.scenario import Scenario, load
 
 __version__ = "0.1.0"
-__all__ = ["Run", "Scenario", "load", "open_run", "resume", "run", "trace"]
+__all__ = ["Run", "Scenario", "extend", "load", "open_run", "resume", "run", "trace"]
 
 _HOMES = {
     "Run": "netfl.reading",
     "Scenario": "netfl.scenario",
+    "extend": "netfl.extending",
     "load": "netfl.scenario",
     "open_run": "netfl.reading",
     "resume": "netfl.coupling",

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
-from rich.console import Console
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find, kinds
 from netfl.scenario import Scenario
+from netfl.types import Law
+
+_WIDEST = 100
+"""Columns that prose is set in at most."""
 
 
 def show_catalogue(family: str | None, name: str | None) -> None:
@@ -28,20 +36,19 @@ def show_catalogue(family: str | None, name: str | None) -> None:
         _show_keys(console, Scenario)
         return
     if family is None:
-        table = Table(
-            "family",
-            "what it is",
-            "models",
-            title="one model: netfl list FAMILY NAME; the keys around models: netfl list scenario",
-        )
+        table = _table("family", "what it is", "models")
         for each in FAMILIES:
             base = base_of(each)
             table.add_row(each, _summary(inspect.getmodule(base)), ", ".join(kinds(base)))
         console.print(table)
+        console.print("\none model: netfl list FAMILY NAME, NAME being a kind or package.module:Class", highlight=False)
+        console.print("the keys around models: netfl list scenario", highlight=False)
         return
-    base = base_of(_family(family))
+    path = family_named(family)
+    base = base_of(path)
     if name is None:
-        table = Table("kind", "what it is", title=_family(family))
+        console.print(path, style="bold")
+        table = _table("kind", "what it is")
         for kind in kinds(base):
             table.add_row(kind, _summary(find(base, kind)))
         console.print(table)
@@ -64,8 +71,12 @@ def show_data() -> None:
     Console().print(table)
 
 
-def _family(word: str) -> str:
-    """The family that *word* means: its path or the last part of it."""
+def family_named(word: str) -> str:
+    """The family that *word* means: its path or the last part of it.
+
+    Raises:
+        ScenarioError: there is no such family.
+    """
     found = [family for family in FAMILIES if word in {family, family.rpartition("/")[2]}]
     if not found:
         known = [family.rpartition("/")[2] for family in FAMILIES]
@@ -81,27 +92,75 @@ def _summary(thing: Any) -> str:
 
 def _show_model(console: Console, model: type[Spec], kind: str) -> None:
     """A model's docstring, fields and laws."""
-    text = inspect.getdoc(model) or ""
+    laws = _laws(model, kind)
     console.print(kind, style="bold")
-    console.print(text.partition("Example::")[0].strip(), highlight=False)
+    prose = (inspect.getdoc(model) or "").partition("Example::")[0].strip()
+    console.print(_set(prose, min(console.width, _WIDEST)), highlight=False)
     console.print("\nExample", style="bold")
-    console.print(example(model), highlight=False)
+    console.print(_indented(example(model), 2), highlight=False)
     if model.model_fields:
+        console.print("\nKeys", style="bold")
         _show_keys(console, model)
-    laws = _laws(model)
     if laws:
-        table = Table("quantity", "law", title="laws, as of the example", title_justify="left")
+        console.print("\nLaws, as of the example", style="bold")
         for law in laws:
-            table.add_row(law.quantity, law.statement)
-        console.print(table)
+            _show_law(console, law)
 
 
 def _show_keys(console: Console, model: type[Spec]) -> None:
     """A table of the keys of *model*."""
-    table = Table("key", "type", "default", "meaning", title="keys", title_justify="left")
+    table = _table("key", "type", "default", "meaning")
+    for column, share in zip(table.columns[1:3], (5, 6), strict=True):  # the meaning needs its room, too
+        column.max_width = console.width // share
     for row in _keys(model, ""):
         table.add_row(*row)
     console.print(table)
+
+
+def _show_law(console: Console, law: Law) -> None:
+    """What is claimed, in words and then claim by claim."""
+    claims = Table.grid(padding=(0, 2))
+    if not _nothing(law):
+        console.print(_indented(law.quantity, 2), style="cyan", highlight=False)
+        statement = _fill(law.statement, min(console.width, _WIDEST) - 4)
+        console.print(_indented(statement, 4), highlight=False)
+    for row in law.claims():
+        claims.add_row(*row)
+    console.print(_indented(claims, 2 if _nothing(law) else 4), highlight=False)
+
+
+def _indented(what: RenderableType, by: int) -> Padding:
+    """*what*, moved to the right."""
+    return Padding(what, (0, 0, 0, by), expand=False)
+
+
+def _nothing(law: Law) -> bool:
+    """Whether *law* says that there is none, and why."""
+    return law.quantity == Law.none("").quantity
+
+
+def _table(*columns: str) -> Table:
+    """A table with a rule below its head and no other lines."""
+    return Table(*columns, box=box.SIMPLE_HEAD, show_edge=False, header_style="", pad_edge=True)
+
+
+def _set(text: str, width: int) -> str:
+    """A docstring's paragraphs and lists, each set anew to *width*; what is indented stays as it is."""
+    return "\n\n".join(_set_block(block, width) for block in text.replace("``", "").split("\n\n"))
+
+
+def _set_block(block: str, width: int) -> str:
+    """One paragraph, or one list."""
+    if block.startswith("- "):
+        items = [" ".join(item.split()) for item in block.removeprefix("- ").split("\n- ")]
+        return "\n".join(_fill(item, width, "- ", "  ") for item in items)
+    return block if block.startswith(" ") else _fill(" ".join(block.split()), width)
+
+
+def _fill(text: str, width: int, first: str = "", later: str = "") -> str:
+    """*text* in lines of *width* at most; formulas and names are never cut."""
+    wrapper = textwrap.TextWrapper(width, first, later, break_on_hyphens=False, break_long_words=False)
+    return wrapper.fill(text)
 
 
 def _keys(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str]]:
@@ -123,12 +182,23 @@ def _mappings(annotation: Any) -> Iterator[type[Spec]]:
         yield from _mappings(part)
 
 
-def _laws(model: type[Spec]) -> tuple[Any, ...]:
-    """What the model of the example claims."""
+def _laws(model: type[Spec], kind: str) -> tuple[Law, ...]:
+    """What the model of the example claims.
+
+    Raises:
+        ScenarioError: the example of a model of the user's own is none.
+    """
     from netfl.document import parse, plain  # noqa: PLC0415
 
-    said = plain(parse(example(model), "example"))
-    return model.model_validate({key: value for key, value in said.items() if key != "kind"}).laws()
+    text = example(model)
+    said = plain(parse(text, f"the example of {kind}")) if text else {}
+    fields = {key: value for key, value in said.items() if key != "kind"} if isinstance(said, dict) else said
+    try:
+        return model.model_validate(fields).laws()
+    except ValidationError as error:
+        where = f"the example of {kind}" if text else f"{kind} without an Example:: in its docstring"
+        faults = [Fault(".".join(map(str, one["loc"])), one["msg"], where=where) for one in error.errors()]
+        raise ScenarioError(faults) from None
 
 
 def _type(field: FieldInfo) -> str:
@@ -169,4 +239,8 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, Spec):
         return type(value).__module__.rpartition(".")[2]
-    return "null" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if value in ((), "", {}):
+        return "empty"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from traceback import format_exception
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+from typing import Annotated
 
 import typer
 
 from netfl import __version__
-from netfl.errors import Fault, ModelError, NetflError, ScenarioError
+from netfl.errors import NetflError
+from netfl.guard import check_device, finish, guarded, load
 
-if TYPE_CHECKING:
-    from netfl.reading import Run
-    from netfl.scenario import Scenario
-
-Arguments = ParamSpec("Arguments")
 app = typer.Typer(
     name="netfl",
     help="A discrete-event network simulator coupled to federated learning.",
@@ -41,31 +34,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but fa
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)]
 
 
-def _guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """End *command* with a message and the right exit code when it meets an error of netfl's."""
-
-    @wraps(command)
-    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except NetflError as error:
-            if isinstance(error, ModelError) and error.__cause__ is not None:
-                typer.echo("".join(format_exception(error.__cause__)), err=True)  # for whoever writes the model
-            told, code = str(error), error.exit_code
-        except MemoryError as error:
-            told, code = f"more memory is asked for than there is: {error}", 1
-        except KeyboardInterrupt:
-            told, code = "stopped at once; a run that had begun can go on with: netfl resume DIR", 1
-        else:
-            return
-        typer.echo(told, err=True)
-        raise typer.Exit(code)
-
-    return guarded
-
-
 @app.command()
-@_guarded
+@guarded
 def run(  # noqa: PLR0913, PLR0917 - the options
     scenario: ScenarioFile,
     sets: Sets = None,
@@ -80,15 +50,15 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     from netfl import coupling  # noqa: PLC0415 - each command imports what it needs, so that --help is fast
     from netfl.console import watching  # noqa: PLC0415
 
-    loaded = _load(scenario, sets, override, seed)
-    _check_device(device)
+    loaded = load(scenario, sets, override, seed)
+    check_device(device)
     with watching(quiet=quiet) as watch:
         done = coupling.run(loaded, out, device=device, watch=watch)
-    _finish(done, quiet, report=report)
+    finish(done, quiet, report=report)
 
 
 @app.command()
-@_guarded
+@guarded
 def trace(  # noqa: PLR0913, PLR0917 - the options
     scenario: ScenarioFile,
     sets: Sets = None,
@@ -101,27 +71,46 @@ def trace(  # noqa: PLR0913, PLR0917 - the options
     from netfl import coupling  # noqa: PLC0415
     from netfl.console import watching  # noqa: PLC0415
 
-    loaded = _load(scenario, sets, override, seed)
+    loaded = load(scenario, sets, override, seed)
     with watching(quiet=quiet) as watch:
         done = coupling.trace(loaded, out, watch=watch)
-    _finish(done, quiet)
+    finish(done, quiet)
 
 
 @app.command()
-@_guarded
+@guarded
 def resume(folder: Folder, device: Device = "auto", quiet: Quiet = False) -> None:
     """Go on with a run after a stop or a crash."""
     from netfl import coupling  # noqa: PLC0415
     from netfl.console import watching  # noqa: PLC0415
 
-    _check_device(device)
+    check_device(device)
     with watching(quiet=quiet) as watch:
         done = coupling.resume(folder, device=device, watch=watch)
-    _finish(done, quiet)
+    finish(done, quiet)
 
 
 @app.command()
-@_guarded
+@guarded
+def extend(
+    folder: Folder,
+    replicas: Annotated[int, typer.Option(min=1, help="How many it shall have, in all.", show_default=False)],
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Give a finished run more replicas, without doing those again that it has."""
+    from netfl.console import watching  # noqa: PLC0415
+    from netfl.extending import extend as extended  # noqa: PLC0415
+
+    check_device(device)
+    with watching(quiet=quiet) as watch:
+        done = extended(folder, replicas, device=device, watch=watch)
+    whole = done.manifest["replicas"] == replicas
+    finish(done, quiet, again=None if whole else f"netfl extend {folder} --replicas {replicas}")
+
+
+@app.command()
+@guarded
 def check(
     scenarios: Annotated[list[Path], typer.Argument(metavar="SCENARIO...", help="Scenario files.", show_default=False)],
     sets: Sets = None,
@@ -134,9 +123,9 @@ def check(
     failed = 0
     for path in scenarios:
         try:
-            scenario = _load(path, sets, override, seed)
+            scenario = load(path, sets, override, seed)
             for name in scenario.overrides:
-                _load(path, sets, [*(override or []), name], seed)
+                load(path, sets, [*(override or []), name], seed)
             rehearse(scenario)
             typer.echo(f"{path}: good")
         except NetflError as error:
@@ -146,7 +135,7 @@ def check(
 
 
 @app.command("list")
-@_guarded
+@guarded
 def list_models(
     family: Annotated[str | None, typer.Argument(help="A family, such as channel.", show_default=False)] = None,
     name: Annotated[str | None, typer.Argument(help="A model of it, such as rayleigh.", show_default=False)] = None,
@@ -157,8 +146,22 @@ def list_models(
     show_catalogue(family, name)
 
 
+@app.command()
+@guarded
+def new(
+    family: Annotated[str, typer.Argument(help="A family, such as channel.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="The module's name, such as my_fading.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path(),
+) -> None:
+    """Write a starter file for a model of your own, and its test."""
+    from netfl.catalogue import family_named  # noqa: PLC0415
+    from netfl.scaffold import write_starter  # noqa: PLC0415
+
+    typer.echo(write_starter(family_named(family), name, out))
+
+
 @app.command("report")
-@_guarded
+@guarded
 def write_report(
     folder: Folder,
     out: Annotated[Path | None, typer.Option(help="Where to write; by default report.html in DIR.")] = None,
@@ -171,7 +174,7 @@ def write_report(
 
 
 @data_app.command("list")
-@_guarded
+@guarded
 def data_list() -> None:
     """Show which data sets are there, and where they are looked for."""
     from netfl.catalogue import show_data  # noqa: PLC0415
@@ -180,7 +183,7 @@ def data_list() -> None:
 
 
 @data_app.command("fetch")
-@_guarded
+@guarded
 def data_fetch(name: Annotated[str, typer.Argument(help="A data set, such as mnist.")]) -> None:
     """Fetch a data set into the cache and check it."""
     from netfl.learning.data import _cache  # noqa: PLC0415
@@ -205,40 +208,6 @@ def _root(
 
 
 def main() -> None:
-    """The console script."""
+    """The console script; models of the user's own may lie in the folder that it is called in."""
+    sys.path.append("")
     app()
-
-
-def _load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int | None) -> Scenario:
-    """The scenario file with the command line's changes."""
-    from netfl.document import parse, plain  # noqa: PLC0415
-    from netfl.scenario import load  # noqa: PLC0415
-
-    overrides: dict[str, Any] = {}
-    for one in sets or []:
-        key, equals, text = one.partition("=")
-        if not (equals and key):
-            raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", one, "write --set access.first=1")])
-        overrides[key] = plain(parse(text, f"--set {key}"))
-    if seed is not None:
-        overrides["seed"] = seed
-    return load(path, overrides, named or [])
-
-
-def _check_device(device: str) -> None:
-    """Refuse what is no device."""
-    if device not in {"auto", "cpu", "cuda"}:
-        raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
-
-
-def _finish(done: Run, quiet: bool, *, report: bool = False) -> None:
-    """Say how the run ended, and write its report if that is wanted."""
-    from netfl.console import show_report, show_run  # noqa: PLC0415
-
-    if not quiet:
-        show_run(done)
-    if report:
-        show_report(done, None)
-    if done.status != "done":
-        typer.echo(f"interrupted; go on with: netfl resume {done.folder}", err=True)
-        sys.exit(1)

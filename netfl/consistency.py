@@ -14,6 +14,8 @@ from netfl.streams import Streams
 from netfl.types import Facts
 
 _LEARNING = ("data", "partition", "model", "evaluate")
+WINDOWS = 100
+"""Even windows that a duration is cut into, each a round, so that a run can tell how far it is, and be stopped."""
 _ANY_CLASSES = 1 << 30
 """A number of classes that no fault of too few is found with."""
 
@@ -25,13 +27,14 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         parts: the sections by name; ``None`` for those that are not there or could not be read.
         unread: the sections that are there, and could not be read.
     """
+    yield from _length_faults(parts, unread)
     yield from _learning_faults(parts, unread)
     data, evaluate = parts["data"], parts["evaluate"]
     if data is not None and evaluate is not None:
         for label in (label for label in evaluate.rare_classes or () if label >= data.classes):
             problem = f"the data have labels 0 to {data.classes - 1}"
             yield Fault("evaluate.rare_classes", problem, label, "name one of them")
-    if any(parts[name] is None for name in ("users", "rounds", "access")):
+    if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
     worlds = [
         [fault for name, part in parts.items() for fault in faults_below(part, name, facts)]
@@ -44,16 +47,19 @@ def facts_of(parts: Mapping[str, Any]) -> Facts:
     """What the models may know of the scenario made of *parts*."""
     access: Access = parts["access"]
     data, model = parts["data"], parts["model"]
+    rounds = WINDOWS if parts["rounds"] is None else parts["rounds"]
     return Facts(
         users=parts["users"],
-        rounds=parts["rounds"],
+        rounds=rounds,
         classes=None if data is None else data.classes,
-        most=access.most(parts["users"], parts["rounds"]),
+        most=access.most(parts["users"], rounds),
         rho_known=access.rates(parts["users"], Streams(0)) is not None,
         placed=access.placed,
         ranked=access.ranked,
         sized=data is not None and model is not None,
         trained=bool(parts["learners"]),
+        duration_s=parts["duration"],
+        replicas=parts["replicas"] or 1,
     )
 
 
@@ -66,16 +72,43 @@ def _possible(parts: Mapping[str, Any], unread: AbstractSet[str]) -> list[Facts]
     return [facts, replace(facts, classes=classes, sized=True, trained=True)]
 
 
+def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
+    """How long it goes on: for rounds, or for a time, which serves no learners and takes an access with traffic."""
+    access: Access | None = parts["access"]
+    duration_s, warmup_s = parts["duration"], parts["warmup"]
+    if "duration" not in unread and duration_s is None:
+        if parts["rounds"] is None and "rounds" not in unread:
+            yield Fault("rounds", "missing", None, "give it, or 'duration' for a network with traffic of its own")
+        if warmup_s:
+            yield Fault("warmup", "has no effect without 'duration'", warmup_s, "leave it out")
+        return
+    if parts["rounds"] is not None or "rounds" in unread:
+        yield Fault("duration", "stands beside 'rounds': one of them ends the run", duration_s, "leave one of them out")
+        return
+    for name in ("learners", *_LEARNING):
+        if parts[name] or name in unread:
+            yield Fault(name, "has no effect with 'duration'", None, "leave it out, or give 'rounds' in its place")
+    if duration_s is None:
+        return
+    if warmup_s is not None and warmup_s >= duration_s:
+        yield Fault("warmup", f"leaves nothing of the {duration_s:g} s", warmup_s, "make it shorter than 'duration'")
+    if access is not None and not access.timed:
+        remedy = "give access.traffic, which networks have, or 'rounds' in place of 'duration'"
+        yield Fault("duration", "this access has no traffic that could be watched for a time", duration_s, remedy)
+
+
 def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
     """Sections that learners need, sections that need learners, and what an access that knows labels asks for."""
     access: Access | None = parts["access"]
     learners = parts["learners"] or {}
     learns = bool(learners) or "learners" in unread
+    timed = parts["duration"] is not None or "duration" in unread
     there = {name for name in _LEARNING if parts[name] is not None or name in unread}
     for name in _LEARNING:
         if learns and name not in there and name != "evaluate":
             yield Fault(name, "missing; learners need it", None, f"add a section '{name}'")
-        if not learns and name in there and not (_may_want_labels(access) and name in {"data", "partition"}):
+        wanted = timed or (_may_want_labels(access) and name in {"data", "partition"})
+        if not learns and name in there and not wanted:
             yield Fault(name, "has no effect without learners", None, "add 'learners', or leave it out")
     if access is None:
         return

@@ -1,4 +1,4 @@
-"""What the terminal shows: progress while a run goes on, its figures at the end, the catalogue of models."""
+"""What the terminal shows while a run goes on, and where its report is."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from netfl.errors import MachineError
+from netfl.figures import clock
 
 if TYPE_CHECKING:
     from netfl import watch
@@ -33,10 +34,11 @@ class Watcher:
         self.stop = False
         self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
         self._begun = self._said_at
+        self._duration_s: float | None = None
         state = Column(ratio=1, no_wrap=True, overflow="ellipsis")
         self._bar = Progress(
             BarColumn(bar_width=16),
-            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[far]}", table_column=Column(no_wrap=True)),
             TimeRemainingColumn(table_column=Column(no_wrap=True)),
             TextColumn("left", table_column=Column(no_wrap=True)),
             TextColumn("{task.fields[state]}", markup=False, table_column=state),
@@ -44,7 +46,7 @@ class Watcher:
             disable=quiet or not console.is_terminal,
             expand=True,
         )
-        self._task = self._bar.add_task("round", total=None, state="setting up", visible=False)
+        self._task = self._bar.add_task("round", total=None, far="", state="setting up", visible=False)
 
     def __enter__(self) -> Watcher:
         self._bar.start()
@@ -62,7 +64,8 @@ class Watcher:
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""
         self._begun = self._said_at = time.monotonic()
-        self._bar.update(self._task, total=scenario.rounds, visible=True)
+        self._duration_s = scenario.duration
+        self._bar.update(self._task, total=scenario.steps, visible=True)
         if not self._quiet:
             self._console.print(f"{scenario.name} → {folder}", highlight=False, soft_wrap=True)
 
@@ -71,15 +74,24 @@ class Watcher:
         if self._quiet:
             return
         if not self._bar.disable:
-            self._bar.update(self._task, completed=progress.round, state=_state(progress))
+            self._bar.update(self._task, completed=progress.round, far=self._far(progress), state=self._state(progress))
             return
         now = time.monotonic()
         if now - self._said_at > PLAIN_EVERY_S:
             self._said_at = now
             left = (now - self._begun) / progress.round * (progress.rounds - progress.round)
-            self._console.print(
-                f"round {progress.round}/{progress.rounds} · {_state(progress)} · {left:.0f} s left", highlight=False
-            )
+            said = [part for part in (self._far(progress), self._state(progress), f"{left:.0f} s left") if part]
+            self._console.print(" · ".join(said), highlight=False)
+
+    def _far(self, progress: watch.Progress) -> str:
+        """How far it is: in rounds, or in simulated time where there are none."""
+        if self._duration_s is None:
+            return f"round {progress.round}/{progress.rounds}"
+        return f"{clock(progress.time_s)} of {clock(self._duration_s)}"
+
+    def _state(self, progress: watch.Progress) -> str:
+        """What happens in the rounds; nothing where there are none."""
+        return _state(progress) if self._duration_s is None else ""
 
 
 @contextmanager
@@ -93,21 +105,6 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def clock(time_s: float) -> str:
-    """A simulated time for people.
-
-    >>> clock(59.4), clock(7260), clock(200000)
-    ('59.4 s', '2 h 01 min', '2 d 7 h')
-    """
-    if time_s < 60:
-        return f"{time_s:.3g} s"
-    minutes = int(time_s // 60)
-    if minutes < 60:
-        return f"{minutes} min {int(time_s % 60):02d} s"
-    hours = minutes // 60
-    return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 def _state(progress: watch.Progress) -> str:
@@ -124,21 +121,6 @@ def _state(progress: watch.Progress) -> str:
     return " · ".join(parts)
 
 
-def show_run(run: Run) -> None:
-    """The figures that a run ended with."""
-    console = Console(markup=False)
-    summary, manifest = run.summary, run.manifest
-    if summary:
-        fates = ", ".join(
-            f"{count} {key.removeprefix('fate.').replace('_', ' ')}"
-            for key, count in summary.items()
-            if key.startswith("fate.") and count
-        )
-        console.print(f"{summary['rounds']} rounds in {clock(summary['simulated_s'])} simulated · updates: {fates}")
-        _show_learners(console, run)
-    console.print(f"{manifest['status']} in {manifest['timings']['total_s']:.1f} s: {run.folder}", soft_wrap=True)
-
-
 def show_report(done: Run, out: Path | None) -> None:
     """Write the page and the picture, and say where they are."""
     from netfl import report as reports  # noqa: PLC0415 - the pictures take a second to import
@@ -149,33 +131,3 @@ def show_report(done: Run, out: Path | None) -> None:
         console.print(f"picture: {reports.picture(done)}", soft_wrap=True)
     except OSError as error:
         raise MachineError(f"cannot write the report: {error.strerror or error}; the run itself is whole") from error
-
-
-def _show_learners(console: Console, run: Run) -> None:
-    """A table of learners and what they came to."""
-    columns = {
-        "accuracy": "accuracy",
-        "rare_accuracy": "rare classes",
-        "accuracy_users_worst10": "worst 10 % of users",
-        "accuracy_users_jain": "Jain index",
-        "loss": "loss",
-        "t": "t",
-    }
-    learners = list(run.scenario.get("learners") or {})
-    if not learners or not run.metrics.size:
-        return
-    table = Table(title="mean over the last tenth of the rounds and over replicas", title_justify="left")
-    table.add_column("learner", no_wrap=True)
-    shown = [metric for metric in columns if f"{learners[0]}.{metric}.smoothed" in run.summary]
-    for metric in shown:
-        table.add_column(columns[metric], justify="right")
-    for learner in learners:
-        table.add_row(learner, *(_figure(metric, run.summary[f"{learner}.{metric}.smoothed"]) for metric in shown))
-    console.print(table)
-
-
-def _figure(metric: str, value: float | None) -> str:
-    """A figure of a learner; a dash where it is not finite."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if metric.startswith(("accuracy", "rare_")) else f"{value:.4g}"

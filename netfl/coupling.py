@@ -1,29 +1,24 @@
-"""The main loop: the network delivers, the learner trains, the server broadcasts, the writer records.
-
-One round of every replica at a time: each replica's access yields what reached its server, the learners compute the
-next version of every lane as one batch, and their report goes back into the network with the broadcast.
-"""
+"""Runs: a scenario staged and played into a run directory, which is whole at the end, or can go on."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
+from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.lessons import Learning, Lessons
 from netfl.lock import locked
+from netfl.loop import play
 from netfl.manifest import Manifest, summarise
 from netfl.reading import Run, open_run
 from netfl.recording import Writer, fresh, write_json, write_text
-from netfl.registry import kind_of
 from netfl.scenario import Scenario, load
-from netfl.staging import Stage, located, stage, streams_of
-from netfl.types import Report, Round
-from netfl.watch import Progress, Unwatched, Watch
+from netfl.staging import Stage, stage, streams_of
+from netfl.statistics import Tally, learned
+from netfl.watch import Unwatched, Watch
 
-_AT_THE_END = ("summary.json", "report.html", "overview.png")
+AT_THE_END = ("summary.json", "figures.parquet", "report.html", "overview.png")
 """What is made of a run that has ended, and is out of date once it goes on."""
 
 
@@ -43,8 +38,8 @@ def run(scenario: Scenario, out: str | Path | None = None, *, device: str = "aut
     """
     with fresh(_folder(scenario, out)) as folder:
         staged = stage(scenario)
-        with _school(staged, device, learning=bool(scenario.learners)) as learner:
-            return _perform(staged, learner, folder, watch or Unwatched())
+        with school(staged, device, learning=bool(scenario.learners)) as learner:
+            return perform(staged, learner, folder, watch or Unwatched())
 
 
 def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | None = None) -> Run:
@@ -59,7 +54,7 @@ def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | N
         NetflError: as `run`.
     """
     with fresh(_folder(scenario, out)) as folder:
-        return _perform(stage(scenario, learning=False), None, folder, watch or Unwatched())
+        return perform(stage(scenario, learning=False), None, folder, watch or Unwatched())
 
 
 def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = None) -> Run:
@@ -78,9 +73,9 @@ def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = No
     if found.manifest["status"] == "done":
         raise ScenarioError([Fault("", f"the run in {folder} is finished", None, "there is nothing to resume")])
     scenario = load(found.folder / "scenario.yaml")
-    staged = stage(scenario, learning=found.manifest["learning"])
-    with locked(found.folder), _school(staged, device, learning=found.manifest["learning"]) as learner:
-        return _perform(staged, learner, found.folder, watch or Unwatched())
+    staged = stage(scenario, learning=found.manifest["learning"], first=found.manifest.get("first", 0))
+    with locked(found.folder), school(staged, device, learning=found.manifest["learning"]) as learner:
+        return perform(staged, learner, found.folder, watch or Unwatched())
 
 
 def learner_of(staged: Stage, device: str = "auto") -> Learning:
@@ -93,19 +88,20 @@ def learner_of(staged: Stage, device: str = "auto") -> Learning:
     learner: Learning = Learner(
         learners=scenario.learners,
         model=scenario.model,
-        datasets=[staged.dataset] * scenario.replicas,
+        datasets=[staged.dataset] * len(staged.replicas),
         splits=staged.splits,
         evaluate=scenario.evaluation,
         rare_classes=scenario.rare_classes,
-        rounds=scenario.rounds,
-        streams=[streams_of(scenario, replica).at("learning") for replica in range(scenario.replicas)],
+        rounds=scenario.steps,
+        streams=[streams_of(scenario, replica).at("learning") for replica in staged.replicas],
         device=device,
+        first=staged.replicas.start,
     )
     return learner
 
 
 @contextmanager
-def _school(staged: Stage, device: str, *, learning: bool) -> Iterator[Learning | None]:
+def school(staged: Stage, device: str, *, learning: bool) -> Iterator[Learning | None]:
     """The learners at work, if they are to learn."""
     if not learning:
         yield None
@@ -115,22 +111,30 @@ def _school(staged: Stage, device: str, *, learning: bool) -> Iterator[Learning 
         yield learner
 
 
-def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch) -> Run:
-    """Play all rounds into *folder*; the run as it then is."""
-    scenario = staged.scenario
-    manifest = Manifest(folder, scenario, learning=learner is not None)
+def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch, again: str = "") -> Run:
+    """Play all rounds into *folder*; the run as it then is.
+
+    Args:
+        staged: what is run.
+        learner: who learns; ``None`` for a trace.
+        folder: the run directory, which the caller holds.
+        watch: who looks on.
+        again: the command that goes on with the run after a failure of the machine; by default ``netfl resume``.
+    """
+    scenario, first = staged.scenario, staged.replicas.start
+    manifest = Manifest(folder, scenario, learning=learner is not None, first=first)
     try:
-        for old in (*folder.glob("*.part"), *(folder / name for name in _AT_THE_END)):
+        for old in (*folder.glob("*.part"), *(folder / name for name in AT_THE_END)):
             old.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
         lessons = Lessons(learner, folder)
         manifest.rounds_kept = lessons.kept
-        writer = Writer(folder, scenario.replicas, scenario.kinds, lessons.lanes)
+        writer = Writer(folder, len(staged.replicas), scenario.kinds, lessons.lanes, first)
         watch.opened(folder, scenario)
         try:
-            last = _play(staged, lessons, writer, manifest, watch)
-            _close(staged, lessons, writer, manifest, last)
+            tallies = play(staged, lessons, writer, manifest, watch)
+            _close(staged, lessons, writer, manifest, tallies)
         except OSError:
             writer.abandon()
             raise
@@ -142,86 +146,38 @@ def _perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch
         raise
     except OSError as error:
         manifest.fail(f"the machine would not: {error}")
-        problem = f"cannot go on writing {folder}: {error.strerror or error}"
-        raise MachineError(f"{problem}; when that is mended, go on with: netfl resume {folder}") from error
+        problem = f"cannot go on writing {folder}: {error.strerror or error}; when that is mended, go on with"
+        raise MachineError(f"{problem}: {again or f'netfl resume {folder}'}") from error
     except BaseException as error:
         manifest.fail(f"{type(error).__name__}: {error}")
         raise
     return open_run(folder)
 
 
-def _play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, watch: Watch) -> list[Round]:
-    """The loop: the last round of each replica."""
-    scenario, access = staged.scenario, staged.scenario.access
-    for name, columns in (("users", staged.users), ("nodes", staged.nodes)):
-        writer.places(name, [columns(replica) for replica in range(scenario.replicas)])
-    generators = [
-        access.rounds(replace(setting, recorder=recorder))
-        for setting, recorder in zip(staged.settings, writer.recorders, strict=True)
-    ]
-    newest = report = lessons.start()
-    writer.metrics(report, [0.0] * scenario.replicas)
-    rounds: list[Round] = []
-    reply: Report | None = None
-    for index in range(1, scenario.rounds + 1):
-        if watch.stop:
-            break
-        rounds = _next(scenario, generators, reply, rounds)
-        writer.rounds(rounds)
-        with _blamed("learning", rounds[0].closed_s):
-            reply = report = lessons.step(rounds)
-        manifest.rounds_done = index
-        writer.metrics(report, [one.closed_s for one in rounds])
-        newest = report if report.metrics else newest
-        heard = tuple(delivery.user for delivery in rounds[0].deliveries)
-        watch.closed(Progress(index, scenario.rounds, rounds[0].closed_s, heard, newest.metrics, lessons.lanes))
-    for generator in generators:
-        generator.close()
-    return rounds
-
-
-def _next(
-    scenario: Scenario,
-    generators: Sequence[Generator[Round, Report | None, None]],
-    reply: Report | None,
-    before: Sequence[Round],
-) -> list[Round]:
-    """The next round of every replica, after those *before*."""
-    model, time_s = kind_of(type(scenario.access)), before[0].closed_s if before else 0.0
-    with located(scenario, "access"), _blamed(model, time_s):
-        try:
-            return [generator.send(reply) for generator in generators]
-        except StopIteration:
-            problem = f"no more rounds after round {before[0].index if before else 0} of {scenario.rounds}"
-            raise ModelError(model, problem, time_s=time_s) from None
-
-
-@contextmanager
-def _blamed(model: str, time_s: float) -> Iterator[None]:
-    """Say which model failed and when, whatever it failed with; that is chained as the cause."""
-    try:
-        yield
-    except (NetflError, OSError):
-        raise
-    except Exception as error:
-        raise ModelError(model, f"{type(error).__name__}: {error}", time_s=time_s) from error
-
-
-def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, rounds: Sequence[Round]) -> None:
+def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, tallies: Sequence[Tally]) -> None:
     """Write what stands at the end, and finish or keep the run."""
-    reached = rounds[0].index if rounds else 0
-    if reached == staged.scenario.rounds:
+    if manifest.rounds_done == staged.scenario.steps:
         for name, table in lessons.plane(staged.dataset).items():
             writer.frame(name, table)
         writer.close()
-        fates = [recorder.counts for recorder in writer.recorders]
-        write_json(writer.folder / "summary.json", summarise(rounds, fates, lessons.lanes, lessons.reports))
+        figures = _figures(staged, lessons, writer, tallies)
+        writer.figures(figures)
+        write_json(writer.folder / "summary.json", summarise(staged.scenario, figures))
         manifest.write("done")
         lessons.finish()
     else:
-        lessons.save(reached)
+        lessons.save(manifest.rounds_done)
         _keep(lessons, writer, manifest)
         manifest.write("interrupted")
+
+
+def _figures(staged: Stage, lessons: Lessons, writer: Writer, tallies: Sequence[Tally]) -> list[dict[str, float]]:
+    """What each replica came to: in its rounds, by what its access tells, and in learning."""
+    learnt, timed = learned(lessons.lanes, lessons.reports), staged.scenario.duration is not None
+    return [
+        (tally.spanned() if timed else tally.figures(recorder.counts)) | recorder.told | learnt.get(replica, {})
+        for replica, tally, recorder in zip(staged.replicas, tallies, writer.recorders, strict=True)
+    ]
 
 
 def _keep(lessons: Lessons, writer: Writer, manifest: Manifest) -> None:

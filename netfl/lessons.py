@@ -130,6 +130,8 @@ class Lessons:
         labels = {
             name: self.learner.predict(lane, grid) for lane, (name, replica) in enumerate(self.lanes) if replica == 0
         }
+        if not labels:
+            return {}
         frames = [
             pd.DataFrame({"learner": name, "replica": 0, "x": grid[:, 0], "y": grid[:, 1], "label": label})
             for name, label in labels.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-import math
+import json
 import os
 import platform
 import time
@@ -12,11 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from netfl import statistics
 from netfl.recording import write_json
 from netfl.scenario import Scenario
-from netfl.types import FATES, Report, Round
 
 _PACKAGES = ("netfl", "numpy", "simpy", "networkx", "pandas", "pyarrow", "pydantic", "torch")
 
@@ -28,13 +26,14 @@ class Manifest:
         folder: the run directory.
         scenario: what is run.
         learning: whether learners run, or the access alone.
+        first: the first replica that is run, where those before it are there already.
 
     Attributes:
         rounds_done: how many rounds are over.
         rounds_kept: how many of them a checkpoint brought.
     """
 
-    def __init__(self, folder: Path, scenario: Scenario, *, learning: bool) -> None:
+    def __init__(self, folder: Path, scenario: Scenario, *, learning: bool, first: int = 0) -> None:
         self._path = folder / "manifest.json"
         self._begun = time.perf_counter()
         self.rounds_done = self.rounds_kept = 0
@@ -42,7 +41,9 @@ class Manifest:
             "scenario": scenario.name,
             "seed": scenario.seed,
             "replicas": scenario.replicas,
-            "rounds": scenario.rounds,
+            **({"first": first} if first else {}),
+            "rounds": scenario.steps,
+            **({} if scenario.duration is None else {"duration_s": scenario.duration}),
             "learning": learning,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": {"python": platform.python_version(), **_versions()},
@@ -64,45 +65,28 @@ class Manifest:
             return  # a full disk: the manifest on it still says "running", which is not "done"
 
 
-def summarise(
-    rounds: Sequence[Round],
-    fates: Sequence[Mapping[str, int]],
-    lanes: Sequence[tuple[str, int]],
-    reports: Sequence[Report],
-) -> dict[str, Any]:
-    """The figures that a run ends with, flat: sums over replicas for ``fate.<fate>``, else means over them.
-
-    ``<learner>.<metric>`` is the value after the last round, ``<learner>.<metric>.smoothed`` its mean over the
-    evaluations of the last tenth of the rounds: with one user heard a round, single values swing with whom it was.
-    A figure that is not finite, such as the loss of a learner that diverges in its last round, is ``None``.
+def summarise(scenario: Scenario, figures: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """The figures that a finished run ends with, flat: how long it was, and what its replicas came to.
 
     Args:
-        rounds: the last round of each replica.
-        fates: counts of event kinds of each replica.
-        lanes: learner and replica of each lane.
-        reports: all evaluations.
+        scenario: what was run.
+        figures: of each replica; see `netfl.statistics.summary`.
     """
-    told: dict[str, Any] = {
-        "rounds": rounds[0].index if rounds else 0,
-        "simulated_s": _mean([one.closed_s for one in rounds]) if rounds else 0.0,
-    }
-    told |= {f"fate.{fate}": int(sum(counts[fate] for counts in fates)) for fate in FATES}
-    if not reports:
-        return told
-    last = reports[-1]
-    late = [report for report in reports if report.round >= 0.9 * last.round]
-    for learner in dict.fromkeys(name for name, _ in lanes):
-        own = [lane for lane, (name, _) in enumerate(lanes) if name == learner]
-        for metric in (name for name in last.metrics if "/user:" not in name):
-            told[f"{learner}.{metric}"] = _mean([last.metrics[metric][own]])
-            told[f"{learner}.{metric}.smoothed"] = _mean([report.metrics[metric][own] for report in late])
-    return told
+    told: dict[str, Any] = {"rounds": scenario.rounds}
+    if scenario.duration is not None:
+        told = {"duration_s": scenario.duration}
+        told |= {"warmup_s": scenario.warmup} if scenario.warmup else {}
+    return {**told, "replicas": len(figures), **statistics.summary(figures)}
 
 
-def _mean(values: Any) -> float | None:
-    """The mean of all *values*, which JSON can only hold if it is finite."""
-    mean = float(np.mean(values))
-    return mean if math.isfinite(mean) else None
+def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
+    """Say in the manifest of *folder* that it has the replicas too that the manifest *part* tells of."""
+    path = folder / "manifest.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    added = {name: part[name] for name in ("first", "replicas", "started", "versions", "machine", "timings")}
+    timings = told["timings"] | {"total_s": round(told["timings"]["total_s"] + part["timings"]["total_s"], 3)}
+    more = {"replicas": part["replicas"], "timings": timings, "extensions": [*told.get("extensions", []), added]}
+    write_json(path, told | more)
 
 
 def _versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,9 @@ import pyarrow.parquet as pq
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import held
 from netfl.tables import SCHEMAS
+
+EXTENSION = "extension"
+"""The folder in a run directory in which replicas are run that are to extend it."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,11 @@ class Run:
         return self.table("metrics")
 
     @cached_property
+    def figures(self) -> pd.DataFrame:
+        """One row per replica and figure that it ended with; none until then."""
+        return self.table("figures")
+
+    @cached_property
     def users(self) -> pd.DataFrame:
         """One row per replica and user."""
         return self.table("users")
@@ -93,7 +102,10 @@ class Run:
         return self.table("points")
 
     def table(self, name: str) -> pd.DataFrame:
-        """A table by name; empty, with its columns, while it is not finished or where the run has none."""
+        """A table by name; empty, with its columns, while it is not finished or where the run has none.
+
+        Replicas that are being put in, to extend the run, are there once all of them are.
+        """
         path = self.folder / f"{name}.parquet"
         if not path.exists():
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
@@ -101,7 +113,15 @@ class Run:
             table: pd.DataFrame = pq.ParquetFile(path).read().to_pandas()
         except (OSError, pa.ArrowException) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
+        if "replica" in table and (self.folder / EXTENSION).exists():
+            table = table[table["replica"] < self.manifest["replicas"]]
         return table
+
+    def figures_of(self, replicas: Iterable[int]) -> list[dict[str, float]]:
+        """The figures of each of *replicas*, by name."""
+        names, values = self.figures["figure"].astype(str), self.figures["value"]
+        own = [self.figures["replica"] == replica for replica in replicas]
+        return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in own]
 
     def _json(self, name: str) -> dict[str, Any]:
         """A JSON file of the directory, empty where there is none."""

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
-from netfl.tables import SCHEMAS, EventRecorder, Table, words
+from netfl.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, Table, words
 from netfl.types import Report, Round
 
 
@@ -78,32 +79,61 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
+def join(table: Path, more: Path, first: int) -> None:
+    """Put the rows of *more* behind those of *table*, whole or not at all; its own replicas from *first* on give way.
+
+    So it can be done again: rows that an earlier call has put there are replaced.
+    """
+    schema = pq.read_schema(table)
+    with whole(table) as part, pq.ParquetWriter(part, schema) as writer:
+        for path in (table, more):
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(CHUNK):
+                    rows = pa.Table.from_batches([batch]).cast(schema)
+                    writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))
+
+
 class Writer:
     """The tables of one run, growing.
 
     Args:
         folder: the run directory, made by `create`.
         replicas: the number of replicas.
-        lanes: learner and replica of each lane, in the order of a report's arrays.
         kinds: the kinds of events to store.
+        lanes: learner and replica of each lane, in the order of a report's arrays.
+        first: the first of the replicas.
     """
 
-    def __init__(self, folder: Path, replicas: int, kinds: frozenset[str], lanes: Sequence[tuple[str, int]]) -> None:
-        self.folder, self._lanes = folder, tuple(lanes)
-        tables = [name for name in SCHEMAS if name != "metrics" or lanes]
+    def __init__(
+        self, folder: Path, replicas: int, kinds: frozenset[str], lanes: Sequence[tuple[str, int]], first: int = 0
+    ) -> None:
+        self.folder, self._lanes, self._first = folder, tuple(lanes), first
+        tables = [name for name in GROWING if name != "metrics" or lanes]
         self._tables = {name: Table(folder, name, SCHEMAS[name]) for name in tables}
-        self.recorders = [EventRecorder(self._tables["events"], replica, kinds) for replica in range(replicas)]
+        numbers = range(first, first + replicas)
+        self.recorders = [EventRecorder(self._tables["events"], replica, kinds) for replica in numbers]
 
     def places(self, name: str, tables: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write the users or the nodes table: for each replica, its columns; nothing where there are none."""
         if any(tables):
-            frames = [pd.DataFrame({"replica": replica, **table}) for replica, table in enumerate(tables)]
+            numbered = enumerate(tables, self._first)
+            frames = [pd.DataFrame({"replica": replica, **table}) for replica, table in numbered]
             self.frame(name, pd.concat(frames, ignore_index=True))
 
     def frame(self, name: str, table: pd.DataFrame) -> None:
         """Write a whole table at once."""
         with whole(self.folder / f"{name}.parquet") as part:
             pq.write_table(pa.Table.from_pandas(table, preserve_index=False), part)
+
+    def figures(self, figures: Sequence[Mapping[str, float]]) -> None:
+        """Write the figures that each replica ended with."""
+        lines = [
+            (replica, name, value) for replica, own in enumerate(figures, self._first) for name, value in own.items()
+        ]
+        columns = zip(*lines, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMAS["figures"], strict=True)]
+        with whole(self.folder / "figures.parquet") as part:
+            pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMAS["figures"]), part)
 
     def rounds(self, rounds: Sequence[Round]) -> None:
         """Add one round of each replica, with its deliveries."""
@@ -119,19 +149,19 @@ class Writer:
                     one.uplink_bits,
                     one.downlink_bits,
                 )
-                for replica, one in enumerate(rounds)
+                for replica, one in enumerate(rounds, self._first)
             ]
         )
         self._tables["deliveries"].extend(
             [
                 (replica, one.index, each.user, each.base, each.sent_s, each.arrived_s, each.attempts)
-                for replica, one in enumerate(rounds)
+                for replica, one in enumerate(rounds, self._first)
                 for each in one.deliveries
             ]
         )
 
     def metrics(self, report: Report, closed_s: Sequence[float]) -> None:
-        """Add a report's figures; *closed_s* is the simulated time of each replica."""
+        """Add a report's figures; *closed_s* is the simulated time of each of the writer's replicas."""
         if not report.metrics:
             return
         learners, replicas = zip(*self._lanes, strict=True)
@@ -143,7 +173,7 @@ class Writer:
                 words(learners * count),
                 np.tile(at, count),
                 np.full(lanes * count, report.round),
-                np.tile(np.asarray(closed_s, float)[at], count),
+                np.tile(np.asarray(closed_s, float)[at - self._first], count),
                 words([metric for metric, _, _ in split], np.full(count, lanes)),
                 words([group for _, _, group in split], np.full(count, lanes)),
                 np.concatenate([np.asarray(values, float) for values in report.metrics.values()]),

@@ -35,11 +35,15 @@ if TYPE_CHECKING:
 FAMILIES = (
     "access",
     "network/topology",
+    "network/placement",
+    "network/motion",
     "network/channel",
     "network/reception",
     "network/mac",
     "network/queue",
+    "network/routing",
     "network/outage",
+    "network/traffic",
     "learning/data",
     "learning/partition",
     "learning/model",
@@ -190,7 +194,11 @@ def _outside(base: type[Spec], kind: str) -> type[Spec]:
         raise PydanticCustomError(
             "kind",
             "'{kind}' cannot be imported: {error}",
-            {"kind": kind, "error": str(error), "remedy": "is its package installed, or on PYTHONPATH?"},
+            {
+                "kind": kind,
+                "error": str(error),
+                "remedy": "is it in this folder, or its package installed, or on PYTHONPATH?",
+            },
         ) from error
     if not (inspect.isclass(found) and issubclass(found, base)) or inspect.isabstract(found):
         raise PydanticCustomError(

@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from netfl import document as documents
 from netfl.access import Access
-from netfl.consistency import cross_faults
+from netfl.consistency import WINDOWS, cross_faults
 from netfl.document import Document
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Data
@@ -20,6 +20,7 @@ from netfl.learning.partition import Partition
 from netfl.learning.settings import EvaluateSpec, LearnerSpec
 from netfl.registry import Member, Spec
 from netfl.types import FATES, KINDS, UPLINK_WORD_BITS
+from netfl.units import Seconds
 from netfl.wording import WordOr, faults_of
 
 Name = Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)]
@@ -48,8 +49,12 @@ class Scenario(Spec):
     """Independent repetitions of the network and of learning."""
     users: Annotated[int, Field(ge=1)]
     """How many users hold data and train."""
-    rounds: Annotated[int, Field(ge=1)]
-    """How many rounds the server runs."""
+    rounds: Annotated[int, Field(ge=1)] | None = None
+    """How many rounds the server runs; this or ``duration``."""
+    duration: Annotated[Seconds, Field(gt=0)] | None = None
+    """How long a network is watched that has traffic of its own in place of updates; this or ``rounds``."""
+    warmup: Annotated[Seconds, Field(ge=0)] = 0.0
+    """How much at the start of ``duration`` does not count for the figures."""
     access: Annotated[Access, Member()]
     """Who gets heard: a RAM given directly, a replay, or a network."""
     data: Annotated[Data, Member()] | None = None
@@ -75,6 +80,11 @@ class Scenario(Spec):
         if self.record == "all":
             return frozenset(KINDS)
         return frozenset() if self.record == "none" else frozenset(self.record)
+
+    @property
+    def steps(self) -> int:
+        """How many rounds are played: those that are asked for, or the windows of ``duration``."""
+        return WINDOWS if self.rounds is None else self.rounds
 
     @property
     def update_bits(self) -> float:

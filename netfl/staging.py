@@ -24,13 +24,15 @@ class Stage:
 
     Args:
         scenario: what is staged.
+        replicas: which of its replicas.
         dataset: the examples; ``None`` where nothing needs them.
-        splits: for each replica, the rows of each user; empty without data.
-        settings: for each replica, what its access knows; with recorders that keep nothing.
-        orders: for each replica the users from the most to the least often heard, where the partition goes by that.
+        splits: for each of the replicas, the rows of each user; empty without data.
+        settings: for each of them, what its access knows; with recorders that keep nothing.
+        orders: for each of them the users from the most to the least often heard, where the partition goes by that.
     """
 
     scenario: Scenario
+    replicas: range
     dataset: Dataset | None
     splits: Sequence[list[NDArray[np.int64]]]
     settings: Sequence[Setting]
@@ -38,21 +40,22 @@ class Stage:
 
     def users(self, replica: int) -> dict[str, NDArray[Any]]:
         """The columns of the users table for one replica."""
-        setting = self.settings[replica]
+        at = self.replicas.index(replica)
+        setting = self.settings[at]
         columns: dict[str, NDArray[Any]] = {"user": np.arange(setting.users)}
         columns |= self.scenario.access.places(setting)
-        order = self.orders[replica]
+        order = self.orders[at]
         if order is not None:
             columns["rank"] = np.argsort(order)
         if self.dataset is not None:
-            counts = label_counts(self.dataset, self.splits[replica])
+            counts = label_counts(self.dataset, self.splits[at])
             columns["samples"] = counts.sum(axis=1)
             columns |= {f"class:{label}": counts[:, label] for label in range(self.dataset.classes)}
         return columns
 
     def nodes(self, replica: int) -> Mapping[str, NDArray[Any]]:
         """The columns of the nodes table for one replica."""
-        return self.scenario.access.nodes(self.settings[replica])
+        return self.scenario.access.nodes(self.settings[self.replicas.index(replica)])
 
 
 def streams_of(scenario: Scenario, replica: int) -> Streams:
@@ -60,12 +63,13 @@ def streams_of(scenario: Scenario, replica: int) -> Streams:
     return Streams(scenario.seed).at("replica", replica)
 
 
-def stage(scenario: Scenario, *, learning: bool = True) -> Stage:
+def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage:
     """Load and deal out what a run of *scenario* needs.
 
     Args:
         scenario: what to stage.
         learning: whether learners will run; without them the data are loaded only if the access depends on them.
+        first: the replica to begin with, where those before it are there already.
 
     Raises:
         ScenarioError: the data are not there, or cannot be dealt out as asked.
@@ -80,7 +84,8 @@ def stage(scenario: Scenario, *, learning: bool = True) -> Stage:
     splits: list[list[NDArray[np.int64]]] = []
     settings: list[Setting] = []
     orders: list[NDArray[np.int64] | None] = []
-    for replica in range(scenario.replicas):
+    replicas = range(first, scenario.replicas)
+    for replica in replicas:
         each = 1.0 if dataset is None else len(dataset.train_y) / scenario.users
         order = _order(scenario, replica, np.full(scenario.users, each))
         orders.append(order)
@@ -93,7 +98,7 @@ def stage(scenario: Scenario, *, learning: bool = True) -> Stage:
         held = counts.sum(axis=1).astype(float)
         mix = counts / held[:, None] if access.wants_label_mix else None
         settings.append(_setting(scenario, replica, held, mix))
-    return Stage(scenario, dataset, splits, settings, orders)
+    return Stage(scenario, replicas, dataset, splits, settings, orders)
 
 
 def rehearse(scenario: Scenario) -> None:
@@ -173,7 +178,7 @@ def _setting(
     learner = next(iter(scenario.learners.values()), None)
     return Setting(
         users=scenario.users,
-        rounds=scenario.rounds,
+        rounds=scenario.steps,
         replica=replica,
         streams=streams_of(scenario, replica).at("access"),
         samples=held if learner is None else _samples(learner, held),
@@ -181,6 +186,8 @@ def _setting(
         downlink_bits=scenario.update_bits,
         recorder=Unrecorded(),
         label_mix=label_mix,
+        duration_s=scenario.duration,
+        warmup_s=scenario.warmup,
     )
 
 

@@ -65,8 +65,12 @@ SCHEMAS = {
             "value": pa.float64(),
         }
     ),
+    "figures": pa.schema({"replica": pa.int32(), "figure": _WORD, "value": pa.float64()}),
 }
-"""Columns of the tables that grow during a run; ``users`` has columns of its own for each scenario."""
+"""Columns of the tables; ``users`` has columns of its own for each scenario."""
+
+GROWING = ("rounds", "deliveries", "events", "metrics")
+"""The tables that grow during a run; the others are written at once."""
 
 CHUNK = 1 << 16
 """Rows that are gathered before they are written."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.claims import Figure as Figure  # noqa: PLC0414 - the words of a claim are known here too
+from netfl.claims import Law as Law  # noqa: PLC0414
 from netfl.streams import Streams
 
 FATES = (
@@ -186,6 +188,7 @@ class Facts:
         sized: whether the size of an update is known, from the model.
         trained: whether there are learners, whose work says how long a user computes.
         duration_s: how long traffic is watched; ``None`` where rounds are served.
+        replicas: the number of replicas.
     """
 
     users: int
@@ -198,29 +201,4 @@ class Facts:
     sized: bool = False
     trained: bool = False
     duration_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Law:
-    """One claim of a model about what it draws, with the way to draw it; the generic law test holds it to that.
-
-    Args:
-        quantity: what is drawn, with its unit, such as ``power gain`` or ``share of time up``.
-        statement: the claim in words and formula, with its source.
-        draw: ``draw(streams, size)`` gives at least *size* independent draws; ``None`` only without a closed form.
-        mean: the claimed mean.
-        variance: the claimed variance.
-        cdf: the claimed distribution function.
-    """
-
-    quantity: str
-    statement: str
-    draw: Callable[[Streams, int], NDArray[np.float64]] | None = None
-    mean: float | None = None
-    variance: float | None = None
-    cdf: Callable[[NDArray[np.float64]], Any] | None = None
-
-    @classmethod
-    def none(cls, reason: str) -> Law:
-        """The statement that there is nothing random, or no closed form, and why."""
-        return cls("none", reason)
+    replicas: int = 1

@@ -27,7 +27,10 @@ _EXAMPLES = {
     "Hz": "868 MHz",
     "bit/s": "5 Mbps",
     "bit": "100 kB",
+    "byte": "64 kB",
     "m/s": "3 km/h",
+    "J": "15 Wh",
+    "W": "30 mW",
     "dB": "6 dB",
     "dBm": "14 dBm",
 }
@@ -86,7 +89,8 @@ def _linear(number: float, written: str, unit: str) -> float:
 def _dimension(unit: str) -> str:
     """What *unit* measures, in words."""
     names = {"s": "a time", "m": "a length", "Hz": "a frequency", "bit/s": "a bit rate", "bit": "an amount of data"}
-    return names.get(unit, f"a figure in {unit}")
+    names |= {"J": "an energy", "W": "a power"}
+    return (names | {"byte": names["bit"]}).get(unit, f"a figure in {unit}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +125,20 @@ Seconds = Annotated[float, Unit("s")]
 """A time."""
 Metres = Annotated[float, Unit("m")]
 """A length."""
+Speed = Annotated[float, Unit("m/s")]
+"""A speed."""
 Hertz = Annotated[float, Unit("Hz")]
 """A frequency."""
 Bitrate = Annotated[float, Unit("bit/s")]
 """A rate in bits per second."""
 Bits = Annotated[float, Unit("bit")]
-"""An amount of data."""
+"""An amount of data; a plain number is bits."""
+Bytes = Annotated[float, Unit("byte")]
+"""An amount of data; a plain number is bytes."""
+Joules = Annotated[float, Unit("J")]
+"""An energy."""
+Watts = Annotated[float, Unit("W")]
+"""A power."""
 Decibels = Annotated[float, Unit("dB")]
 """A ratio."""
 DecibelMilliwatts = Annotated[float, Unit("dBm")]

@@ -107,7 +107,7 @@ class TestGood:
         assert call("--version") == (0, f"netfl {netfl.__version__}\n")
         code, output = call("--help")
         assert code == 0
-        for command in ("run", "trace", "check", "resume", "list", "report", "data"):
+        for command in ("run", "trace", "check", "resume", "extend", "list", "report", "data"):
             assert command in output
 
     def test_list_shows_families_models_and_each_model(self):
@@ -196,7 +196,7 @@ def test_what_typer_refuses_ends_with_2(words):
         (["report", "nowhere"], "nowhere is no run directory: there is no manifest.json in it; name a folder that netfl wrote"),
         (["list", "acess"], "no such family ('acess'); did you mean 'access'?"),
         (["list", "access", "bernouli"], "no such access: 'bernouli'; did you mean 'bernoulli'?"),
-        (["list", "access", "x:Y"], "'x:Y' cannot be imported: No module named 'x'; is its package installed, or on PYTHONPATH?"),
+        (["list", "access", "x:Y"], "'x:Y' cannot be imported: No module named 'x'; is it in this folder, or its package installed, or on PYTHONPATH?"),
     ],
 )  # fmt: skip
 def test_bad_words_are_told_and_end_with_2(words, message):

@@ -17,7 +17,7 @@ from netfl.document import Document
 from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.lessons import CHECKPOINT
 from netfl.scenario import checked
-from netfl.types import Report
+from netfl.types import FATES, Report
 
 ROUNDS = 12
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
@@ -165,8 +165,8 @@ def test_a_run_leaves_all_that_it_promises(tiny, tmp_path):
     watch = Stopping()
     run = coupling.run(a_scenario(), tmp_path / "run", watch=watch)
     assert sorted(path.name for path in run.folder.glob("[a-z]*")) == [
-        "deliveries.parquet", "events.parquet", "manifest.json", "metrics.parquet", "points.parquet",
-        "regions.parquet", "rounds.parquet", "scenario.yaml", "summary.json", "users.parquet",
+        "deliveries.parquet", "events.parquet", "figures.parquet", "manifest.json", "metrics.parquet",
+        "points.parquet", "regions.parquet", "rounds.parquet", "scenario.yaml", "summary.json", "users.parquet",
     ]  # fmt: skip
     manifest = run.manifest
     assert (manifest["status"], manifest["rounds_done"], manifest["learning"]) == ("done", ROUNDS, True)
@@ -194,6 +194,60 @@ def test_the_summary_holds_means_over_replicas_and_counts_of_fates(tiny, tmp_pat
     assert summary["fate.delivered"] == fates["delivered"]
     assert summary["fate.superseded"] == fates["superseded"]
     assert summary["fate.delivered"] + summary["fate.superseded"] + summary["fate.unfinished"] == 4 * ROUNDS * 2
+
+
+def test_figures_of_a_replica_are_those_of_its_tables(tmp_path):
+    main = Path(__file__).parents[1] / "scenarios/rural_outage.yaml"
+    changes = {"rounds": 40, "replicas": 2, "partition.by": "distance", "record": "none"}
+    run = coupling.trace(netfl.load(main, changes), tmp_path / "run")
+    assert run.events.empty
+    heard = run.deliveries.merge(run.rounds, on=["replica", "round"])
+    heard["delay_s"] = heard["arrived_s"] - heard["opened_s"]
+    for replica, figures in enumerate(run.figures_of([0, 1])):
+        own, rounds = heard[heard["replica"] == replica], run.rounds[run.rounds["replica"] == replica]
+        end_s, counts = rounds["closed_s"].max(), own.groupby("user").size().reindex(range(30), fill_value=0)
+        assert figures["simulated_s"] == end_s
+        assert figures["rounds_per_hour"] == pytest.approx(40 / (end_s / 3600))
+        assert figures["delivered_per_round"] == pytest.approx(rounds["delivered"].mean())
+        for name, value in (
+            ("mean", own["delay_s"].mean()),
+            *((f"p{q}", own["delay_s"].quantile(q / 100)) for q in (50, 95, 99)),
+        ):
+            assert figures[f"delay_{name}_s"] == pytest.approx(value)
+        assert figures["attempts_mean"] == pytest.approx(own["attempts"].mean())
+        assert figures["jain"] == pytest.approx(counts.mean() ** 2 / (counts**2).mean())
+        assert figures["uplink_bits"] == pytest.approx(rounds["uplink_bits"].sum())
+        assert figures["fate.delivered"] == len(own)
+        assert sum(figures[f"share.{fate}"] for fate in FATES) == pytest.approx(1.0)
+        assert run.summary["delay_mean_s"] == pytest.approx(heard.groupby("replica")["delay_s"].mean().mean())
+    assert run.summary["fate.delivered"] == len(heard)
+    assert run.summary["replicas"] == 2
+
+
+def test_what_an_access_tells_comes_to_the_figures_or_in_their_place(tmp_path, monkeypatch):
+    real = Bernoulli.rounds
+
+    def rounds(self, setting):
+        yield from real(self, setting)
+        setting.recorder.figures({"jain": 0.125, "own": 2.0 + setting.replica})
+
+    monkeypatch.setattr(Bernoulli, "rounds", rounds)
+    summary = coupling.trace(trace_scenario(), tmp_path / "run").summary
+    assert (summary["jain"], summary["jain.ci95"]) == (0.125, 0.0)
+    assert (summary["own"], summary["own.ci95"]) == (2.5, pytest.approx(12.706 * 0.5, rel=1e-4))
+
+
+def test_an_access_that_fails_after_its_last_round_is_named(tmp_path, monkeypatch):
+    real = Bernoulli.rounds
+
+    def rounds(self, setting):
+        yield from real(self, setting)
+        raise IndexError("no such user")
+
+    monkeypatch.setattr(Bernoulli, "rounds", rounds)
+    with pytest.raises(ModelError, match=r"^bernoulli, at 12 s of simulated time: IndexError: no such user$"):
+        coupling.trace(trace_scenario(), tmp_path / "run")
+    assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
 
 
 def test_a_smoothed_figure_is_the_mean_over_the_last_tenth_of_the_rounds(tiny, tmp_path):

@@ -38,6 +38,15 @@ NETWORK = {
 }
 
 
+FILES = Path(__file__).parent / "network" / "data"
+OF_FILES = {
+    ("network/topology", "file"): {"file": str(FILES / "valley.graphml"), "server": "town", "towers": ["mast"]},
+    ("network/placement", "table"): {"file": str(FILES / "places.csv")},
+    ("network/motion", "trajectory"): {"file": str(FILES / "walks.csv")},
+}
+"""What takes the place of the files that examples name."""
+
+
 def world(family: str, said: dict, folder: Path) -> dict:
     """A tiny scenario with the model *said* in it."""
     data = copy.deepcopy(TINY)
@@ -52,7 +61,14 @@ def world(family: str, said: dict, folder: Path) -> dict:
             data["access"] = said | {"run": str(folder / "recorded")}
     elif family.startswith("network/"):
         data["access"] = copy.deepcopy(NETWORK)
+        said = said | OF_FILES.get((family, said["kind"]), {})
         several = {"channel": [said], "outage": [said]}
+        if said["kind"] == "underwater":
+            data["access"]["radio"]["bandwidth"] = "4 kHz"
+        if said["kind"] == "lorawan":
+            data["access"]["update_size"] = "50 B"
+        if part == "placement":
+            part, said = "topology", {"kind": "star", "placement": said}
         data["access"] |= {{"outage": "outages"}.get(part, part): several.get(part, said)}
     elif part in {"objective", "aggregation"}:
         data["learners"]["one"][part] = said

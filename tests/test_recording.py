@@ -12,7 +12,7 @@ import pytest
 from netfl import tables
 from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.reading import open_run
-from netfl.recording import Writer, fresh, write_json, write_text
+from netfl.recording import Writer, fresh, join, write_json, write_text
 from netfl.tables import SCHEMAS, EventRecorder, Table
 from netfl.types import KINDS, Delivery, Report, Round
 
@@ -258,6 +258,38 @@ class TestWriter:
         assert not (run / "nodes.parquet").exists()
         assert open_run(run).nodes.empty
         writer.abandon()
+
+    def test_replicas_that_do_not_begin_at_0_keep_their_numbers(self, run):
+        writer = Writer(run, 2, ALL, (("A", 3), ("A", 4)), first=3)
+        writer.rounds([a_round(1, [2]), a_round(1, [1])])
+        writer.recorders[1].event("sent", 1.0, round=1)
+        writer.metrics(Report(1, {"loss": np.array([0.5, 0.6])}), [10.0, 20.0])
+        writer.places("users", [{"user": np.arange(1)}, {"user": np.arange(1)}])
+        writer.figures([{"a": 1.0, "b": 2.0}, {"a": 3.0}])
+        writer.close()
+        opened = open_run(run)
+        for name in ("rounds", "deliveries", "metrics", "users"):
+            assert opened.table(name)["replica"].tolist() == [3, 4], name
+        assert opened.events["replica"].tolist() == [4]
+        assert opened.metrics["time_s"].tolist() == [10.0, 20.0]
+        assert opened.figures_of([3, 4]) == [{"a": 1.0, "b": 2.0}, {"a": 3.0}]
+
+    def test_joined_tables_hold_both_and_can_be_joined_again(self, tmp_path, small_chunks):
+        for name, first in (("old", 0), ("new", 2)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "manifest.json").write_text("{}")
+            writer = Writer(tmp_path / name, 2, ALL, (), first)
+            for index in range(20):
+                for recorder in writer.recorders:
+                    recorder.event("sent", index, round=1, node=f"{name}:{index}")
+            writer.close()
+        old, new = (open_run(tmp_path / name).table("events") for name in ("old", "new"))
+        for _ in range(2):
+            join(tmp_path / "old/events.parquet", tmp_path / "new/events.parquet", 2)
+            both = open_run(tmp_path / "old").table("events")
+            expected = pd.concat([old.astype({"node": str}), new.astype({"node": str})], ignore_index=True)
+            pd.testing.assert_frame_equal(both.astype({"node": str}), expected, check_categorical=False)
+        assert [path.name for path in (tmp_path / "old").glob("events*")] == ["events.parquet"]
 
 
 class TestFolders:

@@ -183,9 +183,9 @@ def test_an_outside_model_needs_no_registration(package):
         ("netfl.access:Access", "'netfl.access:Access' is no Access, or not a complete one; derive it from netfl.access.Access"),
         ("mine.models:number", "'mine.models:number' is no Access, or not a complete one; derive it from netfl.access.Access"),
         ("netfl.network.mac.tdma:Tdma", "'netfl.network.mac.tdma:Tdma' is no Access, or not a complete one; derive it from netfl.access.Access"),
-        ("mine.models:None", "'mine.models:None' cannot be imported: module 'mine.models' has no attribute 'None'; is its package installed, or on PYTHONPATH?"),
-        ("mine.modles:Mine", "'mine.modles:Mine' cannot be imported: No module named 'mine.modles'; is its package installed, or on PYTHONPATH?"),
-        (":Mine", "':Mine' cannot be imported: Empty module name; is its package installed, or on PYTHONPATH?"),
+        ("mine.models:None", "'mine.models:None' cannot be imported: module 'mine.models' has no attribute 'None'; is it in this folder, or its package installed, or on PYTHONPATH?"),
+        ("mine.modles:Mine", "'mine.modles:Mine' cannot be imported: No module named 'mine.modles'; is it in this folder, or its package installed, or on PYTHONPATH?"),
+        (":Mine", "':Mine' cannot be imported: Empty module name; is it in this folder, or its package installed, or on PYTHONPATH?"),
     ],
 )  # fmt: skip
 def test_an_outside_model_that_is_none_is_told(package, kind, problem):

@@ -57,3 +57,14 @@ def test_the_users_table_tells_the_order_that_the_partition_went_by():
     assert staged.users(0)["rank"].tolist() == [3, 0, 2, 1]
     assert staged.users(0)["class:9"].argmax() == 0
     assert "rank" not in stage(said()).users(0)
+
+
+def test_later_replicas_are_staged_as_they_are_among_all():
+    everything = stage(said(replicas=4))
+    later = stage(said(replicas=4), first=2)
+    assert (everything.replicas, later.replicas) == (range(4), range(2, 4))
+    for replica in later.replicas:
+        for name, column in everything.users(replica).items():
+            assert np.array_equal(column, later.users(replica)[name])
+    assert [one.replica for one in later.settings] == [2, 3]
+    assert [one.streams for one in later.settings] == [one.streams for one in everything.settings[2:]]

@@ -69,6 +69,15 @@ class Access(Spec):
         return False
 
     @property
+    def timed(self) -> bool:
+        """Whether it can be watched for ``Setting.duration_s``, with traffic of its own in place of updates.
+
+        `rounds` then cuts that time into ``Setting.rounds`` even windows, each a round without deliveries, and tells
+        ``Setting.recorder`` its figures at the end.
+        """
+        return False
+
+    @property
     def placed(self) -> bool:
         """Whether users have positions."""
         return False

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from netfl.access import Access
+from netfl.access._network_faults import listed, network_faults
 from netfl.errors import Fault, ScenarioError
 from netfl.network.channel import Channel
 from netfl.network.compute import Compute
 from netfl.network.mac import Mac
-from netfl.network.medium import FadingMedium
+from netfl.network.medium import FadingMedium, Medium
+from netfl.network.motion import Motion
 from netfl.network.outage import Outage
 from netfl.network.outages import Outages
+from netfl.network.parts import Parts, Service
 from netfl.network.presence import Presence
 from netfl.network.queue import Queue
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.radio import Air, Radio
 from netfl.network.reception import Reception
+from netfl.network.routing import Routing
+from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.world import Parts, World
+from netfl.network.traffic import Traffic
+from netfl.network.world import World
 from netfl.registry import Member
 from netfl.types import Facts, Law, Report, Round, Setting
-from netfl.units import Bitrate, Bits, Seconds
+from netfl.units import Bitrate, Bits, Decibels, Seconds
 
 _NAMED = 8
 """How many unreachable users are named."""
@@ -77,21 +84,35 @@ class Network(Access):
 
     topology: Annotated[Topology, Member()]
     """Where users, towers, routers and the server stand, and the links between them."""
-    radio: Radio
+    motion: Annotated[Motion, Member()] | None = None
+    """How users move; ``null``: they stand still.  A user stays with the tower that was nearest at the start."""
+    radio: Radio | None = None
     """What users send with."""
     channel: tuple[Annotated[Channel, Member()], ...] = ()
     """What the air does to their signals; the gains add up in dB.  None at all is a gain of 0 dB."""
-    reception: Annotated[Reception, Member()]
+    reception: Annotated[Reception, Member()] | None = None
     """Which signal is enough, and how fast bits are sent."""
-    mac: Annotated[Mac, Member()]
+    interference: Literal["collide", "sinr"] = "collide"
+    """What becomes of those who meet on one channel: they ``collide``, or each is held against its ``sinr``."""
+    capture: Annotated[Decibels, Field(ge=0)] | None = None
+    """By how much a signal must exceed all that it meets, together, to be received all the same; ``null`` for never."""
+    shared_air: bool = False
+    """Whether users of other cells disturb, too; with ``sinr`` or ``capture`` only."""
+    mac: Annotated[Mac, Member()] | None = None
     """How the users of a cell share its medium."""
     queue: Annotated[Queue, Member()] = DropTail()
     """What the output ports of towers and routers do with messages that wait."""
+    queues: Mapping[str, Annotated[Queue, Member()]] = Field(default_factory=dict)
+    """Other queues for the ports of a node (``router:0``) or for one port (``router:0-server``)."""
+    routing: Annotated[Routing, Member()] = ShortestPath()
+    """Which way messages go."""
     outages: tuple[Annotated[Outage, Member()], ...] = ()
-    """When users, towers and routers are cut off; a node is up when all of them let it be."""
-    compute: Compute
+    """When users, towers, routers and links are cut off; a node is up when all of them let it be."""
+    traffic: Annotated[tuple[Annotated[Traffic, Member()], ...], BeforeValidator(listed)] = ()
+    """What comes beside the updates, or with ``duration`` in place of them: one kind, or a list."""
+    compute: Compute | None = None
     """How long users train."""
-    broadcast_rate: Annotated[Bitrate, Field(gt=0)]
+    broadcast_rate: Annotated[Bitrate, Field(gt=0)] | None = None
     """The rate at which towers send the global model to their users."""
     update_size: Annotated[Bits, Field(gt=0)] | None = None
     """Size of an update, and of a broadcast; ``null`` takes it from the model."""
@@ -100,33 +121,28 @@ class Network(Access):
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
     """How long after its opening a round closes at the latest; ``null`` for no such time."""
 
-    @model_validator(mode="after")
-    def _closes(self) -> Network:
-        """A round must close somehow."""
-        if self.first is None and self.deadline is None:
-            raise ValueError("nothing closes a round: give first, deadline, or both")
-        return self
-
     @property
     def placed(self) -> bool:
         """Users have positions."""
         return True
 
     @property
+    def timed(self) -> bool:
+        """With traffic there is something to watch."""
+        return bool(self.traffic)
+
+    @property
     def wants_samples(self) -> bool:
         """Unless the work is given here, it is the learners'."""
-        return self.compute.samples is None
+        return self.compute is not None and self.compute.samples is None
 
     def most(self, users: int, rounds: int) -> int:
         """The first m, or everybody."""
         return self.first or users
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
-        """A round that cannot close; no size of an update."""
-        if self.first is not None and self.first > facts.users:
-            yield Fault("first", f"more than the {facts.users} users", self.first, "wait for fewer, or add users")
-        if self.update_size is None and not facts.sized:
-            yield Fault("update_size", "missing: there is no model that says how large an update is", None, "give it")
+        """What is missing for rounds, or has no effect without them; a round that cannot close."""
+        yield from network_faults(self, facts)
 
     def places(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
         """Where each user stands, how far from its tower, and the tower's number."""
@@ -148,7 +164,11 @@ class Network(Access):
                 that does not fit the sites.
             netfl.errors.ModelError: a model failed, or nothing can happen any more.
         """
-        yield from World(self._open(setting), setting.streams, setting.recorder).rounds(setting.rounds)
+        world = self._world(setting)
+        if setting.duration_s is None:
+            yield from world.rounds(setting.rounds)
+        else:
+            yield from world.windows(setting.rounds, setting.duration_s, setting.warmup_s)
 
     def laws(self) -> tuple[Law, ...]:
         """What emerges has no closed form; its parts are held to theirs."""
@@ -157,27 +177,67 @@ class Network(Access):
     def _open(self, setting: Setting) -> Parts:
         """The parts at work."""
         streams, sites = setting.streams, self._sites(setting)
-        air = Air(self.radio, self.channel, sites, streams)
-        bits = setting.uplink_bits if self.update_size is None else self.update_size
-        faults = list(self._unreachable(air, sites.users))
-        faults += [fault.under("mac") for fault in self.mac.misfits(bits / self._rate_bps)]
+        faults: list[Fault] = []
         outages = Outages()
         try:
             outages = Outages.open(self.outages, sites, streams)
         except ScenarioError as error:
             faults += [fault.under("outages") for fault in error.faults]
+        presence = Presence(outages, sites.nodes)
+        service = None if setting.duration_s is not None else self._service(setting)
+        medium: Medium | None = None
+        if self.radio is None and self.mac is not None and self.mac.rate_bps is not None:
+            medium = Medium(self.mac.rate_bps, presence)
+        elif self.radio is not None and self.reception is not None:
+            air = Air(self.radio, self.channel, sites, streams)
+            medium = FadingMedium(
+                air,
+                self.reception,
+                presence,
+                streams.at("reception"),
+                interference=self.interference,
+                capture_db=self.capture,
+            )
+            sizes = [traffic.size.mean for traffic in self.traffic if traffic.enters == "users"]
+            bits = max([*sizes, *([] if service is None else [service.update_bits])])
+            faults += self._air_faults(air, self.radio, self.reception, sites.users, bits)
+            if self.mac is not None:
+                faults += [fault.under("mac") for fault in self.mac.misfits(medium.airtime_s(bits))]
         if faults:
             raise ScenarioError(faults)
-        presence = Presence(outages, sites.nodes)
         return Parts(
             sites=sites,
-            medium=FadingMedium(air, self.reception, presence, bits),
+            medium=medium,
             mac=self.mac,
+            shared_air=self.shared_air,
             queue=self.queue,
+            queues=self.queues,
+            routing=self.routing,
             outages=outages,
             presence=presence,
-            compute_s=self.compute.time_s(setting.samples, streams.at("compute")),
-            broadcast_bits=setting.downlink_bits if self.update_size is None else self.update_size,
+            traffic=self.traffic,
+            service=service,
+        )
+
+    def _world(self, setting: Setting) -> World:
+        """The network at work."""
+        try:
+            return World(self._open(setting), setting.streams, setting.recorder)
+        except ScenarioError as error:
+            known = ("mac", "channel", "outages", "topology", "motion")
+            faults = [one if one.key.partition(".")[0] in known else one.under("routing") for one in error.faults]
+            raise ScenarioError(faults) from error
+
+    def _service(self, setting: Setting) -> Service:
+        """What serving rounds takes."""
+        if self.compute is None or self.broadcast_rate is None:
+            raise ValueError("rounds need compute and broadcast_rate")
+        given = self.update_size
+        return Service(
+            update_bits=setting.uplink_bits if given is None else given,
+            samples=self.compute.work(setting.samples),
+            compute_s=self.compute.time_s(setting.samples, setting.streams.at("compute")),
+            broadcast_bits=setting.downlink_bits if given is None else given,
             broadcast_bps=self.broadcast_rate,
             first=self.first,
             deadline_s=self.deadline,
@@ -185,27 +245,25 @@ class Network(Access):
 
     def _sites(self, setting: Setting) -> Sites:
         """The network laid out."""
+        key = "topology"
         try:
-            return self.topology.open(setting.users, setting.streams.at("topology"))
+            sites = self.topology.open(setting.users, setting.streams.at("topology"))
+            key = "motion"
+            if self.motion is not None:
+                sites = replace(sites, paths=self.motion.open(sites, setting.streams.at("motion")))
         except ScenarioError as error:
-            raise ScenarioError([fault.under("topology") for fault in error.faults]) from error
+            raise ScenarioError([fault.under(key) for fault in error.faults]) from error
+        return sites
 
-    @property
-    def _rate_bps(self) -> float:
-        """The rate at which users send."""
-        return self.reception.rate_bps(self.radio.bandwidth)
-
-    def _unreachable(self, air: Air, users: int) -> Iterator[Fault]:
+    def _air_faults(self, air: Air, radio: Radio, reception: Reception, users: int, bits: float) -> Iterator[Fault]:
         """The fault of users who would not be received even at their best."""
-        snr_db = air.best_snr_db(np.arange(users))
-        received = self.reception.received(snr_db, self.radio.bandwidth)
-        if not received.all():
-            far = np.flatnonzero(~received)
+        snr_db, least_db = air.best_snr_db(np.arange(users)), reception.threshold_db(radio.bandwidth, bits)
+        far = np.flatnonzero(snr_db < least_db)
+        if far.size:
             who = ", ".join(map(str, far[:_NAMED])) + (f" and {len(far) - _NAMED} more" if len(far) > _NAMED else "")
-            short_db = self.reception.threshold_db(self.radio.bandwidth) - snr_db.min()
             problem = (
                 f"user{'s' * (len(far) > 1)} {who} can never be heard: at best the SNR is {snr_db.min():.1f} dB, "
-                f"{short_db:.1f} dB below what the reception needs"
+                f"{least_db - snr_db.min():.1f} dB below what the reception needs"
             )
             remedy = "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs"
             yield Fault("channel", problem, None, remedy)

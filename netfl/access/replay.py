@@ -86,6 +86,10 @@ class Replay(Access):
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """No recording, or one that does not fit; of its first replica, the others are checked when they are opened."""
         try:
+            recorded = int(self._table("rounds", ("replica",))["replica"].nunique())
+            if 0 < recorded < facts.replicas:
+                problem = f"replicas: {recorded} are recorded, {facts.replicas} are wanted"
+                yield Fault("run", problem, remedy="ask for fewer replicas")
             yield from _misfits(*self._replica(0), facts.users, facts.rounds)
         except ScenarioError as error:
             yield from error.faults

@@ -48,6 +48,7 @@ class Learner:
         rounds: how many there will be; the last is evaluated.
         streams: each replica's random streams for learning.
         device: ``cpu``, ``cuda``, or ``auto`` for the one that is there.
+        first: the number of the first of the replicas.
         dtype: of all arithmetic; other than float32 for tests.
     """
 
@@ -63,24 +64,25 @@ class Learner:
         rounds: int,
         streams: Sequence[Streams],
         device: str = "auto",
+        first: int = 0,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         if device == "cuda" and not torch.cuda.is_available():
             raise ScenarioError([Fault("--device", "there is no CUDA device here", device, "write cpu or auto")])
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.lanes = tuple((name, replica) for name in learners for replica in range(len(datasets)))
+        self.lanes = tuple((name, first + replica) for name in learners for replica in range(len(datasets)))
         self._specs = [learners[name] for name, _ in self.lanes]
         self._replicas, self._every, self._rounds = len(datasets), evaluate.every, rounds
         self._network = model.open(datasets[0].train_x.shape[1:], datasets[0].classes)
         self._pool = Pool(datasets, splits, torch.device(device), dtype)
         self._groups = _grouped([*learners.values()], self._network, self._pool)
         self._shuffles = Shuffles(streams)
-        replicas = [replica for _, replica in self.lanes]
+        replicas = [replica - first for _, replica in self.lanes]
         self._evaluation = Evaluation(datasets, splits, replicas, rare_classes, self._pool.x)
         starts = np.stack([self._network.start(one.at("start")) for one in streams])
-        first = tensor(np.pad(starts, ((0, 0), (0, 1)))).to(self._pool.x)
-        self._round, self._versions = 0, {0: first[replicas]}
+        origins = tensor(np.pad(starts, ((0, 0), (0, 1)))).to(self._pool.x)
+        self._round, self._versions = 0, {0: origins[replicas]}
         self._heard = np.zeros(self._pool.sizes.shape, np.int64)
         users = self._heard.shape[1]
         self._states = [

@@ -49,6 +49,10 @@ class Compute(Spec):
             problem = "missing: without learners it is not known how much a user computes"
             yield Fault("samples", problem, None, "give the training samples of one update")
 
+    def work(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Training samples that each user processes for one update: those given here, or the learners' *samples*."""
+        return samples if self.samples is None else np.full(len(samples), self.samples)
+
     def time_s(self, samples: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
         """How long each user trains for one update, ``[users]``.
 
@@ -56,7 +60,7 @@ class Compute(Spec):
             samples: the learners' own work, ``[users]``.
             streams: where the speeds are drawn.
         """
-        work = samples if self.samples is None else np.full(len(samples), self.samples)
+        work = self.work(samples)
         speed = np.broadcast_to(np.array(self.speed), len(work))
         if self.spread:
             speed = speed * np.exp(self.spread * streams.field("speed").normal(np.arange(len(work))))

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+TRAFFIC = -1
+"""The base of packets that are no updates."""
+
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """One update that has got through its cell and crosses the routers; two are never equal.
+    """One update, or one packet of traffic, that crosses the network; two are never equal.
 
     Args:
-        user: who sent it; -1 for traffic beside the updates.
-        base: the version that it was trained from.
+        user: the node number of who sent it.
+        base: the version that it was trained from; `TRAFFIC` for what is no update.
         bits: its size.
         sent_s: when its first attempt began.
         attempts: how many attempts the air took.
         flow: what fair queues tell apart: the user's number, or that of the node where traffic enters.
         priority: 0 is served first where a queue knows priorities.
         entered_s: when it entered the port where it is now.
+        born_s: when a packet of traffic came to its sender.
+        counted: whether a packet of traffic has been counted as offered.
     """
 
     user: int
@@ -28,3 +33,5 @@ class Message:
     flow: int = 0
     priority: int = 0
     entered_s: float = 0.0
+    born_s: float = 0.0
+    counted: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.errors import ScenarioError
+from netfl.errors import Fault, ScenarioError
 from netfl.network.outage import Outage, Timeline
 from netfl.network.sites import Sites
 from netfl.registry import kind_of
@@ -22,10 +22,15 @@ class Outages(Timeline):
 
     Args:
         timelines: those of the outages at work; with none, every node is always up.
+        sparing: those of outages at work that let a transmission finish that has begun.
+
+    Attributes:
+        cutting: the outages that do not; this object itself where there are no others.
     """
 
-    def __init__(self, timelines: Sequence[Timeline] = ()) -> None:
-        self._timelines = tuple(timelines)
+    def __init__(self, timelines: Sequence[Timeline] = (), sparing: Sequence[Timeline] = ()) -> None:
+        self._timelines = (*timelines, *sparing)
+        self.cutting = Outages(timelines) if sparing else self
 
     @classmethod
     def open(cls, outages: Sequence[Outage], sites: Sites, streams: Streams) -> Outages:
@@ -34,19 +39,41 @@ class Outages(Timeline):
         Raises:
             ScenarioError: what does not fit *sites*, of all outages at once; keys start with an outage's number.
         """
-        timelines, faults = [], []
+        timelines: dict[str, list[Timeline]] = {"nothing": [], "uploads": []}
+        faults: list[Fault] = []
         for index, outage in enumerate(outages):
             try:
-                timelines.append(outage.open(sites, streams.at("outage", index, kind_of(type(outage)))))
+                opened = outage.open(sites, streams.at("outage", index, kind_of(type(outage))))
+                timelines[outage.spares].append(opened)
             except ScenarioError as error:
                 faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
             raise ScenarioError(faults)
-        return cls(timelines)
+        return cls(timelines["nothing"], timelines["uploads"])
 
     def __bool__(self) -> bool:
         """Whether any node can ever be down."""
         return bool(self._timelines)
+
+    @property
+    def exact(self) -> bool:
+        """Whether all timelines are."""
+        return all(timeline.exact for timeline in self._timelines)
+
+    @property
+    def metered(self) -> bool:
+        """Whether any timeline is."""
+        return any(timeline.metered for timeline in self._timelines)
+
+    def train(self, users: NDArray[np.int64], time_s: ArrayLike, samples: ArrayLike) -> None:
+        """Tell all timelines that *users* train."""
+        for timeline in self._timelines:
+            timeline.train(users, time_s, samples)
+
+    def transmit(self, users: NDArray[np.int64], time_s: ArrayLike, bits: ArrayLike) -> None:
+        """Tell all timelines that *users* begin to transmit."""
+        for timeline in self._timelines:
+            timeline.transmit(users, time_s, bits)
 
     def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
         """Whether each node is up in all timelines."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
 
 import simpy
 
@@ -11,22 +13,40 @@ from netfl.network.ledger import Ledger
 from netfl.network.message import Message
 from netfl.network.presence import Presence
 from netfl.network.queue import Buffer
+from netfl.network.timer import Timer
+from netfl.network.usage import Usage
 
 Sink = Callable[[Message], None]
 """Where a message goes next: the next port, or the server."""
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One direction of a link, with the node that sends on it.
+
+    Args:
+        node: name and number of the node that the port belongs to.
+        link: name and number of the link.
+        rate_bps: its rate.
+        delay_s: its propagation delay.
+    """
+
+    node: tuple[str, int]
+    link: tuple[str, int]
+    rate_bps: float
+    delay_s: float
+
+
 class Port:
     """One message at a time is put on the link, for bits / rate seconds; it arrives a delay later.
 
-    A message is lost when its node goes down while it holds it, waiting or half sent, or when it comes to a node that
-    is down; once it has left, only the next node matters.
+    A message is lost when the node or the link goes down while the port holds it, waiting or half sent, or when either
+    is down as it comes.  On the wire only the link matters: what is on it when it goes down is lost.  An outage that
+    spares transmissions lets those that have begun finish.
 
     Args:
         env: the clock.
-        node: name and number of the node that the port belongs to.
-        rate_bps: the link's rate.
-        delay_s: the link's propagation delay.
+        link: where the port sends.
         buffer: the waiting room.
         presence: who is up.
         ledger: where fates go.
@@ -36,56 +56,111 @@ class Port:
     def __init__(  # noqa: PLR0913 - a port joins these
         self,
         env: simpy.Environment,
-        node: tuple[str, int],
+        link: Link,
         *,
-        rate_bps: float,
-        delay_s: float,
         buffer: Buffer,
         presence: Presence,
         ledger: Ledger,
         onward: Sink,
     ) -> None:
-        self._env, self._rate_bps, self._delay_s = env, rate_bps, delay_s
-        self._name, self._node = node[0], node[1]
+        self._env, self._ends = env, (link.node, link.link)
+        self._rate_bps, self._delay_s = link.rate_bps, link.delay_s
         self._buffer, self._presence, self._ledger, self._onward = buffer, presence, ledger, onward
+        self._frail, self._tells = not presence.always_up, ledger.wants("forwarded")
         self._sending: Message | None = None
+        self._began_s = 0.0
+        self._timer = Timer(env, self._sent)
+        self._busy_s = self._bits = self._waited_s = 0.0
+        self._messages = 0
+        self._ended = {"dropped": 0, "lost": 0, "superseded": 0}
 
     def enter(self, message: Message) -> None:
         """Take *message*: send it, let it wait, or see it end here."""
         now = self._env.now
         message.entered_s = now
-        if self._presence.node_until_s(self._node, now) <= now:
-            self._ledger.land(message, "lost", now, node=self._name)
+        if self._frail and (dead := self._dead(now)):
+            self._end(message, "lost", dead)
         elif self._sending is None:
-            self._send(message)
-        elif not self._buffer.push(message, now):
-            self._ledger.land(message, "dropped", now, node=self._name)
-
-    def _send(self, message: Message) -> None:
-        """Begin to put *message* on the link."""
-        self._sending = message
-        now, duration_s = self._env.now, message.bits / self._rate_bps
-        cut_s = self._presence.node_until_s(self._node, now)
-        if cut_s < now + duration_s:
-            call_after(self._env, cut_s - now, self._cut)
+            if self._buffer.bypass(message, now):
+                self._send(message, now)
+            else:
+                self._end(message, "dropped")
         else:
-            call_after(self._env, duration_s, self._sent)
+            self._waited_s -= now
+            for away in self._buffer.push(message, now):
+                self._waited_s += now
+                self._end(away, "dropped" if away is message else "superseded")
+
+    def usage(self, now_s: float) -> Usage:
+        """What this port has done by *now_s*."""
+        sending_s = 0.0 if self._sending is None else now_s - self._began_s
+        waited_s = self._waited_s + now_s * len(self._buffer)
+        return Usage(self._busy_s + sending_s, self._bits, self._messages, **self._ended, waiting_s=waited_s)
+
+    def _send(self, message: Message, now: float) -> None:
+        """Begin to put *message* on the link."""
+        self._sending, self._began_s = message, now
+        duration_s = message.bits / self._rate_bps
+        if self._frail:
+            cuts = [(self._presence.cut_s(node, now, now + duration_s), name) for name, node in self._ends]
+            cut_s, name = min(cuts, key=itemgetter(0))
+            if cut_s < now + duration_s:
+                call_after(self._env, cut_s - now, lambda _: self._cut(name))
+                return
+        self._timer.set(duration_s)
 
     def _sent(self, event: simpy.Event) -> None:
         """The last bit is on the link: the next message may begin."""
-        message = self._sending
+        message, now = self._sending, self._env.now
         assert message is not None
-        now = self._env.now
-        self._ledger.event("forwarded", now, user=message.user, node=self._name, value=now - message.entered_s)
-        call_after(self._env, self._delay_s, lambda _: self._onward(message))
+        self._busy_s += now - self._began_s
+        self._bits += message.bits
+        self._messages += 1
+        if self._tells:
+            waited_s = now - message.entered_s
+            self._ledger.event("forwarded", now, user=message.user, node=self._ends[0][0], value=waited_s)
         self._sending = None
-        waiting = self._buffer.pop(now)
-        if waiting is not None:
-            self._send(waiting)
+        if self._delay_s:
+            self._propagate(message, now)
+        if self._frail and (dead := self._dead(now)):
+            self._empty(dead)
+        elif (waiting := self._buffer.pop(now)) is not None:
+            self._waited_s += now
+            self._send(waiting, now)
+        if not self._delay_s:
+            self._onward(message)
 
-    def _cut(self, event: simpy.Event) -> None:
-        """The node goes down: all that it holds is lost."""
+    def _propagate(self, message: Message, now: float) -> None:
+        """*message* is on the wire."""
+        if self._frail:
+            name, number = self._ends[1]
+            cut_s = self._presence.cut_s(number, now, now + self._delay_s)
+            if cut_s < now + self._delay_s:
+                call_after(self._env, max(0.0, cut_s - now), lambda _: self._end(message, "lost", name))
+                return
+        call_after(self._env, self._delay_s, lambda _: self._onward(message))
+
+    def _cut(self, dead: str) -> None:
+        """The node or the link goes down: all that the port holds is lost."""
         message, self._sending = self._sending, None
-        while message is not None:
-            self._ledger.land(message, "lost", self._env.now, node=self._name)
-            message = self._buffer.pop(self._env.now)
+        assert message is not None
+        self._busy_s += self._env.now - self._began_s
+        self._end(message, "lost", dead)
+        self._empty(dead)
+
+    def _empty(self, dead: str) -> None:
+        """Lose what waits."""
+        now = self._env.now
+        while (message := self._buffer.pop(now)) is not None:
+            self._waited_s += now
+            self._end(message, "lost", dead)
+
+    def _dead(self, now: float) -> str:
+        """Which of node and link is down, the node if both are; nothing if neither."""
+        until_s = self._presence.node_until_s
+        return next((name for name, node in self._ends if until_s(node, now) <= now), "")
+
+    def _end(self, message: Message, fate: str, place: str = "") -> None:
+        """A message ends here, or at *place*."""
+        self._ended[fate] += 1
+        self._ledger.land(message, fate, self._env.now, node=place or self._ends[0][0])

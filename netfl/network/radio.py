@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel
-from netfl.network.sites import Sites
+from netfl.errors import ScenarioError
+from netfl.network.channel import Channel, Gain
+from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.registry import Spec, kind_of
 from netfl.streams import Streams
 from netfl.units import DecibelMilliwatts, Decibels, Hertz
 
+Answer = TypeVar("Answer")
 THERMAL_DBM_HZ = -174.0
 """Thermal noise at about 290 K, in dBm per hertz."""
 
@@ -39,10 +42,6 @@ class Radio(Spec):
         """The noise power."""
         return THERMAL_DBM_HZ + 10.0 * math.log10(self.bandwidth) + self.noise_figure
 
-    def snr_db(self, gain_db: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The signal-to-noise ratio of links with these gains."""
-        return np.asarray(self.power + gain_db - self.noise_dbm)
-
 
 class Air:
     """The air of one network: the radio and the channels, whose gains add up.
@@ -52,19 +51,79 @@ class Air:
         channels: the models of a link's channel.
         sites: where everything stands.
         streams: those of the network; the i-th channel draws from its own place below them.
+
+    Attributes:
+        users: the number of users.
+
+    Raises:
+        ScenarioError: a channel does not hold here; keys start with ``channel`` and its number.
     """
 
     def __init__(self, radio: Radio, channels: Sequence[Channel], sites: Sites, streams: Streams) -> None:
-        self.radio = radio
-        self._gains = [
-            channel.open(sites, streams.at("channel", index, kind_of(type(channel))))
-            for index, channel in enumerate(channels)
-        ]
+        self.radio, self.users = radio, sites.users
+        self._channels, self._sites, self._streams = tuple(channels), sites, streams
+        self._own = self._open(sites, streams)
+        self._foreign: dict[str, list[Gain]] = {}
+        noises = [self._blamed(index, partial(one.noise_dbm, radio.bandwidth)) for index, one in enumerate(channels)]
+        known = [noise for noise in noises if noise is not None]
+        self._noise_dbm = _sum_dbm(known) if known else radio.noise_dbm
+        self._slow = [channel for channel in channels if channel.speed_m_s < LIGHT_M_S]
 
-    def snr_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """The SNR at which each user's tower hears it at *time_s*, ``[n]``."""
-        return self.radio.snr_db(sum((gain.gain_db(users, time_s) for gain in self._gains), np.zeros(len(users))))
+    def snr_db(self, users: NDArray[np.int64], time_s: ArrayLike, tower: str = "") -> NDArray[np.float64]:
+        """The SNR at which a tower hears each user at *time_s*, alone on the air, ``[n]``; by default its own tower."""
+        if not tower or not self._several:
+            return self._heard(self._own, users, time_s)
+        own = self._sites.cell[users] == self._sites.towers.index(tower)
+        if own.all():
+            return self._heard(self._own, users, time_s)
+        return np.where(own, self._heard(self._own, users, time_s), self._heard(self._to(tower), users, time_s))
 
     def best_snr_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
         """An SNR that each user exceeds practically never, ``[n]``: who is not received at it is unreachable."""
-        return self.radio.snr_db(sum((gain.peak_db(users) for gain in self._gains), np.zeros(len(users))))
+        best_db = sum((gain.peak_db(users) for gain in self._own), np.zeros(len(users)))
+        return np.asarray(self.radio.power + best_db - self._noise_dbm)
+
+    def delay_s(self, users: NDArray[np.int64], time_s: float) -> NDArray[np.float64] | None:
+        """How long a signal takes to each user's tower, ``[n]``; ``None`` at the speed of light, where it is nothing."""
+        if not self._slow:
+            return None
+        distance_m = self._sites.distances_m(users, time_s)
+        return np.asarray(np.max([channel.delay_s(distance_m) for channel in self._slow], axis=0))
+
+    def _heard(self, gains: Sequence[Gain], users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """Power and gains over the noise."""
+        snr_db = np.full(len(users), self.radio.power - self._noise_dbm)
+        for gain in gains:
+            snr_db += gain.gain_db(users, time_s)
+        return snr_db
+
+    @cached_property
+    def _several(self) -> bool:
+        """Whether there is more than one tower."""
+        return len(self._sites.towers) > 1
+
+    def _to(self, tower: str) -> list[Gain]:
+        """The channels from all users to *tower*, made when somebody there is first disturbed from another cell."""
+        if tower not in self._foreign:
+            self._foreign[tower] = self._open(self._sites.towards(tower), self._streams.at("towards", tower))
+        return self._foreign[tower]
+
+    def _open(self, sites: Sites, streams: Streams) -> list[Gain]:
+        """All channels at work on the links of *sites*."""
+        return [
+            self._blamed(index, partial(channel.open, sites, streams.at("channel", index, kind_of(type(channel)))))
+            for index, channel in enumerate(self._channels)
+        ]
+
+    @staticmethod
+    def _blamed(index: int, ask: Callable[[], Answer]) -> Answer:
+        """What *ask* says; its faults are those of channel *index*."""
+        try:
+            return ask()
+        except ScenarioError as error:
+            raise ScenarioError([fault.under(f"channel.{index}") for fault in error.faults]) from error
+
+
+def _sum_dbm(powers_dbm: Sequence[float]) -> float:
+    """The sum of powers."""
+    return 10.0 * math.log10(sum(10.0 ** (power / 10.0) for power in powers_dbm))

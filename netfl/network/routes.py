@@ -2,68 +2,154 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import simpy
 
+from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.ledger import Ledger
-from netfl.network.port import Port, Sink
+from netfl.network.message import Message
+from netfl.network.outages import Outages
+from netfl.network.port import Link, Port, Sink
 from netfl.network.presence import Presence
 from netfl.network.queue import Queue
+from netfl.network.routing import Routing
+from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.sites import Sites
+from netfl.network.usage import Usage
+from netfl.streams import Streams
 
 
 class Routes:
-    """Where every tower and router sends on to, so that all routes through one node go on together.
+    """Where every tower and router sends on to, and one port for each link that something is sent on.
 
     Args:
         sites: where everything stands and how it is linked.
+        routing: who sends where.
+        outages: what routers learn of in time.
+        streams: for the draws of routing and queues.
+
+    Raises:
+        ScenarioError: the routing does not fit the sites; keys are relative to the routing.
     """
 
-    def __init__(self, sites: Sites) -> None:
-        self._sites = sites
-        self._next: dict[str, str] = {}
-        for tower in sites.towers:
-            for node, after in pairwise(sites.route(tower)):
-                if node in self._next:
-                    break
-                self._next[node] = after
+    def __init__(
+        self,
+        sites: Sites,
+        routing: Routing | None = None,
+        outages: Outages | None = None,
+        streams: Streams | None = None,
+    ) -> None:
+        self._sites, self._streams = sites, streams or Streams(0)
+        self._table = (routing or ShortestPath()).open(sites, outages or Outages(), self._streams.at("routing"))
+        self._ports: dict[tuple[str, str], Port] = {}
+        self._sinks: dict[str, Sink] = {}
 
-    def of(self, tower: str) -> tuple[str, ...]:
-        """The nodes from *tower* to the server, both included."""
-        route = [tower]
-        while route[-1] in self._next:
-            route.append(self._next[route[-1]])
-        return tuple(route)
+    def of(self, tower: str, now_s: float = 0.0) -> tuple[str, ...]:
+        """The nodes from *tower* to the server, both included, on the best way now; empty if none is known."""
+        return self._table.route(tower, now_s)
 
-    def numbers(self, tower: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The same as node numbers."""
-        return np.array([self._sites.number(name) for name in self.of(tower)])
+    def numbers(self, tower: str, now_s: float = 0.0) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The same as node numbers, and those of the links between; of the usual way if none is known."""
+        way = self._way(tower, now_s)
+        links = [f"{one}-{other}" for one, other in pairwise(way)]
+        return np.array([self._sites.number(name) for name in (*way, *links)])
 
-    def delay_s(self, tower: str, bits: float) -> float:
-        """How long *bits* take from the server to *tower*: each link's delay and rate, stored and forwarded."""
-        links = [self._sites.graph.edges[link] for link in pairwise(self.of(tower))]
+    def delay_s(self, tower: str, bits: float, now_s: float = 0.0) -> float:
+        """How long *bits* take from the server to *tower* on that way: each link's delay and rate, one by one."""
+        links = [self._sites.graph.edges[link] for link in pairwise(self._way(tower, now_s))]
         return float(sum(link["delay_s"] + bits / link["rate_bps"] for link in links))
 
-    def ports(
-        self, env: simpy.Environment, queue: Queue, presence: Presence, ledger: Ledger, server: Sink
-    ) -> dict[str, Sink]:
-        """What takes the messages of each tower and router; the last ones hand them to *server*."""
-        sinks: dict[str, Sink] = {self._sites.server: server}
-        for tower in self._sites.towers:
-            for node, after in reversed(list(pairwise(self.of(tower)))):
-                if node not in sinks:
-                    link = self._sites.graph.edges[node, after]
-                    place = (node, self._sites.number(node))
-                    sinks[node] = Port(
-                        env,
-                        place,
-                        rate_bps=link["rate_bps"],
-                        delay_s=link["delay_s"],
-                        buffer=queue.open(),
-                        presence=presence,
-                        ledger=ledger,
-                        onward=sinks[after],
-                    ).enter
-        return sinks
+    def ports(  # noqa: PLR0913 - all that a port joins
+        self,
+        env: simpy.Environment,
+        queue: Queue,
+        presence: Presence,
+        ledger: Ledger,
+        server: Sink,
+        *,
+        queues: Mapping[str, Queue] | None = None,
+    ) -> Mapping[str, Sink]:
+        """What takes the messages of each tower and router that has a way; the last ports hand them to *server*.
+
+        Args:
+            env: the clock.
+            queue: the waiting room of every port.
+            presence: who is up.
+            ledger: where fates go.
+            server: what takes the messages in the end.
+            queues: other waiting rooms for all ports of a node (``router:0``), or for one (``router:0-server``, from
+                and to).
+
+        Raises:
+            ScenarioError: a name in *queues* that there is not; keys are those names.
+        """
+        self._shared = _Shared(env, queue, queues or {}, presence, ledger)
+        if faults := [*self._strangers(queues or {})]:
+            raise ScenarioError(faults)
+        self._sinks[self._sites.server] = server
+        for start in self._sites.names:
+            if self._table.fixed:
+                for node, after in reversed([*pairwise(self.of(start))]):
+                    if node not in self._sinks:
+                        self._sinks[node] = self._port(node, after).enter
+            elif start != self._sites.server:
+                self._sinks[start] = partial(self._forward, start)
+        return self._sinks
+
+    def usage(self, now_s: float) -> dict[str, Usage]:
+        """What each port has done by *now_s*, by its link's name, from and to; only those that were ever needed."""
+        return {f"{node}-{after}": port.usage(now_s) for (node, after), port in self._ports.items()}
+
+    def _way(self, tower: str, now_s: float) -> tuple[str, ...]:
+        """The best way now or, if none is known, the one of least delay when all is up."""
+        return self.of(tower, now_s) or self._sites.route(tower)
+
+    def _port(self, node: str, after: str) -> Port:
+        """A new port at *node* for the link to *after*."""
+        shared, sites, name = self._shared, self._sites, f"{node}-{after}"
+        link = sites.graph.edges[node, after]
+        rate_bps, numbers = link["rate_bps"], ((node, sites.number(node)), (name, sites.number(name)))
+        queue = shared.queues.get(name, shared.queues.get(node, shared.queue))
+        self._ports[node, after] = port = Port(
+            shared.env,
+            Link(*numbers, rate_bps=rate_bps, delay_s=link["delay_s"]),
+            buffer=queue.open(rate_bps, self._streams.at("queue", node, after)),
+            presence=shared.presence,
+            ledger=shared.ledger,
+            onward=self._sinks[after],
+        )
+        return port
+
+    def _forward(self, node: str, message: Message) -> None:
+        """Send *message* on from *node* by the way that is best now."""
+        shared = self._shared
+        after = self._table.hop(node, message, shared.env.now)
+        if after is None:
+            shared.ledger.land(message, "lost", shared.env.now, node=node)
+        else:
+            (self._ports.get((node, after)) or self._port(node, after)).enter(message)
+
+    def _strangers(self, queues: Mapping[str, Queue]) -> Iterator[Fault]:
+        """Names of queues that belong to no port."""
+        nodes = [name for name in self._sites.names if name != self._sites.server]
+        links = [f"{node}-{after}" for node in nodes for after in self._sites.graph.adj[node]]
+        for name in queues:
+            if name not in nodes and name not in links:
+                near = links if "-" in name else nodes
+                yield Fault(name, "no such tower or router, nor a link from one", None, suggest(name, near))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all ports share."""
+
+    env: simpy.Environment
+    queue: Queue
+    queues: Mapping[str, Queue]
+    presence: Presence
+    ledger: Ledger

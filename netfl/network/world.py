@@ -3,60 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from netfl.errors import ModelError, NetflError
+from netfl.network.account import Account
 from netfl.network.cell import Cell
 from netfl.network.clock import call_after
 from netfl.network.ledger import Ledger
-from netfl.network.mac import Mac
-from netfl.network.medium import Medium
-from netfl.network.message import Message
-from netfl.network.outages import Outages
-from netfl.network.presence import Presence
-from netfl.network.queue import Queue
+from netfl.network.message import TRAFFIC, Message
+from netfl.network.parts import Parts, Service
 from netfl.network.routes import Routes
-from netfl.network.sites import Sites
-from netfl.network.updates import Updates
+from netfl.network.sources import inject
+from netfl.network.tower import open_towers
+from netfl.network.traffic import Traffic
 from netfl.registry import kind_of
 from netfl.streams import Streams
 from netfl.types import Delivery, Recorder, Round
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a world is built of.
-
-    Args:
-        sites: where everything stands.
-        medium: the air of all cells.
-        mac: how a cell's users share it.
-        queue: the waiting room of every port.
-        outages: who is up when, for the record.
-        presence: the same for the clock.
-        compute_s: how long each user trains for one update, ``[users]``.
-        broadcast_bits: the size of one broadcast.
-        broadcast_bps: the rate at which towers send it to their users.
-        first: with how many arrivals a round closes; ``None`` for no such number.
-        deadline_s: how long after its opening a round closes at the latest; ``None`` for no such time.
-    """
-
-    sites: Sites
-    medium: Medium
-    mac: Mac
-    queue: Queue
-    outages: Outages
-    presence: Presence
-    compute_s: NDArray[np.float64]
-    broadcast_bits: float
-    broadcast_bps: float
-    first: int | None
-    deadline_s: float | None
 
 
 class World:
@@ -64,35 +29,35 @@ class World:
 
     Args:
         parts: what it is built of.
-        streams: for the draws of the MACs.
+        streams: for the draws of MACs, queues and traffic.
         recorder: where events go.
     """
 
     def __init__(self, parts: Parts, streams: Streams, recorder: Recorder) -> None:
-        self._parts, self._env = parts, simpy.Environment(0.0)
-        self._ledger = Ledger(recorder, parts.sites.users, self._exhausted)
+        self._parts, self._env, self._recorder = parts, simpy.Environment(0.0), recorder
+        sites = parts.sites
+        self._ledger = Ledger(
+            recorder,
+            sites.users,
+            self._exhausted,
+            nodes=sites.nodes if parts.traffic else 0,
+            tells_packets=parts.service is None,
+        )
         self._closed = self._env.event()
         self._failure: NetflError | None = None
         self._arrived: list[Delivery] = []
-        self._server = parts.sites.number(parts.sites.server)
-        self._routes = Routes(parts.sites)
-        sinks = self._routes.ports(self._env, parts.queue, parts.presence, self._ledger, self._arrive)
-        self._cells: dict[str, Cell] = {}
-        for index, tower in enumerate(parts.sites.towers):
-            ids = np.flatnonzero(parts.sites.cell == index)
-            if ids.size:
-                place = (tower, parts.sites.number(tower))
-                updates = Updates(ids, parts.compute_s[ids], tower, self._ledger)
-                self._cells[tower] = cell = Cell(
-                    self._env,
-                    place,
-                    updates,
-                    medium=parts.medium,
-                    streams=streams.at("mac", index),
-                    ledger=self._ledger,
-                    uplink=sinks[tower],
-                )
-                self._env.process(self._serve(cell))
+        self._server = sites.number(sites.server)
+        self._routes = Routes(sites, parts.routing, parts.outages, streams)
+        self._sinks = self._routes.ports(
+            self._env, parts.queue, parts.presence, self._ledger, self._arrive, queues=parts.queues
+        )
+        self._towers = open_towers(parts, self._env, self._ledger, self._sinks, streams)
+        for tower in self._towers.values():
+            self._env.process(self._serve(tower.cell))
+        self._account = Account(self._ledger.meter, self._towers, self._routes, serving=parts.service is not None)
+        for index, traffic in enumerate(parts.traffic):
+            if traffic.enters != "users":
+                self._enter(index, traffic, streams.at("traffic", index))
 
     def rounds(self, count: int) -> Iterator[Round]:
         """The rounds, one after the other.
@@ -100,33 +65,72 @@ class World:
         Raises:
             ModelError: a model failed, or nothing can happen any more.
         """
+        service = self._service
         for index in range(1, count + 1):
-            opened_s = self._env.now
-            self._arrived, self._closed = [], self._env.event()
-            self._ledger.open(index)
-            self._broadcast(index - 1)
-            if self._parts.deadline_s is not None:
-                self._close_after(self._parts.deadline_s)
+            opened_s = self._open_round(index)
+            self._broadcast(index - 1, service)
+            if service.deadline_s is not None:
+                self._close_after(service.deadline_s)
             self._play()
             self._tell(opened_s)
             if index == count:
                 self._finish()
-            bits = self._parts.broadcast_bits * len(self._parts.sites.towers)
+            bits = service.broadcast_bits * len(self._parts.sites.towers)
             arrived = tuple(self._arrived)
             yield Round(index, opened_s, self._env.now, arrived, index, self._ledger.uplink_bits, bits)
 
-    def _broadcast(self, version: int) -> None:
+    def windows(self, count: int, duration_s: float, warmup_s: float) -> Iterator[Round]:
+        """The traffic alone, watched for *duration_s* in *count* even windows, each a round without deliveries.
+
+        Raises:
+            ModelError: a model failed.
+        """
+        if warmup_s:
+            call_after(self._env, warmup_s, lambda _: self._account.restart(self._env.now))
+        for index in range(1, count + 1):
+            opened_s = self._open_round(index)
+            self._close_after(duration_s * index / count - opened_s)
+            self._play()
+            self._ledger.tell_packets()
+            self._tell_outages(opened_s, self._env.now)
+            if index == count:
+                self._finish()
+            yield Round(index, opened_s, self._env.now, (), index, self._ledger.uplink_bits, 0.0)
+
+    def _enter(self, index: int, traffic: Traffic, streams: Streams) -> None:
+        """Let *traffic* enter at its towers or routers."""
+        sites = self._parts.sites
+        for name in sites.with_role(traffic.enters.removesuffix("s")):
+            first, after = self._routes.of(name)[:2]
+            blocks = traffic.blocks(sites.number(name), sites.graph.edges[first, after]["rate_bps"], streams)
+            sender = (sites.number(name), sites.number(name) + index * sites.nodes, traffic.priority)
+            inject(self._env, blocks, sender, self._sinks[name], self._ledger)
+
+    def _open_round(self, index: int) -> float:
+        """Round, or window, *index* opens: when."""
+        self._arrived, self._closed = [], self._env.event()
+        self._ledger.open(index)
+        return float(self._env.now)
+
+    @property
+    def _service(self) -> Service:
+        """What serves rounds."""
+        if self._parts.service is None:
+            raise RuntimeError("a world of traffic alone serves no rounds")
+        return self._parts.service
+
+    def _broadcast(self, version: int, service: Service) -> None:
         """The server sends *version* to all towers."""
-        parts, now = self._parts, self._env.now
-        self._ledger.event("broadcast", now, node=parts.sites.server, value=parts.broadcast_bits)
-        for tower, cell in self._cells.items():
-            delay_s = self._routes.delay_s(tower, parts.broadcast_bits) + parts.broadcast_bits / parts.broadcast_bps
-            route = self._routes.numbers(tower)[None, :]
+        parts, now, bits = self._parts, self._env.now, service.broadcast_bits
+        self._ledger.event("broadcast", now, node=parts.sites.server, value=bits)
+        for name, tower in self._towers.items():
+            delay_s = self._routes.delay_s(name, bits, now) + bits / service.broadcast_bps
+            route = self._routes.numbers(name, now)[None, :]
             at_s = float(parts.presence.together_from_s(route, now + delay_s)[0])
             if np.isinf(at_s):
-                self._ledger.strand(np.full(cell.size, version))
+                self._ledger.strand(np.full(tower.cell.size, version))
             else:
-                cell.expect(version, at_s)
+                tower.expect(version, at_s)
 
     def _play(self) -> None:
         """Let the clock run until the round closes."""
@@ -144,17 +148,19 @@ class World:
             raise self._failure
 
     def _arrive(self, message: Message) -> None:
-        """An update reaches the server."""
+        """An update, or a packet, reaches the server."""
         now, server = self._env.now, self._parts.sites.server
         if self._parts.presence.node_until_s(self._server, now) <= now:
             self._ledger.land(message, "lost", now, node=server)
+        elif message.base == TRAFFIC:
+            self._ledger.land(message, "delivered", now, node=server)
         elif self._closed.triggered or message.base != self._ledger.round - 1:
             self._ledger.land(message, "late", now, node=server)
         else:
             told = Delivery(message.user, message.base, message.sent_s, now, message.attempts)
             self._arrived.append(told)
             self._ledger.land(message, "delivered", now, node=server)
-            if len(self._arrived) == self._parts.first:
+            if len(self._arrived) == self._service.first:
                 self._close()
 
     def _close(self) -> None:
@@ -179,14 +185,16 @@ class World:
 
     def _exhausted(self) -> None:
         """No update of the open round can come any more: without a deadline, waiting is over."""
-        if self._parts.deadline_s is None:
+        if self._parts.service is not None and self._parts.service.deadline_s is None:
             self._close()
 
     def _serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Run the MAC of one cell; what goes wrong in it ends the run."""
-        kind = kind_of(type(self._parts.mac))
+        mac = self._parts.mac
+        assert mac is not None
+        kind = kind_of(type(mac))
         try:
-            yield from self._parts.mac.serve(cell)
+            yield from mac.serve(cell)
         except NetflError as error:
             failure: NetflError = error
         except Exception as error:  # whatever a MAC may raise
@@ -199,15 +207,16 @@ class World:
     def _tell(self, opened_s: float) -> None:
         """Record what came about in the round without anybody looking; make sure that the next can bring something."""
         now = self._env.now
-        for cell in self._cells.values():
-            cell.tell()
-        if self._ledger.wants("down") or self._ledger.wants("up"):
-            self._tell_outages(opened_s, now)
-        if self._parts.deadline_s is None and not self._ledger.reached:
+        for tower in self._towers.values():
+            tower.tell()
+        self._tell_outages(opened_s, now)
+        if self._service.deadline_s is None and not self._ledger.reached:
             raise ModelError("network", "every user is cut off from the server for good", time_s=now)
 
     def _tell_outages(self, start_s: float, end_s: float) -> None:
         """Record who went down and who came up in (start, end], and who was down from the very start."""
+        if not (self._ledger.wants("down") or self._ledger.wants("up")):
+            return
         sites = self._parts.sites
         nodes = np.arange(sites.nodes)
         when, who, up = self._parts.outages.changes(nodes, start_s, end_s)
@@ -223,8 +232,9 @@ class World:
                 self._ledger.event(kind, at_s, node=sites.name(node))
 
     def _finish(self) -> None:
-        """The run ends: so does every update that is open."""
-        for cell in self._cells.values():
-            cell.finish()
+        """The run ends: so does every update that is open; the figures are told."""
+        for tower in self._towers.values():
+            tower.cell.finish()
         for message in tuple(self._ledger.flying):
             self._ledger.land(message, "unfinished", self._env.now)
+        self._recorder.figures(self._account.figures(self._env.now))

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from netfl import figures, statistics
 from netfl.report import canvas, markup, phrases, plots_access, plots_network, tallies, words
 from netfl.report.markup import Chapter
 from netfl.report.view import View
@@ -22,8 +23,11 @@ def chapters(view: View) -> Iterator[Chapter]:
     """All chapters on the access that the run has tables for."""
     if view.run.rounds.empty:
         return
-    yield Chapter("heard", "Who was heard", (heard(view), participation(view)))
-    yield Chapter("fates", "What became of updates", tuple(fates(view)))
+    if view.duration_s is None:
+        yield Chapter("heard", "Who was heard", (heard(view), participation(view)))
+        yield Chapter("fates", "What became of updates", tuple(fates(view)))
+    if view.own_figures:
+        yield Chapter("network-figures", "Delay, throughput, loss", (own_figures(view),))
     parts = (*outages(view), *maps(view))
     if parts:
         yield Chapter("network", "Who was cut off, when and where", parts)
@@ -32,6 +36,25 @@ def chapters(view: View) -> Iterator[Chapter]:
 def _replica(view: View) -> str:
     """Which replica a picture of single users shows."""
     return f" Shown is replica {view.first}, of {len(view.replicas)}." if len(view.replicas) > 1 else ""
+
+
+def own_figures(view: View) -> str:
+    """The figures of the access, with 95 % t-intervals where there are replicas."""
+    summary, rows = view.run.summary, []
+    for name in view.own_figures:
+        number, spread, unit = figures.parts(name, summary[name], summary.get(name + statistics.HALF))
+        rows.append([figures.label(name), f"{number} {unit}" + (f" ± {spread} {unit}" if spread else "")])
+    number = summary.get("replicas", 1)
+    taken = (
+        f"Mean over {number} replicas; ± is the half width of its 95 % t-interval."
+        if number > 1
+        else "There is one replica, so nothing is known of chance."
+    )
+    if view.duration_s is None:
+        taken += " A delay runs from the opening of a round, when its broadcast begins, to the arrival of an update."
+    else:
+        taken += f" Traffic was watched for {phrases.span(view.duration_s)}{words.warmup(view)}."
+    return markup.table(["Figure", "Value"], rows, taken)
 
 
 def heard(view: View) -> str:

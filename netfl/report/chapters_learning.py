@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.figure import Figure
 
+from netfl import statistics
 from netfl.report import markup, measures, phrases, plots_learning
 from netfl.report.markup import Chapter
 from netfl.report.view import View
@@ -54,7 +55,7 @@ def final_table(view: View) -> str:
     rows = [[name, *("" for _ in columns)] for name in view.learners]
     best = set()
     for x, metric in enumerate(columns, 1):
-        found = {name: measures.interval(values) for name, values in view.final(metric).items()}
+        found = {name: statistics.interval(values) for name, values in view.final(metric).items()}
         for y, name in enumerate(view.learners):
             rows[y][x] = _figure(found[name], metric) if name in found else "–"
         if metric not in NEITHER and len(found) > 1:
@@ -67,7 +68,7 @@ def final_table(view: View) -> str:
     )
 
 
-def _figure(found: measures.Interval, metric: str) -> str:
+def _figure(found: statistics.Interval, metric: str) -> str:
     """A final figure with its interval."""
     if not found.replicas:
         return "no figure"

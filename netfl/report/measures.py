@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+
+from netfl.statistics import t_factor
 
 SWING = 0.08
 """A curve is smoothed when its mean turn at an evaluation is larger than this share of its whole range."""
@@ -19,35 +19,6 @@ FEW = 40
 
 Over = Literal["round", "time"]
 """What a curve runs over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A mean over replicas with the half width of its 95 % t-interval, NaN for a single replica."""
-
-    mean: float
-    half: float
-    replicas: int
-
-    @property
-    def clear(self) -> bool | None:
-        """Whether zero lies outside; ``None`` where one replica cannot tell."""
-        return None if math.isnan(self.half) else abs(self.mean) > self.half
-
-
-def interval(values: ArrayLike) -> Interval:
-    """The mean of *values*, one for each replica, and its 95 % t-interval; NaN values are left out.
-
-    >>> found = interval([1.0, 2.0, 3.0])
-    >>> found.mean, round(found.half, 3), found.clear
-    (2.0, 2.484, False)
-    """
-    known = np.asarray(values, float)
-    known = known[np.isfinite(known)]
-    if not known.size:
-        return Interval(math.nan, math.nan, 0)
-    half = _t_factor(known.size) * known.std(ddof=1) if known.size > 1 else math.nan
-    return Interval(float(known.mean()), float(half), int(known.size))
 
 
 def wide(metrics: pd.DataFrame, metric: str, group: str = "", values: str = "value") -> pd.DataFrame:
@@ -106,15 +77,10 @@ def curve(
 def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
     """Mean and interval across the columns of *table*; none where only one has a value."""
     count = table.count(axis="columns")
-    factors = {size: _t_factor(size) if size > 1 else math.nan for size in count.unique()}
+    factors = {size: t_factor(size) if size > 1 else math.nan for size in count.unique()}
     mean, half = table.mean(axis="columns"), table.std(axis="columns") * count.map(factors)
     found = pd.DataFrame({"at": table.index, "mean": mean, "low": mean - half, "high": mean + half})
     return found.dropna(subset="mean")
-
-
-def _t_factor(size: int) -> float:
-    """The half width of a 95 % t-interval of the mean of *size* draws, in their standard deviations."""
-    return float(stats.t.ppf(0.975, size - 1)) / math.sqrt(size)
 
 
 def _on_one_clock(table: pd.DataFrame, times: pd.DataFrame, steps: int = 200) -> pd.DataFrame:

@@ -7,9 +7,13 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netfl import figures, statistics
 from netfl.reading import Run
 from netfl.report import canvas, measures, phrases, plots_access, plots_learning, tallies, words
 from netfl.report.view import View
+
+_LINES = 12
+"""How many figures there is room for below each other."""
 
 
 def picture(run: Run) -> Path:
@@ -66,6 +70,9 @@ def _title(view: View, metric: str) -> str:
 
 def _access(view: View, third: Axes, fourth: Axes) -> None:
     """Who was heard and what became of updates."""
+    if view.duration_s is not None:
+        _figures(view, third, fourth)
+        return
     if view.one.empty or view.run.rounds.empty:
         _absent(third, "no rounds yet")
     else:
@@ -77,6 +84,23 @@ def _access(view: View, third: Axes, fourth: Axes) -> None:
         plots_access.fate_areas(tallies.stacked(view.fates, view.rounds, len(view.replicas)), inside=True, ax=fourth)
         fourth.set_title("What became of updates")
         fourth.set_ylabel("updates per round")
+
+
+def _figures(view: View, third: Axes, fourth: Axes) -> None:
+    """What a run without updates has to show: its figures, in two columns."""
+    names, summary = view.own_figures[: 2 * _LINES], view.run.summary
+    if not names:
+        _absent(third, "no figures yet")
+        _absent(fourth, "")
+        return
+    half = min(_LINES, -(-len(names) // 2))
+    for ax, part in ((third, names[:half]), (fourth, names[half:])):
+        ax.set_axis_off()
+        for line, name in enumerate(part):
+            value = figures.told(name, summary[name], summary.get(name + statistics.HALF))
+            at_y = 1.0 - line / _LINES
+            ax.text(0.0, at_y, figures.label(name), va="top", transform=ax.transAxes)
+            ax.text(0.78, at_y, value, va="top", ha="right", fontweight="bold", transform=ax.transAxes)
 
 
 def _absent(ax: Axes, why: str) -> None:

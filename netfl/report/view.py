@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from netfl import figures
 from netfl.reading import Run
 from netfl.report import measures, tallies
 
@@ -58,6 +59,17 @@ class View:
         """The last recorded round."""
         found = [int(table["round"].max()) for table in (self.run.rounds, self.metrics) if len(table)]
         return max(found, default=0)
+
+    @cached_property
+    def duration_s(self) -> float | None:
+        """How long traffic was to be watched; ``None`` for a run of rounds."""
+        asked = self.run.scenario.get("duration")
+        return None if asked is None else float(asked)
+
+    @property
+    def steps(self) -> str:
+        """What the rows of the table of rounds are."""
+        return "rounds" if self.duration_s is None else "even windows of time"
 
     @cached_property
     def ends_s(self) -> pd.Series[float]:
@@ -155,6 +167,11 @@ class View:
     def failures(self) -> pd.DataFrame:
         """The attempts that failed."""
         return tallies.failures(self.run.events)
+
+    @cached_property
+    def own_figures(self) -> list[str]:
+        """The figures that the access ended with, by name, in the order to show them; none of an unfinished run."""
+        return figures.own(self.run.summary, _mapping(self.run.scenario.get("learners")))
 
     def has(self, metric: str) -> bool:
         """Whether there are figures of *metric* over everything."""

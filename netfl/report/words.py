@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from netfl.report import measures, tallies
+from netfl import statistics
+from netfl.report import tallies
 from netfl.report.phrases import count, labels, listed, percent, points, replicas, signed, span, times, user_names
 from netfl.report.view import View
 from netfl.types import FATES
@@ -22,7 +23,8 @@ def summary(view: View) -> list[str]:
 def facts(view: View) -> str:
     """The run in one line."""
     manifest, users = view.run.manifest, view.run.scenario.get("users") or len(view.one)
-    parts = [f"{count(int(users))} users", f"{count(view.rounds)} rounds", replicas(len(view.replicas))]
+    length = f"{count(view.rounds)} rounds" if view.duration_s is None else span(view.duration_s)
+    parts = [f"{count(int(users))} users", length, replicas(len(view.replicas))]
     seed = manifest.get("seed", view.run.scenario.get("seed"))
     return " · ".join([*parts, *([] if seed is None else [f"seed {seed}"])])
 
@@ -30,18 +32,19 @@ def facts(view: View) -> str:
 def status(view: View) -> Iterator[str]:
     """What is not whole."""
     state = view.run.status
-    asked = view.run.scenario.get("rounds")
+    asked = view.run.scenario.get("rounds") or view.run.manifest.get("rounds")
     if state == "failed":
         why = view.run.manifest.get("error")
         yield f"This run failed{f': {why}' if why else ''}. What follows is what it wrote before."
     elif state != "done":
-        yield f"This run is not finished ({state}): it holds {view.rounds} of {asked} rounds."
+        yield f"This run is not finished ({state}): it holds {view.rounds} of {asked} {view.steps}."
     if state in {"crashed", "interrupted", "failed"}:
         yield f"It can go on: netfl resume {view.run.folder}"
     if view.run.rounds.empty:
         yield "There are no rounds yet: tables can be read when the run has ended as it should."
     elif view.metrics.empty:
-        yield "Nothing was learnt in this run: it traces who is heard."
+        what = "it traces who is heard" if view.duration_s is None else "it watches traffic alone"
+        yield f"Nothing was learnt in this run: {what}."
 
 
 def verdicts(view: View) -> Iterator[str]:
@@ -55,7 +58,7 @@ def verdicts(view: View) -> Iterator[str]:
 
 def verdict(view: View, metric: str, where: str) -> Iterator[str]:
     """Who won on one metric, the best against the next."""
-    means = {name: measures.interval(values) for name, values in view.final(metric).items()}
+    means = {name: statistics.interval(values) for name, values in view.final(metric).items()}
     ranked = sorted((name for name in means if means[name].replicas), key=lambda name: -means[name].mean)
     if not ranked:
         return
@@ -64,13 +67,13 @@ def verdict(view: View, metric: str, where: str) -> Iterator[str]:
         yield f"{where}, {best} ends at {percent(means[best].mean)}."
         return
     others = view.final(metric)
-    gap = measures.interval((others[best] - others[ranked[1]]).to_numpy())
+    gap = statistics.interval((others[best] - others[ranked[1]]).to_numpy())
     yield f"{where}, {_comparison(best, ranked[1], means[best].mean, means[ranked[1]].mean, gap)}"
     if len(ranked) > 2:
         yield f"Last there is {ranked[-1]} with {percent(means[ranked[-1]].mean)}."
 
 
-def _comparison(best: str, second: str, high: float, low: float, gap: measures.Interval) -> str:
+def _comparison(best: str, second: str, high: float, low: float, gap: statistics.Interval) -> str:
     """One sentence on the best and the next."""
     figures = f"{percent(high)} against {percent(low)}"
     if gap.mean == 0.0:
@@ -93,7 +96,7 @@ def _comparison(best: str, second: str, high: float, low: float, gap: measures.I
 def unheard(view: View) -> Iterator[str]:
     """Who was never heard, or least, and for how long those with rare classes were silent."""
     users = view.one
-    if users.empty or view.run.rounds.empty:
+    if users.empty or view.run.rounds.empty or view.duration_s is not None:
         return
     where = f" (replica {view.first})" if len(view.replicas) > 1 else ""
     never = users[users["heard"] == 0]
@@ -164,9 +167,18 @@ def duration(view: View) -> Iterator[str]:
     """How long it took in simulated time."""
     if view.ends_s.empty:
         return
+    if view.duration_s is not None:
+        yield f"Traffic was watched for {span(view.end_s)} of simulated time{warmup(view)}."
+        return
     low, high = span(float(view.ends_s.min())), span(float(view.ends_s.max()))
     took = f"{low} of simulated time" if low == high else f"{low} to {high} of simulated time, depending on the replica"
     yield f"{count(view.rounds)} rounds took {took}."
+
+
+def warmup(view: View) -> str:
+    """How much of the time does not count, as the end of a sentence; nothing where all of it does."""
+    length_s = float(view.run.scenario.get("warmup") or 0.0)
+    return f"; the first {span(length_s)} are warm-up, and do not count for the figures" if length_s else ""
 
 
 def outcomes(view: View) -> Iterator[str]:

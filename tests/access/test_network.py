@@ -54,6 +54,9 @@ class Log:
     def wants(self, kind):
         return not self.wanted or kind in self.wanted
 
+    def figures(self, values):
+        self.told = dict(values)
+
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
         for time, who, figure in np.broadcast(time_s, user, value):
             row = (kind, float(time), round, int(who), node, None if np.isnan(figure) else float(figure), detail)
@@ -260,6 +263,8 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
         "outages.0.nodes",
     }
     assert list(faults_below(network(), "", Facts(users=5, rounds=1))) == []
+    (endless,) = faults_below(network(first=None), "", Facts(users=5, rounds=1))
+    assert "nothing closes a round" in endless.problem
     needy = network(compute={"speed": 3}, update_size=None)
     assert list(faults_below(needy, "", Facts(5, 1, sized=True, trained=True))) == []
 
@@ -267,7 +272,6 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"first": None}, "nothing closes a round"),
         ({"compute": {"speed": [1.0, 2.0], "spread": 0.1, "samples": 1}}, "spread has no effect"),
         ({"compute": {"speed": 0}}, "greater than 0"),
         ({"broadcast_rate": "5 kg"}, "bit rate is wanted"),

@@ -51,6 +51,13 @@ def test_rounds_come_back_exactly(recorded, make_setting):
     assert not problems(folder)
 
 
+def test_more_replicas_than_are_recorded_are_a_fault(recorded):
+    folder, _ = recorded
+    assert not [*Replay(run=folder).faults(Facts(users=5, rounds=30, replicas=2))]
+    (fault,) = Replay(run=folder).faults(Facts(users=5, rounds=30, replicas=3))
+    assert str(fault) == "run: replicas: 2 are recorded, 3 are wanted; ask for fewer replicas"
+
+
 def test_what_it_records(recorded, make_setting):
     folder, replicas = recorded
     world = make_setting(5, 30)

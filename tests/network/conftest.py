@@ -10,6 +10,7 @@ import pytest
 import simpy
 
 from netfl.network.cell import Cell
+from netfl.network.flight import Ether
 from netfl.network.ledger import Ledger
 from netfl.network.medium import FadingMedium
 from netfl.network.outage import Timeline
@@ -17,6 +18,7 @@ from netfl.network.outages import Outages
 from netfl.network.presence import Presence
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.sites import Sites
+from netfl.network.tower import Tower
 from netfl.network.updates import Updates
 from netfl.streams import Streams
 from netfl.types import FATES
@@ -30,6 +32,9 @@ class Memory:
 
     def wants(self, kind):
         return True
+
+    def figures(self, values):
+        self.told = dict(values)
 
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
         for time, who, figure in np.broadcast(time_s, user, value):
@@ -75,31 +80,38 @@ class Air:
 
     radio = SimpleNamespace(bandwidth=1e5)
 
-    def __init__(self, snr_db):
-        self._snr_db = snr_db
+    def __init__(self, snr_db, users=1):
+        self._snr_db, self.users = snr_db, users
 
-    def snr_db(self, users, time_s):
+    def delay_s(self, users, time_s):
+        return None
+
+    def snr_db(self, users, time_s, tower=""):
         return np.asarray(self._snr_db(users, time_s), float)
 
 
-def cell_of(users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1):
+def cell_of(users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1, **options):
     """A cell of one-second airtimes whose tower is node 100; `sent_on` takes what got through."""
     env, memory, sent_on = simpy.Environment(0.0), Memory(), []
     ledger = Ledger(memory, users, lambda: None)
     ledger.open(1)
-    updates = Updates(np.arange(users), np.broadcast_to(np.asarray(compute_s, float), users), "tower:0", ledger)
+    compute_s = np.broadcast_to(np.asarray(compute_s, float), users)
+    updates = Updates(np.arange(users), compute_s, 1000.0, "tower:0", ledger)
     presence = Presence(Outages([Planned(plan or {})]), 101)
-    medium = FadingMedium(Air(snr_db), SnrThreshold(threshold=-3, rate=1000), presence, 1000.0)
+    reception = SnrThreshold(threshold=-3, rate=1000)
+    medium = FadingMedium(Air(snr_db, users), reception, presence, Streams(seed), **options)
     cell = Cell(
         env,
         ("tower:0", 100),
         updates,
         medium=medium,
+        ether=Ether(),
         streams=Streams(seed).at("mac", 0),
-        ledger=ledger,
         uplink=lambda message: sent_on.append((env.now, message)),
     )
-    return SimpleNamespace(env=env, cell=cell, memory=memory, ledger=ledger, updates=updates, sent_on=sent_on)
+    tower = Tower(cell, 100, updates, medium)
+    told = {"memory": memory, "ledger": ledger, "updates": updates, "sent_on": sent_on}
+    return SimpleNamespace(env=env, cell=cell, tower=tower, **told)
 
 
 def sites_of(links, users_at, towers_at):

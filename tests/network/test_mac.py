@@ -25,7 +25,7 @@ def play(world, mac, versions, until_s):
     """Serve *world*'s cell with *mac*; version i comes at versions[i]."""
     world.env.process(mac.serve(world.cell))
     for version, at_s in enumerate(versions):
-        world.cell.expect(version, at_s)
+        world.tower.expect(version, at_s)
     world.env.run(until=until_s)
     return [(message.user, message.sent_s, at_s) for at_s, message in world.sent_on]
 
@@ -52,7 +52,7 @@ def test_aloha_delay_of_a_lone_user(make_cell):
     gaps = []
     for version in range(count):
         at_s = np.ceil(world.env.now) + 1.0
-        world.cell.expect(version, at_s)
+        world.tower.expect(version, at_s)
         while len(world.sent_on) == version:
             world.env.step()
         gaps.append(world.sent_on[-1][0] - at_s)
@@ -66,7 +66,7 @@ def test_aloha_sends_in_each_slot_with_its_probability_whatever_supersedes(make_
     world = make_cell(1)
     world.env.process(SlottedAloha(probability=probability).serve(world.cell))
     for version in range(slots):
-        world.cell.expect(version, version + 0.5)
+        world.tower.expect(version, version + 0.5)
     world.env.run(until=slots + 1.5)
     used = np.zeros(slots + 1)
     used[[round(time_s) - 1 for time_s, _ in world.memory.of("sent")]] = 1
@@ -92,7 +92,7 @@ def test_aloha_sleeps_through_an_outage(make_cell):
     """A million slots of a dead tower cost next to no events, and are over when it is back."""
     world = make_cell(4, plan={100: [(10.5, 1e6)]}, compute_s=12.0)
     world.env.process(SlottedAloha(probability=0.1).serve(world.cell))
-    world.cell.expect(0, 0.0)
+    world.tower.expect(0, 0.0)
     steps = 0
     while len(world.sent_on) < 4:
         world.env.step()

@@ -8,7 +8,9 @@ from pydantic import ValidationError
 from scipy import integrate, stats
 
 from netfl.errors import ScenarioError
+from netfl.laws import check
 from netfl.network.outage._alternating import Alternating
+from netfl.network.outage._lifetimes import Lifetime
 from netfl.network.outage.renewal import Renewal
 from netfl.network.outages import Outages
 from netfl.network.topology.star import Star
@@ -21,13 +23,40 @@ Z = 4.9
 EXPONENTIAL = {"law": "exponential", "mean": 100.0}
 WEIBULL = {"law": "weibull", "mean": 40.0, "shape": 0.7}
 LOGNORMAL = {"law": "lognormal", "mean": 60.0, "sigma": 0.8}
+GAMMA = {"law": "gamma", "mean": 50.0, "shape": 2.5}
+PARETO = {"law": "pareto", "mean": 30.0, "shape": 3.5}
+UNIFORM = {"law": "uniform", "mean": 45.0, "width": 0.6}
+PHASES = {"law": "hyperexponential", "mean": 35.0, "cv": 2.0}
 FIXED = {"law": "fixed", "mean": 25.0}
-PAIRS = [(EXPONENTIAL, FIXED), (WEIBULL, EXPONENTIAL), (LOGNORMAL, WEIBULL), (FIXED, LOGNORMAL), (FIXED, FIXED)]
+PAIRS = [
+    (EXPONENTIAL, FIXED),
+    (WEIBULL, EXPONENTIAL),
+    (LOGNORMAL, WEIBULL),
+    (FIXED, LOGNORMAL),
+    (FIXED, FIXED),
+    (GAMMA, PARETO),
+    (UNIFORM, PHASES),
+]
+
+
+class TwoPhases(stats.rv_continuous):
+    """Balanced means: each phase contributes half of the mean; here with mean 35 and variance (2 · 35)²."""
+
+    P = (1 + math.sqrt(3 / 5)) / 2
+
+    def _cdf(self, x):
+        return sum(p * -np.expm1(-2 * p * x / 35.0) for p in (self.P, 1 - self.P))
+
+
 # SciPy's own laws, with their parameters worked out here from the means
 TRUTH = {
     "exponential": stats.expon(scale=100.0),
     "weibull": stats.weibull_min(0.7, scale=40.0 / math.gamma(1 + 1 / 0.7)),
     "lognormal": stats.lognorm(0.8, scale=60.0 / math.exp(0.32)),
+    "gamma": stats.gamma(2.5, scale=20.0),
+    "pareto": stats.pareto(3.5, scale=30.0 * 2.5 / 3.5),
+    "uniform": stats.uniform(18.0, 54.0),
+    "hyperexponential": TwoPhases(a=0.0)(),
     "fixed": stats.uniform(25.0 - 1e-9, 2e-9),
 }
 
@@ -111,6 +140,30 @@ class TestRenewal:
         assert (walk(few, 5, 40) == walk(many, 50, 40)[:5]).all()
 
 
+@pytest.mark.parametrize(
+    "law", [EXPONENTIAL, WEIBULL, LOGNORMAL, GAMMA, PARETO, UNIFORM, PHASES], ids=lambda law: law["law"]
+)
+def test_moments_and_distribution_are_scipys(law):
+    model, truth = Lifetime(**law), TRUTH[law["law"]]
+    grid = np.linspace(0, 400, 50)
+    assert model.cdf(grid) == pytest.approx(truth.cdf(grid), abs=1e-12)
+    for power in (1, 2, 3):
+        integral = integrate.quad(lambda x: power * x ** (power - 1) * truth.sf(x), 0, np.inf, limit=500, epsabs=0)[0]  # noqa: B023
+        assert model.moment(power) == pytest.approx(integral, rel=1e-4)
+
+
+def test_two_phases_have_the_variation_that_they_are_said_to_have():
+    assert math.sqrt(Lifetime(**PHASES).variance) == pytest.approx(2.0 * 35.0)
+
+
+def test_a_pareto_law_without_variance_claims_none():
+    heavy = Lifetime(law="pareto", mean=10, shape=1.5)
+    assert heavy.variance == math.inf
+    model = Renewal(nodes="users", up=EXPONENTIAL, down=heavy)
+    assert [law.mean is None for law in model.laws()] == [False, True, False]
+    assert check(model, STREAMS) == []
+
+
 def equilibrium_cdf(law):
     """∫ P(X > u) du / E[X], by quadrature on a fine grid."""
     grid = np.concatenate([[0.0], np.geomspace(1e-9, 1e5, 200_000)])
@@ -131,6 +184,8 @@ class TestRenewalsNodes:
             ("routers", {4}),
             ("towers", {5, 6}),
             ([1, "tower:1"], {1, 6}),
+            ("links", {7, 8, 9}),
+            (["server-router:0", "router:0-tower:1", 2], {2, 7, 9}),
         ],
     )
     def test_only_those_named_ever_change(self, nodes, struck):
@@ -142,7 +197,14 @@ class TestRenewalsNodes:
 
     @pytest.mark.parametrize(
         ("nodes", "told"),
-        [("routers", "no routers"), (["tower:7"], "did you mean 'tower:0'"), (["server"], "no such node")],
+        [
+            ("routers", "no routers"),
+            (["tower:7"], "did you mean 'tower:0'"),
+            (["server"], "no such node"),
+            (["tower:0-sever"], "did you mean 'tower:0-server'"),
+            (["server-tower:1"], "did you mean 'server-tower:0'"),
+            (["tower:0-server", "server-tower:0"], "from both its ends"),
+        ],
     )
     def test_nodes_that_there_are_not(self, nodes, told):
         with pytest.raises(ScenarioError, match=told) as caught:
@@ -167,6 +229,10 @@ class TestRenewalsNodes:
             ({"law": "fixed", "mean": 1, "sigma": 1}, "sigma has no effect"),
             ({"law": "lognormal", "mean": 1}, "needs a sigma"),
             ({"law": "fixed", "mean": 0}, "greater than 0"),
+            ({"law": "pareto", "mean": 1, "shape": 1}, "shape is above 1"),
+            ({"law": "gamma", "mean": 1}, "needs a shape"),
+            ({"law": "uniform", "mean": 1, "width": 1.5}, "less than or equal to 1"),
+            ({"law": "hyperexponential", "mean": 1, "cv": 1}, "greater than 1"),
         ],
     )
     def test_each_law_takes_its_own_keys(self, law, told):

@@ -10,6 +10,7 @@ from netfl.network.outage import Timeline
 from netfl.network.outage.diurnal import Diurnal
 from netfl.network.outage.renewal import Renewal
 from netfl.network.outages import Outages
+from netfl.network.presence import Presence
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
 
@@ -147,3 +148,69 @@ def test_faults_of_all_outages_at_once():
     with pytest.raises(ScenarioError) as caught:
         Outages.open(wrong, Star(radius=1).open(2, STREAMS), STREAMS)
     assert [fault.key for fault in caught.value.faults] == ["0.nodes", "2.nodes"]
+
+
+class TestWhatSparesUploads:
+    """A, from 10 to 20 and 40 to 50, cuts; B, from 15 to 30, lets uploads finish."""
+
+    MIXED = Outages([A], [B])
+
+    def test_it_is_an_outage_like_any_other_for_who_is_up(self):
+        times = np.arange(0.0, 60.0, 0.5)
+        nodes = np.zeros(len(times), int)
+        assert (self.MIXED.up(nodes, times) == BOTH.up(nodes, times)).all()
+        assert (self.MIXED.next_change(nodes, times) == BOTH.next_change(nodes, times)).all()
+        assert self.MIXED.cutting.next_change(ZERO, 10.0) == [20.0]
+        assert BOTH.cutting is BOTH
+
+    def test_only_others_cut(self):
+        late = Outages([Switch([40, 50], [])], [Switch([15, 30], [5, 6])])
+        presence = Presence(late, 2)
+        assert presence.node_until_s(0, 0.0) == 15.0
+        assert presence.cut_s(0, 0.0) == 40.0
+        assert presence.cut_s(1, 1.0) == math.inf
+        assert presence.node_until_s(0, 16.0) <= 16.0
+        assert presence.cut_s(0, 16.0) == 40.0
+        assert presence.cut_s(0, 41.0) <= 41.0
+        assert presence.cut_s(0, 50.0) == math.inf
+
+    def test_without_any_the_two_are_one(self):
+        presence = Presence(Outages([A]), 2)
+        assert not presence.metered
+        for now_s in (0.0, 5.0, 12.0, 20.0, 45.0, 50.0):
+            assert presence.cut_s(0, now_s) == presence.node_until_s(0, now_s)
+
+    def test_a_scenario_says_which(self):
+        law = {"law": "fixed", "mean": 1}
+        models = [Renewal(nodes="users", up=law, down=law, spares=spares) for spares in ("uploads", "nothing")]
+        opened = Outages.open(models, Star(radius=1).open(2, STREAMS), STREAMS)
+        assert len(opened._timelines) == 2
+        assert len(opened.cutting._timelines) == 1
+        assert Renewal(nodes="users", up=law, down=law).spares == "nothing"
+
+
+class Shy(Switch):
+    """Sees three seconds ahead."""
+
+    exact = False
+
+    def next_change(self, nodes, time_s):
+        return np.minimum(super().next_change(nodes, time_s), np.asarray(time_s) + 3.0)
+
+
+class TestWhatLooksAheadOnlySoFar:
+    SHY = Outages([Shy([10, 20, 40, 50], [5, 6])])
+
+    def test_changes_are_those_that_are(self):
+        assert self.SHY.changes(np.array([0, 1]), 0.0, 60.0)[0].tolist() == [5, 6, 10, 20, 40, 50]
+        assert self.SHY.next_up(ZERO, 11.0) == [20.0]
+        assert self.SHY.next_change(ZERO, 11.0) == [20.0]
+
+    def test_a_cut_is_a_cut(self):
+        presence = Presence(self.SHY, 2)
+        assert presence.node_until_s(0, 0.0) == 3.0
+        assert presence.cut_s(0, 0.0) == 10.0
+        assert presence.cut_s(0, 3.5, 5.0) >= 5.0
+        assert presence.cut_s(0, 4.0, 30.0) == 10.0
+        assert presence.cut_s(0, 11.0, 30.0) <= 11.0
+        assert presence.up(np.array([0, 1]), 20.0).all()

@@ -1,13 +1,18 @@
-"""Outage under Rayleigh fading against its closed form, through the whole link budget; false-alarm rate 1e-6 each."""
+"""Reception against other calculations: outage under Rayleigh fading through the whole link budget (false-alarm
+rate 1e-6 each), error rates by adding up all wrong decisions, thresholds and rates from the standards' own figures.
+"""
 
 import math
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.radio import Air, Radio
+from netfl.network.reception.mcs import Mcs
+from netfl.network.reception.modulation import Modulation
 from netfl.network.reception.shannon import Shannon
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.topology.star import Star
@@ -65,3 +70,170 @@ def test_shannons_threshold_is_where_capacity_meets_the_rate(rate_bps):
 def test_shannons_threshold_neither_overflows_nor_cancels():
     assert Shannon(rate=1e12).threshold_db(1e6) == pytest.approx(10 * 1e6 * math.log10(2))
     assert Shannon(rate=1e-9).threshold_db(1e6) == pytest.approx(10 * math.log10(1e-15 * math.log(2)))
+
+
+LEVELS = {"bpsk": 2, "qpsk": 2, "16qam": 4, "64qam": 8}
+BITS = {"bpsk": 1, "qpsk": 2, "16qam": 4, "64qam": 6}
+
+
+def at_ebn0(scheme, ebn0_db):
+    """The SNR in dB that an uncoded link of this scheme needs, without roll-off, for this Eb/N0."""
+    return ebn0_db + 10 * math.log10(BITS[scheme])
+
+
+def error_rate(scheme, snr_db, **more):
+    return Modulation(scheme=scheme, **more).bit_error_rate(np.atleast_1d(snr_db), 1e6)
+
+
+def by_all_decisions(scheme, ebn0_db):
+    """Bit error rate by adding up, for every level sent and every level decided for, the bits in which they differ."""
+    count = LEVELS[scheme]
+    bits = count.bit_length() - 1
+    codes = ["".join(code) for code in gray_code(bits)]
+    levels = np.arange(count) * 2.0 - (count - 1)
+    energy_of_a_bit = np.mean(levels**2) / bits
+    sigma = math.sqrt(energy_of_a_bit / 10 ** (ebn0_db / 10) / 2)
+    edges = [-math.inf, *(levels[:-1] + 1.0), math.inf]
+    below = lambda x, level: 0.5 * math.erfc(-(x - level) / (sigma * math.sqrt(2)))  # noqa: E731
+    total = 0.0
+    for sent, level in enumerate(levels):
+        for heard in range(count):
+            chance = below(edges[heard + 1], level) - below(edges[heard], level)
+            total += chance * sum(a != b for a, b in zip(codes[sent], codes[heard], strict=True))
+    return total / (count * bits)
+
+
+def gray_code(bits):
+    """By reflection."""
+    if bits == 0:
+        return [()]
+    shorter = gray_code(bits - 1)
+    return [("0", *code) for code in shorter] + [("1", *code) for code in reversed(shorter)]
+
+
+@pytest.mark.parametrize("ebn0_db", [-20.0, -3.0, 0.0, 4.0, 8.0, 11.0])
+@pytest.mark.parametrize("scheme", LEVELS)
+def test_bit_error_rates_against_all_decisions(scheme, ebn0_db):
+    assert error_rate(scheme, at_ebn0(scheme, ebn0_db)) == pytest.approx(by_all_decisions(scheme, ebn0_db), rel=1e-6)
+
+
+@pytest.mark.parametrize(("scheme", "ebn0_db"), [("bpsk", 9.59), ("qpsk", 9.59), ("16qam", 13.43), ("64qam", 17.79)])
+def test_textbook_points_of_one_error_in_100000(scheme, ebn0_db):
+    assert error_rate(scheme, at_ebn0(scheme, ebn0_db)) == pytest.approx(1e-5, rel=0.03)
+
+
+def test_error_rates_at_the_ends():
+    for scheme in LEVELS:
+        assert error_rate(scheme, [-math.inf, -300.0]) == pytest.approx([0.5, 0.5], rel=1e-9)
+        assert error_rate(scheme, [60.0, math.inf]).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("mean_db", [-3.0, 7.0, 20.0])
+def test_bpsk_under_rayleigh_fading(mean_db):
+    """The mean over 200 000 quantiles of the exponential law, against ½ (1 - √(γ / (1 + γ)))."""
+    gain = -np.log1p(-(np.arange(200_000) + 0.5) / 200_000)
+    mean = 10 ** (mean_db / 10)
+    faded = 1 - Modulation(scheme="bpsk").success(10 * np.log10(mean * gain), 1e6, 1.0).mean()
+    assert faded == pytest.approx(0.5 * (1 - math.sqrt(mean / (1 + mean))), rel=2e-4)
+
+
+def test_a_packet_needs_every_bit():
+    model = Modulation(scheme="qpsk")
+    snr_db = np.array([5.0, 8.0])
+    wrong = model.bit_error_rate(snr_db, 1e6)
+    assert model.success(snr_db, 1e6, 3.0) == pytest.approx([(1 - p) ** 3 for p in wrong])
+    assert 1 - model.success(np.array([14.0]), 1e6, 1000.0)[0] == pytest.approx(
+        1000 * 0.5 * math.erfc(math.sqrt(10**1.4 / 2)), rel=2e-4
+    )
+
+
+def test_rates_and_what_rolloff_and_codes_do():
+    plain = Modulation(scheme="64qam")
+    assert plain.rate_bps(1e6) == 6e6
+    assert Modulation(scheme="64qam", rolloff=0.25).rate_bps(1e6) == 4.8e6
+    assert Modulation(scheme="16qam", code_rate=0.75).rate_bps(1e6) == 3e6
+    # the same Eb/N0: fewer bits over the same power, so more energy for each; and 3 dB that a code gives
+    at = plain.bit_error_rate(np.array([15.0]), 1e6)
+    slower = Modulation(scheme="64qam", rolloff=1.0)
+    assert slower.bit_error_rate(np.array([15.0 - 10 * math.log10(2)]), 1e6) == pytest.approx(at)
+    coded = Modulation(scheme="64qam", code_rate=0.5, coding_gain="3 dB")
+    assert coded.bit_error_rate(np.array([12.0 - 10 * math.log10(2)]), 1e6) == pytest.approx(at)
+
+
+@pytest.mark.parametrize("bits", [100.0, 12_000.0, 1e7])
+def test_nothing_gets_through_below_the_threshold(bits):
+    model = Modulation(scheme="16qam")
+    least_db = model.threshold_db(1e6, bits)
+    assert model.success(np.array([least_db]), 1e6, bits) == pytest.approx(1e-9, rel=1e-6)
+
+
+def test_few_bits_get_through_by_luck():
+    assert Modulation(scheme="bpsk").threshold_db(1e6, 20.0) == -math.inf
+
+
+WLAN = Mcs(standard="802.11a")
+
+
+def test_rates_of_80211a():
+    """IEEE 802.11: 6 … 54 Mb/s in 20 MHz, half of that in 10 MHz."""
+    assert [WLAN.rate_bps(20e6, mode) / 1e6 for mode in range(8)] == [6, 9, 12, 18, 24, 36, 48, 54]
+    assert WLAN.rate_bps(10e6, 7) == 27e6
+
+
+def test_80211a_is_received_at_its_sensitivity_with_the_assumed_noise():
+    radio = Radio(power=0, bandwidth="20 MHz", noise_figure="15 dB")
+    for mode, sensitivity_dbm in enumerate([-82, -81, -79, -77, -74, -70, -66, -65]):
+        snr_db = sensitivity_dbm - radio.noise_dbm + np.array([-0.1, 0.1])
+        assert WLAN.success(snr_db, 20e6, 8000.0, mode).tolist() == [0.0, 1.0]
+        assert WLAN.choose(snr_db, 20e6).tolist() == [max(0, mode - 1), mode]
+    assert WLAN.threshold_db(20e6) == pytest.approx(4.0, abs=0.02)
+
+
+def test_lte_has_the_efficiencies_of_its_table():
+    """3GPP TS 36.213, table 7.2.3-1, with 168 symbols in a millisecond of 180 kHz."""
+    lte = Mcs(standard="lte")
+    table = [0.1523, 0.2344, 0.3770, 0.6016, 0.8770, 1.1758, 1.4766, 1.9141]
+    table += [2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152, 5.5547]
+    assert [lte.rate_bps(180e3, mode) / 168e3 for mode in range(15)] == pytest.approx(table, abs=5.1e-5)
+    assert lte.choose(np.array([-9.0, -2.0, 24.1]), 180e3).tolist() == [0, 0, 14]
+    thresholds = [lte.rows[mode].threshold for mode in (0, 6, 14)]
+    assert thresholds == pytest.approx([-2.1, 9.9, 24.1], abs=0.1)  # 5.53 × (2^η - 1), by hand
+
+
+def test_choice_by_margin_in_any_order_of_rows():
+    rows = [{"kind": "snr_threshold", "threshold": at, "rate": rate} for at, rate in ((9, 3e6), (0, 1e6), (5, 2e6))]
+    expected = np.array([-20.0, 2.9, 3.0, 7.9, 8.0, 11.9, 12.0, 90.0])
+    assert Mcs(table=rows, margin="3 dB").choose(expected, 1e6).tolist() == [1, 1, 1, 1, 2, 2, 0, 0]
+    assert Mcs(table=rows).threshold_db(1e6) == 0.0
+    assert Mcs(table=rows).modes == 3
+
+
+def test_choice_by_packet_error():
+    rows = [{"kind": "modulation", "scheme": scheme} for scheme in BITS]
+    model = Mcs(table=rows, packet="100 B", packet_error=0.2)
+    snr_db = np.linspace(-5.0, 40.0, 200)
+    chosen = model.choose(snr_db, 1e6)
+    assert sorted(set(chosen.tolist())) == [0, 1, 2, 3]
+    for at, mode in zip(snr_db, chosen, strict=True):
+        good = [by_all_decisions(scheme, at - 10 * math.log10(BITS[scheme])) for scheme in BITS]
+        would_do = [index for index, p in enumerate(good) if (1 - p) ** 800 >= 0.8]
+        assert mode == max(would_do, default=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "exactly one"),
+        ({"standard": "802.11a", "table": [{"kind": "shannon", "rate": 1e6}]}, "exactly one"),
+        ({"table": [{"kind": "mcs", "standard": "lte"}]}, "several modes"),
+        ({"standard": "lte", "packet": "40 B"}, "no effect"),
+    ],
+)
+def test_tables_that_cannot_be(fields, message):
+    with pytest.raises(ValidationError, match=message):
+        Mcs(**fields)
+
+
+def test_a_gain_needs_a_code():
+    with pytest.raises(ValidationError, match="needs a code"):
+        Modulation(scheme="bpsk", coding_gain="3 dB")

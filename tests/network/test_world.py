@@ -9,10 +9,12 @@ from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
 from netfl.network.medium import FadingMedium
 from netfl.network.outages import Outages
+from netfl.network.parts import Parts, Service
 from netfl.network.presence import Presence
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.reception.snr_threshold import SnrThreshold
-from netfl.network.world import Parts, World
+from netfl.network.routing.shortest_path import ShortestPath
+from netfl.network.world import World
 from netfl.streams import Streams
 from netfl.types import Delivery
 
@@ -34,19 +36,27 @@ def make_world(make_sites, make_air, planned, memory):
         assert sites.names == ("server", "tower:0", "tower:1", "router:0")
         outages = Outages([planned(plan or {})])
         presence = Presence(outages, sites.nodes)
-        air = make_air(lambda users, time_s: np.zeros(len(users)))
+        air = make_air(lambda users, time_s: np.zeros(len(users)), 4)
         parts = Parts(
             sites=sites,
-            medium=FadingMedium(air, SnrThreshold(threshold=-3, rate=1000), presence, 1000.0),
+            medium=FadingMedium(air, SnrThreshold(threshold=-3, rate=1000), presence, Streams(3)),
             mac=mac,
+            shared_air=False,
             queue=DropTail(capacity=capacity),
+            queues={},
+            routing=ShortestPath(),
             outages=outages,
             presence=presence,
-            compute_s=np.broadcast_to(np.asarray(compute_s, float), 4),
-            broadcast_bits=1000.0,
-            broadcast_bps=500.0,
-            first=first,
-            deadline_s=deadline_s,
+            traffic=(),
+            service=Service(
+                update_bits=1000.0,
+                compute_s=np.broadcast_to(np.asarray(compute_s, float), 4),
+                samples=np.ones(4),
+                broadcast_bits=1000.0,
+                broadcast_bps=500.0,
+                first=first,
+                deadline_s=deadline_s,
+            ),
         )
         return World(parts, Streams(3), memory)
 

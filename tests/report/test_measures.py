@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from netfl.report import measures, tallies
+from netfl.statistics import interval
 
 
 def metrics_of(values, metric="accuracy", group="", seconds=60.0):
@@ -36,17 +37,17 @@ def events_of(*rows):
 
 def test_interval_is_scipys():
     draws = np.random.default_rng(3).normal(2.0, 1.5, 7)
-    found, known = measures.interval(draws), stats.ttest_1samp(draws, 0.0).confidence_interval(0.95)
+    found, known = interval(draws), stats.ttest_1samp(draws, 0.0).confidence_interval(0.95)
     assert found.mean - found.half == pytest.approx(known.low)
     assert found.mean + found.half == pytest.approx(known.high)
 
 
 def test_interval_leaves_out_what_is_not_finite_and_owns_up_to_one_replica():
-    assert measures.interval([1.0, np.nan, 3.0]).replicas == 2
-    assert measures.interval([0.5]).clear is None
-    assert measures.interval([]).replicas == 0
-    assert measures.interval([1.0, 1.1, 0.9]).clear
-    assert not measures.interval([-1.0, 1.1, 0.9]).clear
+    assert interval([1.0, np.nan, 3.0]).replicas == 2
+    assert interval([0.5]).clear is None
+    assert interval([]).replicas == 0
+    assert interval([1.0, 1.1, 0.9]).clear
+    assert not interval([-1.0, 1.1, 0.9]).clear
 
 
 def test_curve_is_the_mean_over_replicas_with_its_t_interval():

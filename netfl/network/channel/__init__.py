@@ -1,6 +1,7 @@
 """The channel family: what the air between a user and its tower does to a signal's power.
 
-A link's channel is a list of models, whose gains in dB add up: a path loss, a shadowing, a fading.
+A link's channel is a list of models, whose gains in dB add up: a path loss, a shadowing, a fading.  A model of another
+medium than air also says what noise is heard there (`Channel.noise_dbm`) and how long signals take (`Channel.delay_s`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.network.sites import Sites
+from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.registry import Spec
 from netfl.streams import Streams
 
@@ -39,3 +40,22 @@ class Channel(Spec):
     @abstractmethod
     def open(self, sites: Sites, streams: Streams) -> Gain:
         """The model at work on the links of *sites*."""
+
+    @property
+    def speed_m_s(self) -> float:
+        """How fast signals travel: as light, unless the medium is another."""
+        return LIGHT_M_S
+
+    def delay_s(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How long a signal takes over links whose ends are *distance_m* apart on the map, ``[n]``."""
+        return np.asarray(distance_m / self.speed_m_s)
+
+    def noise_dbm(self, bandwidth_hz: float) -> float | None:
+        """The noise of the medium in the band, in place of a receiver's thermal noise; ``None`` for no such noise.
+
+        It is a power at the reference of ``radio.power``, so that an SNR in dB is power + gain - noise.
+
+        Raises:
+            netfl.errors.ScenarioError: the model does not hold in a band as wide as *bandwidth_hz*.
+        """
+        return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -12,9 +14,19 @@ from pydantic import Field, model_validator
 from netfl.network.channel import Channel, Gain
 from netfl.network.channel._distance import by_distance
 from netfl.network.sites import LIGHT_M_S, Sites
+from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Decibels, Hertz, Metres
+
+
+class Breakpoint(Spec):
+    """Where the path loss begins to grow with another power."""
+
+    distance: Annotated[Metres, Field(gt=0)]
+    """Beyond which distance."""
+    exponent: Annotated[float, Field(gt=0, le=10)]
+    """With which power."""
 
 
 class LogDistance(Channel):
@@ -25,11 +37,17 @@ class LogDistance(Channel):
     T. S. Rappaport, "Wireless Communications", 2nd ed., §4.9; n is 2 in free space, 2.7 to 3.5 in cities, 4 to 6
     behind walls.  Friis' law holds in the far field only: d0 of several wavelengths at least.
 
+    With ``breakpoints`` at b1 < b2 < …, n holds up to b1, the first one's exponent n1 from b1 to b2, and so on; the
+    loss is continuous: PL(d) = PL(bi) + 10 ni log10(d / bi).  A. Goldsmith, "Wireless Communications", §2.5.4
+    (piecewise linear).
+
     Example::
 
         kind: log_distance
-        exponent: 3.5
+        exponent: 2
         frequency: 868 MHz
+        breakpoints:
+          - {distance: 100 m, exponent: 3.5}
     """
 
     exponent: Annotated[float, Field(gt=0, le=10)]
@@ -40,6 +58,8 @@ class LogDistance(Channel):
     """PL(d0), in place of ``frequency``."""
     reference_distance: Annotated[Metres, Field(gt=0)] = 1.0
     """d0."""
+    breakpoints: tuple[Breakpoint, ...] = ()
+    """Where the power changes: distances and exponents, in order of distance."""
 
     @model_validator(mode="after")
     def _one_reference(self) -> LogDistance:
@@ -50,18 +70,35 @@ class LogDistance(Channel):
             raise ValueError("free space would amplify at the reference distance: it is less than a wavelength / 4π")
         return self
 
+    @model_validator(mode="after")
+    def _in_order(self) -> LogDistance:
+        """Breakpoints beyond d0, each beyond the last."""
+        marks = [self.reference_distance, *(point.distance for point in self.breakpoints)]
+        if any(later <= earlier for earlier, later in pairwise(marks)):
+            raise ValueError("breakpoints must lie beyond reference_distance, in order of distance")
+        return self
+
     def open(self, sites: Sites, streams: Streams) -> Gain:
         """The losses of all links, found once."""
 
         def loss_db(distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
-            ratio = np.maximum(distance_m / self.reference_distance, 1.0)
-            return self._reference_loss_db + 10.0 * self.exponent * np.log10(ratio)
+            loss = np.full(len(distance_m), self._reference_loss_db)
+            for start_m, end_m, exponent in self._pieces:
+                loss += 10.0 * exponent * np.log10(np.clip(distance_m, start_m, end_m) / start_m)
+            return loss
 
         return by_distance(sites, loss_db)
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""
         return (Law.none("nothing is drawn: the loss follows from the distance"),)
+
+    @property
+    def _pieces(self) -> Iterator[tuple[float, float, float]]:
+        """From where to where each exponent holds."""
+        starts = (self.reference_distance, *(point.distance for point in self.breakpoints))
+        exponents = (self.exponent, *(point.exponent for point in self.breakpoints))
+        return zip(starts, (*starts[1:], math.inf), exponents, strict=True)
 
     @property
     def _reference_loss_db(self) -> float:

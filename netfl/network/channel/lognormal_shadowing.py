@@ -15,6 +15,7 @@ from netfl.network.channel._block import BlockGain
 from netfl.network.channel._static import StaticGain
 from netfl.network.sites import Sites
 from netfl.streams import Streams
+from netfl.timelaws import autocorrelation
 from netfl.types import Law
 from netfl.units import Decibels, Seconds
 
@@ -54,7 +55,10 @@ class LognormalShadowing(Channel):
             gain = self.open(Sites(nx.Graph(), np.zeros((size, 2))), streams)
             return gain.gain_db(users, users * (self.coherence or 0.0))
 
-        law = NormalDist(0.0, self.sigma)
+        law, figures = NormalDist(0.0, self.sigma), []
+        if self.coherence is not None:
+            lags_s, moments = (self.coherence, 3.0 * self.coherence), (0.0, self.sigma**2)
+            figures = [autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments)]
         return (
             Law(
                 "gain in dB",
@@ -63,5 +67,13 @@ class LognormalShadowing(Channel):
                 mean=0.0,
                 variance=self.sigma**2,
                 cdf=np.vectorize(law.cdf, otypes=[float]),
+                distribution=f"norm(0, {self.sigma:g})",
+                figures=tuple(figures),
             ),
         )
+
+    def _series(self, streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The gains of *size* users over time."""
+        gain = self.open(Sites(nx.Graph(), np.zeros((size, 2))), streams)
+        users = np.repeat(np.arange(size), len(times_s))
+        return gain.gain_db(users, np.tile(times_s, size)).reshape(size, -1)

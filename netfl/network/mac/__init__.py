@@ -62,6 +62,11 @@ class Mac(Spec):
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Own the medium of *cell* for the whole run."""
 
+    @property
+    def rate_bps(self) -> float | None:
+        """The bit rate of what it sends, where the MAC says that itself; ``None``: the reception says it."""
+        return None
+
     def misfits(self, airtime_s: float) -> Iterator[Fault]:
         """What is wrong with this MAC where one update is *airtime_s* on the air; keys relative to this model."""
         yield from ()

@@ -9,35 +9,72 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.claims import Figure
 from netfl.network.cell import Cell
+from netfl.network.flight import Ether
 from netfl.network.ledger import Ledger
 from netfl.network.mac import Mac
-from netfl.network.medium import ClearMedium
+from netfl.network.medium import Medium
 from netfl.network.message import Message
+from netfl.network.packets import Packets
+from netfl.network.tower import Tower
+from netfl.network.traffic.poisson import Poisson
 from netfl.network.updates import Updates
 from netfl.streams import Streams
+from netfl.types import Law
 
 Again = Callable[[NDArray[np.int64], float], NDArray[np.float64]]
 """``again(users, now)``: when the next updates of users whose last have just ended are ready."""
+_FEWEST_ROWS, _SLOTS_OF_A_ROW = 100, 200
 
 
-class _Bench:
+class RayleighMedium(Medium):
+    """A clear medium on which every user's SNR is drawn anew for each airtime of 1 bit, exponential with mean 1.
+
+    Args:
+        rate_bps: as of a clear medium.
+        gains: the SNR of each user in each airtime, linear, ``[airtimes, users]``.
+    """
+
+    def __init__(self, rate_bps: float, gains: NDArray[np.float64]) -> None:
+        Medium.__init__(self, rate_bps)
+        self._gains_db = 10.0 * np.log10(gains)
+
+    def snr_db(self, ids: NDArray[np.int64], tower: tuple[str, int], time_s: float) -> NDArray[np.float64]:
+        """That of the airtime that begins at *time_s*."""
+        return np.asarray(self._gains_db[round(time_s * self._rate_bps), ids])
+
+
+class Bench:
     """A cell whose users get another update when the last has been heard or given up.
 
     Attributes:
+        env: the clock.
+        cell: the cell.
         heard: of every update that got through: when it was ready, began to be sent, and was heard.
+        users: whose they were.
     """
 
-    def __init__(self, mac: Mac, users: int, airtime_s: float, streams: Streams, again: Again) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - a bench is built of these
+        self,
+        mac: Mac,
+        users: int,
+        airtime_s: float,
+        streams: Streams,
+        again: Again,
+        medium: Medium | None = None,
+    ) -> None:
         self.env, self._again, self.heard = simpy.Environment(0.0), again, list[tuple[float, float, float]]()
+        self.users: list[int] = []
         self._ready_s = np.zeros(users)
         ledger = Ledger(self, users, lambda: None)
-        self._updates = Updates(np.arange(users), np.zeros(users), "tower:0", ledger)
-        medium = ClearMedium(1.0, airtime_s)
-        tower = ("tower:0", users)
-        cell = Cell(self.env, tower, self._updates, medium=medium, streams=streams, ledger=ledger, uplink=self._uplink)
-        cell.expect(0, 0.0)
-        self.env.process(mac.serve(cell))
+        self._updates = Updates(np.arange(users), np.zeros(users), 1.0, "tower:0", ledger)
+        medium, place = medium or Medium(1.0 / airtime_s), ("tower:0", users)
+        self.cell = Cell(
+            self.env, place, self._updates, medium=medium, ether=Ether(), streams=streams, uplink=self._uplink
+        )
+        Tower(self.cell, users, self._updates, medium).expect(0, 0.0)
+        self.env.process(mac.serve(self.cell))
 
     def wants(self, kind: str) -> bool:
         """No steps are recorded."""
@@ -53,6 +90,7 @@ class _Bench:
     def _uplink(self, message: Message) -> None:
         """An update got through."""
         self.heard.append((self._ready_s[message.user], message.sent_s, self.env.now))
+        self.users.append(message.user)
         self._refill(np.array([message.user]))
 
     def _refill(self, users: NDArray[np.int64]) -> None:
@@ -61,9 +99,14 @@ class _Bench:
         self._updates.start(users, self._ready_s[users])
 
 
+def at_once(users: NDArray[np.int64], now: float) -> NDArray[np.float64]:
+    """Users that always have something to send."""
+    return np.full(len(users), now)
+
+
 def successes(mac: Mac, users: int, airtime_s: float, streams: Streams, slots: int) -> NDArray[np.float64]:
-    """For each slot of one airtime, 1 if an update got through in it, else 0; all users always have one to send."""
-    bench = _Bench(mac, users, airtime_s, streams, lambda who, now: np.full(len(who), now))
+    """For each slot of one airtime, how many updates got through in it; all users always have one to send."""
+    bench = Bench(mac, users, airtime_s, streams, at_once)
     bench.env.run(until=(slots + 0.5) * airtime_s)
     ends = np.array([heard_s for _, _, heard_s in bench.heard])
     return np.bincount(np.rint(ends / airtime_s).astype(np.int64) - 1, minlength=slots).astype(float)
@@ -72,7 +115,79 @@ def successes(mac: Mac, users: int, airtime_s: float, streams: Streams, slots: i
 def waits(mac: Mac, users: int, airtime_s: float, streams: Streams, size: int) -> NDArray[np.float64]:
     """How long updates wait that are ready at instants independent of the frames of one airtime per user."""
     rng, frame_s = streams.rng("instants"), users * airtime_s
-    bench = _Bench(mac, users, airtime_s, streams, lambda who, now: now + frame_s * rng.random(len(who)))
+    bench = Bench(mac, users, airtime_s, streams, lambda who, now: now + frame_s * rng.random(len(who)))
     while len(bench.heard) < size + users:
         bench.env.step()
     return np.array([sent_s - ready_s for ready_s, sent_s, _ in bench.heard if ready_s > 0])
+
+
+def turns(
+    mac: Mac, users: int, airtime_s: float, streams: Streams, size: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Who is served in each of *size* turns, and with what SNR (linear, of mean 1); all always have one to send."""
+    gains = streams.rng("gains").exponential(size=(size + 1, users))
+    bench = Bench(mac, users, airtime_s, streams, at_once, RayleighMedium(1.0 / airtime_s, gains))
+    while len(bench.heard) < size:
+        bench.env.step()
+    winners = np.array(bench.users)
+    return winners, gains[np.arange(size), winners]
+
+
+def outcomes(  # noqa: PLR0913, PLR0917 - a bench is built of these
+    mac: Mac, users: int, airtime_s: float, streams: Streams, again: Again, span_s: float, rows: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How many attempts were received, and how many ended, in *rows* spans after a first, ``[rows, 1]`` each."""
+    bench = Bench(mac, users, airtime_s, streams, again)
+    counts = np.empty((rows + 1, 2))
+    for row in range(rows + 1):
+        bench.env.run(until=(row + 1) * span_s)
+        counts[row] = len(bench.heard), len(bench.heard) + sum(bench.cell.failed.values())
+    good, all_ = np.diff(counts, axis=0).T
+    return good[:, None], all_[:, None]
+
+
+def poisson_cell(mac: Mac, users: int, airtime_s: float, streams: Streams, load: float) -> tuple[Cell, Ledger]:
+    """A cell of Poisson packets, *load* of them in an airtime from all users together, and what counts them."""
+    env, ledger = simpy.Environment(0.0), Ledger(_Deaf(), users, lambda: None, nodes=users)
+    traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
+    packets = Packets(np.arange(users), traffic, 1.0 / airtime_s, "tower:0", ledger, streams.at("traffic"))
+
+    def uplink(message: Message) -> None:
+        ledger.land(message, "delivered", env.now)
+
+    medium, ether = Medium(1.0 / airtime_s), Ether()
+    cell = Cell(env, ("tower:0", users), packets, medium=medium, ether=ether, streams=streams, uplink=uplink)
+    env.process(mac.serve(cell))
+    return cell, ledger
+
+
+def carried(mac: Mac, airtime_s: float, users: int, load: float) -> Law:
+    """The law of a MAC that carries whatever comes, so long as that is no more than *load* packets in an airtime."""
+
+    def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        cell, ledger = poisson_cell(mac, users, airtime_s, streams, load)
+        rows = max(_FEWEST_ROWS, size // _SLOTS_OF_A_ROW)
+        counts = np.empty((rows + 1, 1))
+        for row in range(rows + 1):
+            cell.env.run(until=(row + 1) * _SLOTS_OF_A_ROW * airtime_s)
+            counts[row] = ledger.meter.delivered
+        return np.diff(counts, axis=0) / _SLOTS_OF_A_ROW
+
+    statement = (
+        f"as much as comes: Poisson arrivals to {users} users, {load:g} in a slot, are carried with bounded delay"
+    )
+    return Law("packets carried", statement, figures=(Figure("packets per slot", statement, draw, (load,)),))
+
+
+class _Deaf:
+    """Records nothing."""
+
+    def wants(self, kind: str) -> bool:
+        """Nothing."""
+        return False
+
+    def event(self, kind: str, time_s: ArrayLike, **told: Any) -> None:
+        """Nothing."""
+
+    def figures(self, values: Mapping[str, float]) -> None:
+        """Nothing."""

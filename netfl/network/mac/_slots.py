@@ -15,38 +15,74 @@ if TYPE_CHECKING:
     from netfl.network.cell import Cell
 
 Slots = NDArray[np.int64]
-_NEVER = np.iinfo(np.int64).max
+NEVER = np.iinfo(np.int64).max
 _ROUNDING = 1e-9
 """By how many slots a boundary may be missed and still count as met."""
 
 
-def serve_slots(
-    cell: Cell, slot_s: float, choose: Callable[[Slots, Slots], Slots], limit: int | None
+def serve_slots(  # noqa: PLR0913 - two of them are for some MACs only
+    cell: Cell,
+    slot_s: float,
+    choose: Callable[[Slots, Slots], Slots],
+    limit: int | None,
+    *,
+    channel: Callable[[Slots], Slots] | None = None,
+    ended: Callable[[Slots, NDArray[np.bool_]], None] | None = None,
 ) -> Generator[simpy.Event, Any, None]:
     """Own *cell*: slot k begins at k·slot_s, and in it send all who chose it.
+
+    Slots in which the tower still hears the last attempt, as sound takes time to arrive, are passed over: whoever had
+    chosen one of them chooses again.
 
     Args:
         cell: the cell.
         slot_s: length of a slot, one airtime at least.
         choose: ``choose(users, first)`` gives the slot in which each user sends next, not before its *first*.
         limit: attempts that an update has.
+        channel: ``channel(users)`` gives the channel that each who sends now takes; one for all if not given.
+        ended: ``ended(users, heard)`` is told at the end who of those who sent was received.
     """
-    chosen = np.full(cell.size, _NEVER)
+    chosen = np.full(cell.size, NEVER)
     free = 0  # the first slot that has not been served
     while True:
         users = cell.changes()
         if users.size:
-            chosen[users] = _NEVER
+            chosen[users] = NEVER
             users = users[np.isfinite(cell.ready_s[users])]
-            first = np.ceil(cell.ready_s[users] / slot_s - _ROUNDING).astype(np.int64)
-            chosen[users] = choose(users, np.maximum(first, free))
-        slot = int(chosen.min())
-        start_s = slot * slot_s if slot < _NEVER else np.inf
+            chosen[users] = choose(users, np.maximum(slots_from(cell.ready_s[users], slot_s), free))
+        slot = int(chosen.min()) if cell.size else NEVER
+        start_s = slot * slot_s if slot < NEVER else np.inf
         if start_s > cell.env.now:
             yield cell.change(by_s=start_s)
-        else:
-            free = slot + 1
-            yield cell.attempt(np.flatnonzero(chosen == slot), limit=limit)
+            continue
+        users = np.flatnonzero(chosen == slot)
+        heard = yield cell.attempt(users, limit=limit, channel=0 if channel is None else alike(channel(users)))
+        if ended is not None:
+            ended(users, heard)
+        free = after(slot, cell.env.now, slot_s)
+        if free > slot + 1:
+            users = np.flatnonzero((chosen > slot) & (chosen < free))
+            chosen[users] = choose(users, np.full(len(users), free))
+
+
+def alike(channel: Slots) -> int | Slots:
+    """One channel for all where all have taken the same, which is quicker to send on."""
+    return int(channel[0]) if (channel == channel[0]).all() else channel
+
+
+def slots_from(time_s: NDArray[np.float64], slot_s: float) -> Slots:
+    """The first slot that begins at or after each time."""
+    return np.ceil(time_s / slot_s - _ROUNDING).astype(np.int64)
+
+
+def slot_at(time_s: float, slot_s: float) -> int:
+    """The same for one time."""
+    return int(np.ceil(time_s / slot_s - _ROUNDING))
+
+
+def after(slot: int, now_s: float, slot_s: float) -> int:
+    """The first slot after *slot* that has not begun by *now_s*, when all that was sent in *slot* has been heard."""
+    return max(slot + 1, slot_at(now_s, slot_s))
 
 
 def too_short(slot_s: float | None, airtime_s: float) -> Iterator[Fault]:

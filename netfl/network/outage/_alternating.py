@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.outage import Timeline
+from netfl.network.outage._clock import DayClock
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.streams import Streams
 from netfl.types import Law
@@ -34,21 +35,33 @@ class Alternating(Timeline):
         down: the law of a sojourn down.
         streams: where draws come from.
         start: ``stationary``; ``up``, all up with a whole sojourn before them; or the end of a first sojourn up.
+        clock: what sojourns up are measured on; ``None`` for the common clock.  With one, processes start up.
+        origin_s: when they start, one time or each row's; nothing is to be asked of earlier times.
     """
 
-    def __init__(
-        self, row: NDArray[np.int64], up: Lifetime, down: Lifetime, streams: Streams, start: Start = "stationary"
+    def __init__(  # noqa: PLR0913 - a process is these
+        self,
+        row: NDArray[np.int64],
+        up: Lifetime,
+        down: Lifetime,
+        streams: Streams,
+        start: Start = "stationary",
+        *,
+        clock: DayClock | None = None,
+        origin_s: ArrayLike = 0.0,
     ) -> None:
         rows = int(row.max(initial=-1)) + 1
         self._row, self._up, self._down, self._field = row, up, down, streams.field("sojourn")
+        self._clock = clock
         self._starts_up, self._first_s = self._begin(rows, start, streams)
         # the last row stands for the nodes that are always up
         self._starts_up = np.append(self._starts_up, True)
         self._ends_s = np.full((rows + 1, _SPAN), np.inf)  # changes index … index + _SPAN - 1 of each row
         self._index = np.zeros(rows + 1, np.int64)
-        self._since_s = np.zeros(rows + 1)  # change index - 1: where the window begins
-        self._marks_s = np.zeros((rows + 1, 1))  # in column j, change j * _STRIDE - 1; infinity where it is not known
-        self._rewind(np.arange(rows), np.zeros(rows))
+        since_s = np.append(np.broadcast_to(np.asarray(origin_s, float), rows), -np.inf)
+        self._since_s = since_s  # change index - 1: where the window begins
+        self._marks_s = since_s[:, None].copy()  # in column j, change j * _STRIDE - 1; infinity where it is not known
+        self._rewind(np.arange(rows), since_s[:-1].copy())
 
     def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
         """Whether each node is up."""
@@ -61,16 +74,30 @@ class Alternating(Timeline):
     def sojourn_s(self, rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
         """The length of each row's sojourn number *index*, from 0; the two broadcast."""
         is_up = self._starts_up[rows] ^ (index % 2 == 1)
-        up, down = (law.draw_s(self._field, rows, index) for law in (self._up, self._down))
+        up, down = (law.draw(self._field, rows, index) for law in (self._up, self._down))
         return np.where(index == 0, self._first_s[rows], np.where(is_up, up, down))
+
+    def _follow(
+        self, rows: NDArray[np.int64], from_s: NDArray[np.float64], index: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """When the sojourns of *rows* with the numbers *index*, ``[n, k]``, end, from *from_s* on."""
+        lengths_s = self.sojourn_s(rows[:, None], index)
+        if self._clock is None:
+            lengths_s[:, 0] += from_s
+            return np.cumsum(lengths_s, axis=1)
+        for column in range(index.shape[1]):
+            is_up = self._starts_up[rows] ^ (index[:, column] % 2 == 1)
+            on_clock_s = self._clock.after_s(rows, from_s, lengths_s[:, column])
+            lengths_s[:, column] = from_s = np.where(is_up, on_clock_s, from_s + lengths_s[:, column])
+        return lengths_s
 
     def _begin(self, rows: int, start: Start, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Each row's first state and how long it lasts."""
         if start == "stationary":
             starts_up = streams.rng("start").random(rows) < availability(self._up, self._down)
-            rest_of_up = self._up.residual_s(streams.at("rest of up"), rows)
-            return starts_up, np.where(starts_up, rest_of_up, self._down.residual_s(streams.at("rest of down"), rows))
-        whole = self._up.draw_s(self._field, np.arange(rows), 0) if start == "up" else np.full(rows, start)
+            rest_of_up = self._up.residual(streams.at("rest of up"), rows)
+            return starts_up, np.where(starts_up, rest_of_up, self._down.residual(streams.at("rest of down"), rows))
+        whole = self._up.draw(self._field, np.arange(rows), 0) if start == "up" else np.full(rows, start)
         return np.ones(rows, bool), whole
 
     def _look(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
@@ -121,9 +148,7 @@ class Alternating(Timeline):
         self._since_s[rows] = self._ends_s[rows, _STEP - 1]
         self._index[rows] += _STEP
         index = self._index[rows, None] + np.arange(_STEP, _SPAN)
-        fresh = self.sojourn_s(rows[:, None], index)
-        fresh[:, 0] += kept[:, -1]
-        self._ends_s[rows] = np.hstack([kept, np.cumsum(fresh, axis=1)])
+        self._ends_s[rows] = np.hstack([kept, self._follow(rows, kept[:, -1], index)])
         marked = rows[(self._index[rows] >= 0) & (self._index[rows] % _STRIDE == 0)]
         if marked.size:
             column = self._index[marked] // _STRIDE
@@ -164,8 +189,8 @@ def process_laws(up: Lifetime, down: Lifetime, start: Start = "stationary") -> t
             f"sojourn {word} in s",
             f"{law.law} with mean {law.mean:g} s, all sojourns independent",
             draw=partial(sojourn, wanted),
-            mean=law.mean,
-            variance=law.variance_s2,
+            mean=law.mean if law.provable(1) else None,
+            variance=law.variance if law.provable(2) else None,
             cdf=None if law.law == "fixed" else law.cdf,
         )
         for word, wanted, law in (("up", True, up), ("down", False, down))
@@ -187,24 +212,25 @@ def _stationary_laws(
         process, rows = opened(streams, size)
         return process.next_change(rows, instant_s) - instant_s
 
+    state_law = Law(
+        "state at any instant (1 is up)",
+        "up with probability E[up] / (E[up] + E[down])",
+        draw=state,
+        mean=share,
+        variance=share * (1.0 - share),
+    )
+    if max(up.moment(3), down.moment(3)) == np.inf:
+        return (state_law,)
     first, second = (
-        share * up.moment_s(power + 1) / ((power + 1) * up.mean)
-        + (1.0 - share) * down.moment_s(power + 1) / ((power + 1) * down.mean)
+        share * up.moment(power + 1) / ((power + 1) * up.mean)
+        + (1.0 - share) * down.moment(power + 1) / ((power + 1) * down.mean)
         for power in (1, 2)
     )
-    return (
-        Law(
-            "state at any instant (1 is up)",
-            "up with probability E[up] / (E[up] + E[down])",
-            draw=state,
-            mean=share,
-            variance=share * (1.0 - share),
-        ),
-        Law(
-            "time to the next change, from any instant, in s",
-            "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the sojourn X that one is in",
-            draw=rest,
-            mean=first,
-            variance=second - first**2,
-        ),
+    rest_law = Law(
+        "time to the next change, from any instant, in s",
+        "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the sojourn X that one is in",
+        draw=rest,
+        mean=first,
+        variance=second - first**2 if max(up.moment(5), down.moment(5)) < np.inf else None,
     )
+    return (state_law, rest_law)

@@ -14,25 +14,26 @@ from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.sites import Sites
 from netfl.types import Facts
 
-Group = Literal["users", "towers", "routers"]
+Group = Literal["users", "towers", "routers", "links"]
 
 
 def _checked(value: Any) -> Any:
     """*value* if it is a group or a list of user numbers and names, each once."""
-    remedy = f"{', '.join(get_args(Group))}, or a list such as [0, 7, tower:1]"
+    remedy = f"{', '.join(get_args(Group))}, or a list such as [0, 7, tower:1, tower:1-server]"
     if isinstance(value, list | tuple):
         entries = list(value)
         if entries and all(isinstance(entry, str) or (type(entry) is int and entry >= 0) for entry in entries):
             if len(set(entries)) == len(entries):
                 return tuple(entries)
             raise PydanticCustomError("nodes", "a node is named twice", {"remedy": "name each once"})
-    elif value in get_args(Group):
+    elif isinstance(value, str) and value in get_args(Group):
         return value
     raise PydanticCustomError("nodes", "no group of nodes and no list of them", {"remedy": remedy})
 
 
 Nodes = Annotated[Group | tuple[int | str, ...], BeforeValidator(_checked)]
-"""``users``, ``towers``, ``routers``, or a list of user numbers and names such as ``tower:0``."""
+"""``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and of names such as ``tower:0`` or, for a
+link, ``tower:0-server``, whichever end comes first."""
 
 
 def faults_of(nodes: Group | tuple[int | str, ...], facts: Facts) -> Iterator[Fault]:
@@ -48,18 +49,45 @@ def numbers(nodes: Group | tuple[int | str, ...], sites: Sites) -> NDArray[np.in
     Raises:
         ScenarioError: there are none, or a name is not one of the network's.
     """
-    if nodes == "users":
-        return np.arange(sites.users)
     if isinstance(nodes, str):
-        named = sites.with_role(nodes.removesuffix("s"))
-        if not named:
+        found = of_group(nodes, sites)
+        if not found.size:
             raise ScenarioError([Fault("nodes", f"this topology has no {nodes}", nodes, "name what it has")])
-        return np.array([sites.number(name) for name in named])
-    known = [name for name in sites.names if name != sites.server]
-    strangers = [node for node in nodes if isinstance(node, str) and node not in known]
+        return found
+    strangers = [node for node in nodes if isinstance(node, str) and number(node, sites) is None]
     if strangers:
-        raise ScenarioError([Fault("nodes", "no such node", name, suggest(name, known)) for name in strangers])
-    return np.array([node if isinstance(node, int) else sites.number(node) for node in nodes])
+        raise ScenarioError([Fault("nodes", "no such node", name, nearest(name, sites)) for name in strangers])
+    found = np.array([node if isinstance(node, int) else sites.number(node) for node in nodes])
+    if len(set(found)) < len(found):
+        raise ScenarioError([Fault("nodes", "a link is named from both its ends", list(nodes), "name it once")])
+    return found
+
+
+def of_group(group: Group, sites: Sites) -> NDArray[np.int64]:
+    """The numbers of all nodes of *group*."""
+    if group == "users":
+        return np.arange(sites.users)
+    if group == "links":
+        return np.arange(sites.nodes - len(sites.links), sites.nodes)
+    return np.array([sites.number(name) for name in sites.with_role(group.removesuffix("s"))], np.int64)
+
+
+def number(name: str, sites: Sites) -> int | None:
+    """The number of what can be down by that *name*; ``None`` if there is no such thing.  The server never is."""
+    try:
+        return None if name == sites.server else sites.number(name)
+    except KeyError:
+        return None
+
+
+def nearest(name: str, sites: Sites) -> str:
+    """A hint for a misspelt *name*: the nearest node, or link if it looks like one."""
+    nodes = [node for node in sites.names if node != sites.server]
+    if "-" in name:
+        turned = ["-".join(reversed(link.split("-"))) for link in sites.links]
+        hint = suggest(name, [*sites.links, *turned, *nodes])
+        return hint if hint.startswith("did you") else suggest(name, sites.links)
+    return suggest(name, nodes)
 
 
 def rows(struck: NDArray[np.int64], sites: Sites) -> NDArray[np.int64]:

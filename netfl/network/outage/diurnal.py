@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault
 from netfl.network.outage import Outage, Timeline
 from netfl.network.outage._nodes import Nodes, faults_of, numbers
+from netfl.network.outage._periods import around
 from netfl.network.sites import Sites
 from netfl.streams import Streams
 from netfl.types import Facts, Law
@@ -36,7 +37,7 @@ class Diurnal(Outage):
     """
 
     nodes: Nodes
-    """Whom it concerns: ``users``, ``towers``, ``routers``, or a list of user numbers and names (``tower:0``)."""
+    """Whom it concerns: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
     period: Annotated[Seconds, Field(gt=0)] = 86400.0
     """Length of a period."""
     opens: Annotated[Seconds, Field(ge=0)]
@@ -119,20 +120,12 @@ class _Windows(Timeline):
 
     def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
         """Whether the last window to open is still open."""
-        opened_s, _ = self._window(nodes, time_s)
+        opened_s, _ = around(self._opens_s[nodes], self._period_s, time_s)
         return ~(np.asarray(time_s) >= opened_s + self._length_s)
 
     def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
         """When that window closes, or the next one opens."""
-        opened_s, reopens_s = self._window(nodes, time_s)
+        opened_s, reopens_s = around(self._opens_s[nodes], self._period_s, time_s)
         closes_s = opened_s + self._length_s
         change_s = np.where(np.asarray(time_s) < closes_s, closes_s, reopens_s)
         return np.where(np.isnan(change_s), np.inf, change_s)
-
-    def _window(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The last opening up to *time_s* and the first one after it; both are computed from their number alone."""
-        opens_s, time = self._opens_s[nodes], np.asarray(time_s, float)
-        number = np.floor((time - opens_s) / self._period_s)
-        number = number + (time >= opens_s + (number + 1.0) * self._period_s)  # where the division rounded down
-        number = number - (time < opens_s + number * self._period_s)  # or up
-        return opens_s + number * self._period_s, opens_s + (number + 1.0) * self._period_s

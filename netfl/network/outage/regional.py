@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -10,6 +10,7 @@ from pydantic import Field
 from netfl.errors import Fault, ScenarioError
 from netfl.network.outage import Outage, Timeline
 from netfl.network.outage._alternating import Alternating, Start, process_laws
+from netfl.network.outage._area import Ground, Groups
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.network.sites import Sites
 from netfl.streams import Streams
@@ -18,8 +19,11 @@ from netfl.units import Metres, Seconds
 
 
 class Regional(Outage):
-    """All users and towers inside a disk go down and come back together: one alternating renewal process for the area.
+    """All that is inside a disk goes down and comes back together: one alternating renewal process for the area.
 
+    A link is struck if its cable, a straight line between its ends, passes through the disk, as in S. Neumayer,
+    E. Modiano, "Network reliability under random circular cuts", GLOBECOM 2011.  Users who move are struck by where
+    they are at time 0.
     Sojourns are independent.  Without ``first`` the process starts stationary, as in the ``renewal`` outage; with it
     the first strike comes at that time, and later ones after sojourns up and down from there.
 
@@ -37,8 +41,9 @@ class Regional(Outage):
     """Centre [x, y] of the disk."""
     radius: Annotated[Metres, Field(gt=0)]
     """Radius of the disk."""
-    strikes: Literal["users", "towers", "both"] = "both"
-    """Who goes down inside it."""
+    strikes: Groups = ("users", "towers")
+    """Who goes down inside it: ``users``, ``towers``, ``routers``, ``links``, ``both`` users and towers, ``all``, or a
+    list of the first four."""
     up: Lifetime
     """How long the area stays up between strikes."""
     down: Lifetime
@@ -52,13 +57,13 @@ class Regional(Outage):
         Raises:
             ScenarioError: nobody is.
         """
-        inside = np.hypot(*(sites.node_xy_m - np.array(self.center)).T) <= self.radius
-        inside &= self._struck(sites)
-        if not inside.any():
-            whom = "user or tower" if self.strikes == "both" else self.strikes.removesuffix("s")
+        ground = Ground(sites, self.strikes)
+        struck = ground.nodes[ground.distance_m(np.arange(len(ground.nodes)), np.array(self.center)) <= self.radius]
+        if not struck.size:
+            whom = " or ".join(group.removesuffix("s") for group in self.strikes)
             raise ScenarioError([Fault("radius", f"no {whom} stands inside the area", self.radius, "widen or move it")])
         row = np.full(sites.nodes, -1)
-        row[np.flatnonzero(inside)] = 0
+        row[struck] = 0
         return Alternating(row, self.up, self.down, streams, self._start)
 
     def laws(self) -> tuple[Law, ...]:
@@ -69,9 +74,3 @@ class Regional(Outage):
     def _start(self) -> Start:
         """How the process begins."""
         return "stationary" if self.first is None else self.first
-
-    def _struck(self, sites: Sites) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Whether each node is of a kind that is struck."""
-        users, towers = self.strikes != "towers", self.strikes != "users"
-        rest = [towers and name in sites.towers for name in sites.names]
-        return np.concatenate([np.full(sites.users, users), np.array(rest, bool)])

@@ -31,7 +31,7 @@ class Renewal(Outage):
     """
 
     nodes: Nodes
-    """Which nodes fail: ``users``, ``towers``, ``routers``, or a list of user numbers and names (``tower:0``)."""
+    """Which nodes fail: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
     up: Lifetime
     """How long a node stays up."""
     down: Lifetime

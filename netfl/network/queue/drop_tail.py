@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Annotated
-
-from pydantic import Field
+from collections.abc import Sequence
 
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
+from netfl.network.queue._room import Messages, Room, Row
+from netfl.streams import Streams
 from netfl.types import Law
 
 
 class DropTail(Queue):
-    """First in, first out, with room for so many messages beside the one that is being sent.
+    """First in, first out, with room for so many messages, or bytes, beside the message that is being sent.
 
     With Poisson arrivals at rate λ and exponential service at rate μ it is the M/M/1/K queue, K = capacity + 1, that
     turns away the share (1-ρ) ρ^K / (1 - ρ^(K+1)) of what comes, ρ = λ/μ (Kleinrock, Queueing Systems I, 1975, §3.6).
+    A message that does not fit into the bytes that are left is turned away, even if a smaller one would fit.
 
     Example::
 
         kind: drop_tail
         capacity: 50
+        capacity_bytes: 2 MB
     """
 
-    capacity: Annotated[int, Field(ge=0)] | None = None
+    capacity: Messages | None = None
     """Messages that may wait; ``null`` is no limit."""
+    capacity_bytes: Room | None = None
+    """Bytes that may wait, in all; ``null`` is no limit."""
 
-    def open(self) -> Buffer:
+    def open(self, rate_bps: float, streams: Streams) -> Buffer:
         """An empty waiting room."""
-        return _Fifo(self.capacity)
+        return _Fifo(Row(self.capacity, self.capacity_bytes))
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn here."""
@@ -39,21 +42,16 @@ class DropTail(Queue):
 class _Fifo(Buffer):
     """The waiting room at work."""
 
-    def __init__(self, capacity: int | None) -> None:
-        self._capacity = capacity
-        self._waiting: deque[Message] = deque()
+    def __init__(self, row: Row) -> None:
+        self._row, self._waiting = row, row.waiting
 
-    def push(self, message: Message, time_s: float) -> bool:
+    def push(self, message: Message, time_s: float) -> Sequence[Message]:
         """Take *message* in at the end, if there is room."""
-        if self._capacity is not None and len(self._waiting) >= self._capacity:
-            return False
-        self._waiting.append(message)
-        return True
+        return () if self._row.push(message) else (message,)
 
     def pop(self, time_s: float) -> Message | None:
         """The message that has waited longest."""
-        return self._waiting.popleft() if self._waiting else None
+        return self._row.pop() if self._waiting else None
 
     def __len__(self) -> int:
-        """How many wait."""
         return len(self._waiting)

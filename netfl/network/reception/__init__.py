@@ -1,4 +1,12 @@
-"""The reception family: which signal-to-noise ratio is enough, and at which rate bits are sent."""
+"""The reception family: how fast bits are sent, and how likely a transmission is received.
+
+A model is asked three things: at which rate a sender sends (`Reception.rate_bps`), which of several rates it takes
+(`Reception.choose`, by the SNR that it expects), and how likely it gets through (`Reception.success`, by the ratio of
+signal to interference and noise that it met).  Whoever asks draws one uniform number for each transmission.
+
+To write one: a file in this package, or a class in a package of your own, that derives from `Reception` and has at
+least `rate_bps` and `success`.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +15,60 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.network.reception._search import least_db
 from netfl.registry import Spec
+
+PACKET_BITS = 12_000.0
+"""Bits of a transmission whose size nobody states: 1500 bytes."""
+NEGLIGIBLE = 1e-9
+"""Probability below which nothing is received."""
 
 
 class Reception(Spec):
-    """The contract of a reception model."""
+    """The contract of a reception model.
+
+    Its modes, such as the rates of a modulation and coding table, are numbered 0 … ``modes - 1``; most models have one.
+    """
 
     @abstractmethod
-    def rate_bps(self, bandwidth_hz: float) -> float:
-        """Bits that a sender puts on the air each second."""
+    def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
+        """Bits that a sender in *mode* puts on the air each second."""
 
     @abstractmethod
-    def threshold_db(self, bandwidth_hz: float) -> float:
-        """The least SNR, in dB, at which anything can be received."""
+    def success(
+        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
+    ) -> NDArray[np.float64]:
+        """The probability that a transmission of *bits* in *mode* is received, ``[n]``; it grows with the SINR.
 
-    def received(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.bool_]:
-        """Whether each transmission, alone on the air at *snr_db*, is received, ``[n]``."""
-        return np.asarray(snr_db >= self.threshold_db(bandwidth_hz))
+        Args:
+            sinr_db: signal over interference and noise of each transmission, in dB, ``[n]``.
+            bandwidth_hz: bandwidth of the radio.
+            bits: size of a transmission.
+            mode: the mode of all of them.
+        """
+
+    @property
+    def modes(self) -> int:
+        """How many modes there are."""
+        return 1
+
+    def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
+        """The mode that each sender takes which expects this SNR, ``[n]``."""
+        return np.zeros(len(snr_db), np.int64)
+
+    def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
+        """The least SNR, in dB, at which *bits* are received with more than a `NEGLIGIBLE` probability in any mode.
+
+        Minus infinity where so few bits get through by luck alone.
+        """
+
+        def least(mode: int) -> float:
+            return least_db(lambda snr_db: self.success(snr_db, bandwidth_hz, bits, mode), NEGLIGIBLE)
+
+        return min(map(least, range(self.modes)))
+
+    def received(
+        self, snr_db: NDArray[np.float64], bandwidth_hz: float, bits: float = PACKET_BITS
+    ) -> NDArray[np.bool_]:
+        """Whether each transmission in the first mode, alone on the air, is more likely received than not, ``[n]``."""
+        return np.asarray(self.success(snr_db, bandwidth_hz, bits) >= 0.5)

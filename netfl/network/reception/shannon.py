@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.reception import Reception
+from netfl.network.reception import PACKET_BITS, Reception
 from netfl.network.reception._fading import rayleigh_outage
 from netfl.types import Law
 from netfl.units import Bitrate
@@ -29,11 +31,17 @@ class Shannon(Reception):
     rate: Annotated[Bitrate, Field(gt=0)]
     """R, bits that a sender puts on the air each second."""
 
-    def rate_bps(self, bandwidth_hz: float) -> float:
+    def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
         """As stated."""
         return self.rate
 
-    def threshold_db(self, bandwidth_hz: float) -> float:
+    def success(
+        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
+    ) -> NDArray[np.float64]:
+        """1 where the capacity is enough, 0 elsewhere."""
+        return np.asarray(np.asarray(sinr_db) >= self.threshold_db(bandwidth_hz), float)
+
+    def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
         """10 log10(2^(R/B) - 1), in a form that neither overflows nor cancels."""
         nats = self.rate / bandwidth_hz * math.log(2.0)
         return 10.0 / math.log(10.0) * (nats + math.log(-math.expm1(-nats)))

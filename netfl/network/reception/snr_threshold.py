@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.reception import Reception
+from netfl.network.reception import PACKET_BITS, Reception
 from netfl.network.reception._fading import rayleigh_outage
 from netfl.types import Law
 from netfl.units import Bitrate, Decibels
@@ -30,11 +32,17 @@ class SnrThreshold(Reception):
     rate: Annotated[Bitrate, Field(gt=0)]
     """Bits that a sender puts on the air each second."""
 
-    def rate_bps(self, bandwidth_hz: float) -> float:
+    def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
         """As stated."""
         return self.rate
 
-    def threshold_db(self, bandwidth_hz: float) -> float:
+    def success(
+        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
+    ) -> NDArray[np.float64]:
+        """1 from the threshold on, 0 below."""
+        return np.asarray(np.asarray(sinr_db) >= self.threshold, float)
+
+    def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
         """As stated."""
         return self.threshold
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.sites import LIGHT_M_S, Sites
+from netfl.network.placement import Placement
+from netfl.network.placement._laws import uniform
+from netfl.network.placement._places import in_square
+from netfl.network.placement.rectangle import Rectangle
+from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._placement import add_site, in_square
+from netfl.network.topology._graph import drawn_hosts, mesh, placed, widest_gap
+from netfl.registry import Member
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres
@@ -24,9 +28,9 @@ class RandomGeometric(Topology):
 
     Some of the routers, drawn at random, carry a tower each; the server stands at the router nearest the centre.
     A tower and the server are joined to their router by a link of no length.  A link's delay is its length over the
-    speed of light: radio relays, no processing.  Users stand uniformly in the square; each belongs to the nearest
-    tower.  A tower that no chain of routers joins to the server is a fault: E. N. Gilbert, "Random plane networks",
-    J. SIAM 9 (1961), shows how rare that is for a given reach.
+    speed of light: radio relays, no processing.  Users stand uniformly in the square, or as a placement says; each
+    belongs to the nearest tower.  A tower that no chain of routers joins to the server is a fault: E. N. Gilbert,
+    "Random plane networks", J. SIAM 9 (1961), shows how rare that is for a given reach.
 
     Example::
 
@@ -48,6 +52,8 @@ class RandomGeometric(Topology):
     """Longest distance that a link spans."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
+    placement: Annotated[Placement, Member()] | None = None
+    """Where users stand; ``null`` for anywhere in the square."""
 
     @model_validator(mode="after")
     def _enough_routers(self) -> RandomGeometric:
@@ -63,25 +69,24 @@ class RandomGeometric(Topology):
             ScenarioError: a tower has no route to the server; the fault tells the reach that would do.
         """
         places = in_square(self.routers, self.side, streams.at("routers"))
-        hosts = np.sort(streams.rng("towers").permutation(self.routers)[: self.towers])
+        hosts = drawn_hosts(self.routers, self.towers, streams)
         centre = int(np.hypot(*places.T).argmin())
         length = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
-        self._see_routes(_widest_gap(length, centre)[hosts])
-        graph = self._graph(places, length, hosts, centre)
-        return Sites(graph, in_square(users, self.side, streams.at("users")))
+        self._see_routes(widest_gap(length, centre)[hosts])
+        links = np.argwhere(np.triu(length <= self.reach, k=1))
+        graph = mesh(places, links, hosts, centre, self.rate)
+        placement = self.placement or Rectangle(width=self.side, height=self.side)
+        return Sites(graph, placed(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """A user's coordinate."""
-        return (
-            Law(
-                "coordinate of a user in m",
-                "uniform on ±side/2, east and north alike and independent: variance side²/12",
-                draw=lambda streams, size: in_square(size, self.side, streams.at("users")).ravel(),
-                mean=0.0,
-                variance=self.side**2 / 12.0,
-                cdf=lambda x: np.clip(x / self.side + 0.5, 0.0, 1.0),
-            ),
-        )
+        if self.placement is not None:
+            return (Law.none("users stand as the placement claims"),)
+
+        def coordinates(streams: Streams, size: int) -> NDArray[np.float64]:
+            return in_square(size, self.side, streams.at("users")).ravel()
+
+        return (uniform("coordinate of a user in m", self.side, coordinates),)
 
     def _see_routes(self, needed_m: NDArray[np.float64]) -> None:
         """Stop with a fault if a tower needs a longer reach than there is."""
@@ -90,31 +95,3 @@ class RandomGeometric(Topology):
             enough = math.ceil(needed_m.max() * 10.0) / 10.0
             problem = f"no chain of routers joins {', '.join(cut_off)} to the server"
             raise ScenarioError([Fault("reach", problem, self.reach, f"{enough:.1f} m is the least that joins them")])
-
-    def _graph(
-        self, places: NDArray[np.float64], length: NDArray[np.float64], hosts: NDArray[np.int64], centre: int
-    ) -> nx.Graph[str]:
-        """The linked infrastructure."""
-        graph: nx.Graph[str] = nx.Graph()
-        add_site(graph, "server", places[centre])
-        routers = [add_site(graph, f"router:{index}", place) for index, place in enumerate(places)]
-        towers = [add_site(graph, f"tower:{index}", places[host]) for index, host in enumerate(hosts)]
-        for one, other in zip(*np.nonzero(np.triu(length <= self.reach, k=1)), strict=True):
-            delay_s = float(length[one, other]) / LIGHT_M_S
-            graph.add_edge(routers[one], routers[other], rate_bps=self.rate, delay_s=delay_s)
-        graph.add_edge("server", routers[centre], rate_bps=self.rate, delay_s=0.0)
-        for tower, host in zip(towers, hosts, strict=True):
-            graph.add_edge(tower, routers[host], rate_bps=self.rate, delay_s=0.0)
-        return graph
-
-
-def _widest_gap(length: NDArray[np.float64], source: int) -> NDArray[np.float64]:
-    """For each router the least reach that joins it to *source*: the best route's longest hop, by Prim's algorithm."""
-    gap: NDArray[np.float64] = length[source].copy()
-    gap[source] = 0.0
-    joined = np.zeros(len(gap), bool)
-    for _ in range(len(gap)):
-        nearest = int(np.where(joined, np.inf, gap).argmin())
-        joined[nearest] = True
-        gap = np.where(joined, gap, np.minimum(gap, np.maximum(gap[nearest], length[nearest])))
-    return gap

@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.network.placement import Placement
+from netfl.network.placement._laws import disk_distance
+from netfl.network.placement._places import on_ring
+from netfl.network.placement.disk import Disk
 from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._placement import add_site, in_disk, on_ring
+from netfl.network.topology._graph import add_site, placed
+from netfl.registry import Member
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres, Seconds
@@ -26,7 +31,8 @@ class Tree(Topology):
     ``fanout`` says how many children each node of a level has, from the server down: ``[1, 3]`` is one router below
     the server and three towers below it.  A router stands in the middle of the towers that it serves, the server in
     the middle of all.  Users stand uniformly over the area of a disk around the origin, so that their distance r to
-    the origin has P(r ≤ x) = (x/R)²; each belongs to the nearest tower.  Either ``ring`` or ``towers`` is given.
+    the origin has P(r ≤ x) = (x/R)², or as a placement says; each belongs to the nearest tower.  Either ``ring`` or
+    ``towers`` is given, and either ``radius`` or ``placement``.
 
     Example::
 
@@ -44,8 +50,10 @@ class Tree(Topology):
     """Radius of the circle around the origin on which the towers stand, evenly spread."""
     towers: tuple[tuple[Metres, Metres], ...] | None = None
     """Position [x, y] of each tower, in place of ``ring``."""
-    radius: Annotated[Metres, Field(gt=0)]
+    radius: Annotated[Metres, Field(gt=0)] | None = None
     """Radius of the disk around the origin over which users are spread."""
+    placement: Annotated[Placement, Member()] | None = None
+    """Where users stand, in any other way."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     delay: Annotated[Seconds, Field(ge=0)] = 0.005
@@ -56,6 +64,8 @@ class Tree(Topology):
         """One way to place towers, and a place for each."""
         if (self.ring is None) == (self.towers is None):
             raise ValueError("give ring or towers, exactly one of them")
+        if (self.radius is None) == (self.placement is None):
+            raise ValueError("give radius or placement, exactly one of them")
         if prod(self.fanout) > _MOST_TOWERS:
             raise ValueError(f"fanout makes {prod(self.fanout)} towers; {_MOST_TOWERS} are the most")
         if self.towers is not None and len(self.towers) != prod(self.fanout):
@@ -78,20 +88,18 @@ class Tree(Topology):
                 add_site(graph, names[index], leaves.mean(axis=0))
                 graph.add_edge(level[index // children], names[index], rate_bps=self.rate, delay_s=self.delay)
             level = names
-        return Sites(graph, in_disk(users, self.radius, streams.at("users")))
+        placement = self.placement or Disk(radius=self.radius or 0.0)
+        return Sites(graph, placed(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """The distance to the origin."""
-        return (
-            Law(
-                "distance to the origin in m",
-                "uniform over the disk's area: P(r ≤ x) = (x/R)², mean 2R/3, variance R²/18",
-                draw=lambda streams, size: np.hypot(*self.open(size, streams).user_xy_m.T),
-                mean=2.0 * self.radius / 3.0,
-                variance=self.radius**2 / 18.0,
-                cdf=lambda x: np.clip(x / self.radius, 0.0, 1.0) ** 2,
-            ),
-        )
+        if self.radius is None:
+            return (Law.none("users stand as the placement claims"),)
+
+        def distance(streams: Streams, size: int) -> NDArray[np.float64]:
+            return np.asarray(np.hypot(*self.open(size, streams).user_xy_m.T))
+
+        return (disk_distance("distance to the origin in m", self.radius, distance),)
 
     def _tower_places(self) -> NDArray[np.float64]:
         """Where towers stand, ``[towers, 2]``."""

@@ -1,14 +1,15 @@
-"""Where users and sites are put: uniform in an area, on circles; each user's place is its own draw."""
+"""Places drawn in an area or on circles; each place is a draw of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.streams import Streams
+from netfl.units import Metres
+
+Point = tuple[Metres, Metres]
+"""A position [x, y], east and north of the origin."""
 
 
 def in_disk(count: int, radius_m: float, streams: Streams) -> NDArray[np.float64]:
@@ -23,23 +24,22 @@ def at_distance(count: int, distance_m: ArrayLike, streams: Streams) -> NDArray[
     return polar(distance_m, angle)
 
 
+def in_rectangle(count: int, width_m: float, height_m: float, streams: Streams) -> NDArray[np.float64]:
+    """*count* places, uniform in the rectangle around the origin, ``[count, 2]``."""
+    unit = streams.field("square").uniform(np.arange(count)[:, None], draw=np.arange(2))
+    return np.asarray([width_m, height_m] * (unit - 0.5))
+
+
 def in_square(count: int, side_m: float, streams: Streams) -> NDArray[np.float64]:
     """*count* places, uniform in the square around the origin, ``[count, 2]``."""
-    unit = streams.field("square").uniform(np.arange(count)[:, None], draw=np.arange(2))
-    return np.asarray(side_m * (unit - 0.5))
+    return in_rectangle(count, side_m, side_m, streams)
 
 
 def on_ring(count: int, radius_m: float) -> NDArray[np.float64]:
     """*count* places spread evenly over the circle around the origin, the first to the east, ``[count, 2]``."""
-    return polar(radius_m, 2.0 * np.pi * np.arange(count) / count)
+    return polar(radius_m, 2.0 * np.pi * np.arange(count) / max(count, 1))
 
 
 def polar(distance_m: ArrayLike, angle: NDArray[np.float64]) -> NDArray[np.float64]:
     """Places from their distance and direction, ``[n, 2]``."""
     return np.column_stack([distance_m * np.cos(angle), distance_m * np.sin(angle)])
-
-
-def add_site(graph: nx.Graph[str], name: str, place: Sequence[float] | NDArray[np.float64]) -> str:
-    """Put a site into *graph* and give its name back; its role is the word before the colon."""
-    graph.add_node(name, role=name.partition(":")[0], x_m=float(place[0]), y_m=float(place[1]))
-    return name

@@ -1,0 +1,78 @@
+"""What can be wrong between the parts of a network that are each right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from netfl.errors import Fault
+from netfl.types import Facts
+
+if TYPE_CHECKING:
+    from netfl.access.network import Network
+
+_AIR = ("radio", "reception", "mac")
+_SERVICE = ("compute", "broadcast_rate")
+_ROUNDS = ("compute", "broadcast_rate", "update_size", "first", "deadline")
+
+
+def listed(value: Any) -> Any:
+    """One kind as a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def network_faults(network: Network, facts: Facts) -> Iterator[Fault]:
+    """Whatever *network* lacks for what the scenario wants of it, and whatever in it would have no effect."""
+    timed = facts.duration_s is not None
+    from_users = [traffic for traffic in network.traffic if traffic.enters == "users"]
+    yield from _timed(network) if timed else _served(network, facts)
+    yield from _air(network, needed=bool(from_users) or not timed)
+    if len(from_users) > 1:
+        yield Fault("traffic", "two kinds that both enter at users", None, "let users send one kind")
+    if network.shared_air and network.interference == "collide" and network.capture is None:
+        remedy = "set interference: sinr, or a capture ratio"
+        yield Fault("shared_air", "then all cells together would be one collision domain", None, remedy)
+    if network.capture is not None and network.interference == "sinr":
+        yield Fault("capture", "has no effect with interference: sinr, which the reception decides", network.capture)
+
+
+def _timed(network: Network) -> Iterator[Fault]:
+    """What has no effect without rounds."""
+    for name in _ROUNDS:
+        if getattr(network, name) is not None:
+            yield Fault(name, "has no effect with a duration, in which no rounds are served", None, "leave it out")
+
+
+def _served(network: Network, facts: Facts) -> Iterator[Fault]:
+    """What rounds need."""
+    for name in _SERVICE:
+        if getattr(network, name) is None:
+            yield Fault(name, "missing; rounds need it", None, f"give {name}, or a duration in place of rounds")
+    if network.first is None and network.deadline is None:
+        yield Fault("", "nothing closes a round", None, "give first, deadline, or both")
+    if network.first is not None and network.first > facts.users:
+        yield Fault("first", f"more than the {facts.users} users", network.first, "wait for fewer, or add users")
+    if network.update_size is None and not facts.sized:
+        yield Fault("update_size", "missing: there is no model that says how large an update is", None, "give it")
+
+
+def _air(network: Network, *, needed: bool) -> Iterator[Fault]:
+    """The parts that only users who send make use of; a MAC that knows its rate can do without radio and reception."""
+    rate_bps = None if network.mac is None else network.mac.rate_bps
+    alone = network.radio is None and network.reception is None and rate_bps is not None
+    for name in _AIR:
+        there = getattr(network, name) is not None
+        if needed and not there and not alone:
+            yield Fault(name, "missing; users who send over the air need it", None, f"give {name}")
+        if there and not needed:
+            remedy = "leave it out, or let traffic enter at users"
+            yield Fault(name, "has no effect: no user sends anything", None, remedy)
+    for name, unset in (("channel", ()), ("capture", None), ("interference", "collide")):
+        if getattr(network, name) != unset and (alone or not needed):
+            why = "there is no reception" if needed else "no user sends anything"
+            yield Fault(name, f"has no effect: {why}", None, "leave it out")
+    if network.radio is not None and network.reception is not None and rate_bps is not None:
+        told_bps = network.reception.rate_bps(network.radio.bandwidth)
+        if abs(told_bps - rate_bps) > 1e-6 * rate_bps:
+            problem = f"it sends at {rate_bps:g} bit/s, and the reception at {told_bps:g}"
+            yield Fault("mac", problem, None, "make them agree; where nothing fades, leave radio and reception out")

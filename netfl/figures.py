@@ -1,0 +1,164 @@
+"""Figures as people read them: what they are called, in which unit, and with how many digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+_LABELS = {
+    "throughput_bps": "throughput",
+    "offered_bps": "offered load",
+    "delivered": "delivered",
+    "loss_ratio": "lost, in all",
+    "delay_mean_s": "delay, mean",
+    "delay_p50_s": "delay, p50",
+    "delay_p95_s": "delay, p95",
+    "delay_p99_s": "delay, p99",
+    "delay_theory_s": "delay, theory",
+    "jain": "Jain index",
+    "rounds_per_hour": "rounds per hour",
+    "delivered_per_round": "delivered per round",
+    "attempts_mean": "attempts each",
+    "uplink_bits": "sent up",
+    "downlink_bits": "sent down",
+    "collision_probability": "collisions per attempt",
+}
+"""Figures that have a name of their own; others are called by their own, less the unit."""
+
+_ORDER = (
+    "throughput_bps",
+    "offered_bps",
+    "delivered",
+    "share.",
+    "loss_ratio",
+    "lost.",
+    "delay_",
+    "utilisation",
+    "jain",
+)
+"""Beginnings of the names of figures, in the order in which they are shown; all others follow."""
+
+_STEPS = {
+    "s": ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "bps": ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1.0, "bps")),
+    "bits": ((8e12, "TB"), (8e9, "GB"), (8e6, "MB"), (8e3, "kB"), (8.0, "B")),
+    "hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
+}
+"""For each ending of a name: units from the largest, each with what it is in SI units."""
+
+_SHARES = ("utilisation", "share.")
+_SHARE_ENDS = ("_ratio", "_probability", "_share", "availability", "outage", "collision", "loss")
+"""Beginnings and endings of the names of figures that are shares of one."""
+
+
+def clock(time_s: float) -> str:
+    """A simulated time for people.
+
+    >>> clock(59.4), clock(7260), clock(200000)
+    ('59.4 s', '2 h 01 min', '2 d 7 h')
+    """
+    if time_s < 60:
+        return f"{time_s:.3g} s"
+    minutes = int(time_s // 60)
+    if minutes < 60:
+        return f"{minutes} min {int(time_s % 60):02d} s"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def label(name: str) -> str:
+    """What a figure is called.
+
+    >>> label("delay_p95_s"), label("utilisation.router:0"), label("lost.collided"), label("outage_theory")
+    ('delay, p95', 'utilisation, router:0', 'lost, collided', 'outage, theory')
+    """
+    if name in _LABELS:
+        return _LABELS[name]
+    if name.startswith("share."):
+        return f"updates {name.removeprefix('share.').replace('_', ' ')}"
+    words, _, unit = name.rpartition("_")
+    words = words if unit in _STEPS else name
+    words, theory, more = words.partition("_theory")
+    return (words.replace(".", ", ") + (", theory" if theory else "") + more).replace("_", " ")
+
+
+def place(name: str) -> int:
+    """Where a figure stands among others.
+
+    >>> sorted(["jain", "own", "throughput_bps"], key=place)
+    ['throughput_bps', 'jain', 'own']
+    """
+    return next((at for at, start in enumerate(_ORDER) if name.startswith(start)), len(_ORDER))
+
+
+def told(name: str, value: float | None, half: float | None = None) -> str:
+    """A figure with its unit and, where there is one, the half width of its interval.
+
+    >>> told("throughput_bps", 5.1234e6, 2.3e4), told("delay_mean_s", 0.0123), told("loss_ratio", 0.25)
+    ('5.123 ± 0.023 Mbps', '12.3 ms', '25 %')
+    >>> told("jain", None), told("delivered", 12345.0), told("delivered", 0.0)
+    ('–', '12 345', '0')
+    """
+    number, spread, unit = parts(name, value, half)
+    return " ".join(part for part in (number, spread and f"± {spread}", unit) if part)
+
+
+def parts(name: str, value: float | None, half: float | None = None, like: float | None = None) -> tuple[str, str, str]:
+    """A figure, the half width of its interval, which may be empty, and the unit of both: that of *like*, if given.
+
+    >>> parts("delay_mean_s", 0.0123, 0.0004), parts("delay_p99_s", 1.2, like=0.01)
+    (('12.30', '0.40', 'ms'), ('1200', '', 'ms'))
+    """
+    if value is None or not math.isfinite(value):
+        return "–", "", ""
+    scale, unit = _unit(name, value if like is None else like)
+    if half is None or not math.isfinite(half) or not half > 1e-12 * abs(value):
+        return _plain(value / scale), "", unit
+    digits = min(9, max(0, 1 - math.floor(math.log10(half / scale))))
+    return _grouped(value / scale, digits), _grouped(half / scale, digits), unit
+
+
+def own(summary: Mapping[str, object], learners: Iterable[str] = ()) -> list[str]:
+    """The figures of a summary that are the access's own, in the order in which they are shown.
+
+    Left out are those of *learners*, those that are told in words, and losses that never came about.
+    """
+    elsewhere = ("fate.", *(f"{learner}." for learner in learners))
+    names = [name for name in summary if not name.startswith(elsewhere) and not name.endswith(".ci95")]
+    return sorted((name for name in names if _shown(name, summary)), key=place)
+
+
+def _shown(name: str, summary: Mapping[str, object]) -> bool:
+    """Whether *name* is not told in words, and no loss that never came about."""
+    if name in _TOLD_ELSEWHERE:
+        return False
+    return not (name.startswith(("lost.", "share.")) and summary[name] == 0)
+
+
+_TOLD_ELSEWHERE = frozenset({"rounds", "replicas", "simulated_s", "duration_s", "warmup_s"})
+
+
+def _unit(name: str, value: float) -> tuple[float, str]:
+    """The unit that a figure of this name and size is best read in, and what it is in SI units."""
+    if name.startswith(_SHARES) or name.partition("_theory")[0].endswith(_SHARE_ENDS):
+        return 0.01, "%"
+    steps = _STEPS.get(name.rpartition("_")[2], ((1.0, ""),))
+    return next((step for step in steps if abs(value) >= step[0]), steps[-1] if value else _base(steps))
+
+
+def _base(steps: tuple[tuple[float, str], ...]) -> tuple[float, str]:
+    """The unit of a figure of zero."""
+    return next((step for step in steps if step[0] == 1.0), steps[-1])
+
+
+def _plain(value: float) -> str:
+    """A number with four digits that count, or a whole one with all of its own."""
+    if value == round(value) and abs(value) < 1e9:
+        return _grouped(value, 0)
+    return f"{value:.4g}" if abs(value) < 1e4 else _grouped(value, 0)
+
+
+def _grouped(value: float, digits: int) -> str:
+    """A number with spaces between its thousands where it is long."""
+    text = f"{value:,.{digits}f}"
+    return text.replace(",", " ") if abs(value) >= 1e4 else text.replace(",", "")

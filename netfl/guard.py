@@ -1,0 +1,88 @@
+"""What every command does around its work: reads the scenario, catches netfl's errors, says how the run ended."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from traceback import format_exception
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import typer
+
+from netfl.errors import Fault, ModelError, NetflError, ScenarioError
+
+if TYPE_CHECKING:
+    from netfl.reading import Run
+    from netfl.scenario import Scenario
+
+Arguments = ParamSpec("Arguments")
+
+
+def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """End *command* with a message and the right exit code when it meets an error of netfl's."""
+
+    @wraps(command)
+    def guarding(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except NetflError as error:
+            if isinstance(error, ModelError) and error.__cause__ is not None:
+                typer.echo("".join(format_exception(error.__cause__)), err=True)  # for whoever writes the model
+            told, code = str(error), error.exit_code
+        except MemoryError as error:
+            told, code = f"more memory is asked for than there is: {error}", 1
+        except KeyboardInterrupt:
+            told, code = "stopped at once; a run that had begun can go on with: netfl resume DIR", 1
+        else:
+            return
+        typer.echo(told, err=True)
+        raise typer.Exit(code)
+
+    return guarding
+
+
+def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int | None) -> Scenario:
+    """The scenario file with the command line's changes."""
+    from netfl import scenario as scenarios  # noqa: PLC0415
+    from netfl.document import parse, plain  # noqa: PLC0415
+
+    overrides: dict[str, Any] = {}
+    for one in sets or []:
+        key, equals, text = one.partition("=")
+        if not (equals and key):
+            raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", one, "write --set access.first=1")])
+        overrides[key] = plain(parse(text, f"--set {key}"))
+    if seed is not None:
+        overrides["seed"] = seed
+    return scenarios.load(path, overrides, named or [])
+
+
+def check_device(device: str) -> None:
+    """Refuse what is no device."""
+    if device not in {"auto", "cpu", "cuda"}:
+        raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
+
+
+def finish(done: Run, quiet: bool, *, report: bool = False, again: str | None = None) -> None:
+    """Say how the run ended, and write its report if that is wanted.
+
+    Args:
+        done: the run.
+        quiet: say nothing of it, unless it was stopped.
+        report: write its report.
+        again: the command that goes on with what was stopped; by default that of a run that is not done.
+    """
+    from netfl.board import show_run  # noqa: PLC0415
+    from netfl.console import show_report  # noqa: PLC0415
+
+    if not quiet:
+        show_run(done)
+    if report:
+        show_report(done, None)
+    if again is None and done.status != "done":
+        again = f"netfl resume {done.folder}"
+    if again is not None:
+        typer.echo(f"interrupted; go on with: {again}", err=True)
+        sys.exit(1)

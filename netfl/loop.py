@@ -1,0 +1,97 @@
+"""The main loop: the network delivers, the learner trains, the server broadcasts, the writer records.
+
+One round of every replica at a time: each replica's access yields what reached its server, the learners compute the
+next version of every lane as one batch, and their report goes back into the network with the broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from netfl.errors import ModelError, NetflError
+from netfl.lessons import Lessons
+from netfl.manifest import Manifest
+from netfl.recording import Writer
+from netfl.registry import kind_of
+from netfl.scenario import Scenario
+from netfl.staging import Stage, located
+from netfl.statistics import Tally
+from netfl.types import Report, Round
+from netfl.watch import Progress, Watch
+
+
+def play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, watch: Watch) -> list[Tally]:
+    """Play all rounds, or until the watch wants a stop: what the rounds of each replica came to."""
+    scenario, access = staged.scenario, staged.scenario.access
+    for name, columns in (("users", staged.users), ("nodes", staged.nodes)):
+        writer.places(name, [columns(replica) for replica in staged.replicas])
+    generators = [
+        access.rounds(replace(setting, recorder=recorder))
+        for setting, recorder in zip(staged.settings, writer.recorders, strict=True)
+    ]
+    tallies = [Tally(scenario.users) for _ in generators]
+    newest = report = lessons.start()
+    writer.metrics(report, [0.0] * len(generators))
+    rounds: list[Round] = []
+    reply: Report | None = None
+    for index in range(1, scenario.steps + 1):
+        if watch.stop:
+            break
+        rounds = _next(scenario, generators, reply, rounds)
+        writer.rounds(rounds)
+        for tally, one in zip(tallies, rounds, strict=True):
+            tally.add(one)
+        with _blamed("learning", rounds[0].closed_s):
+            reply = report = lessons.step(rounds)
+        manifest.rounds_done = index
+        writer.metrics(report, [one.closed_s for one in rounds])
+        newest = report if report.metrics else newest
+        heard = tuple(delivery.user for delivery in rounds[0].deliveries)
+        watch.closed(Progress(index, scenario.steps, rounds[0].closed_s, heard, newest.metrics, lessons.lanes))
+    else:
+        _end(scenario, generators, reply, rounds)
+    for generator in generators:
+        generator.close()
+    return tallies
+
+
+def _next(
+    scenario: Scenario,
+    generators: Sequence[Generator[Round, Report | None, None]],
+    reply: Report | None,
+    before: Sequence[Round],
+) -> list[Round]:
+    """The next round of every replica, after those *before*."""
+    model, time_s = kind_of(type(scenario.access)), before[0].closed_s if before else 0.0
+    with located(scenario, "access"), _blamed(model, time_s):
+        try:
+            return [generator.send(reply) for generator in generators]
+        except StopIteration:
+            problem = f"no more rounds after round {before[0].index if before else 0} of {scenario.steps}"
+            raise ModelError(model, problem, time_s=time_s) from None
+
+
+def _end(
+    scenario: Scenario,
+    generators: Sequence[Generator[Round, Report | None, None]],
+    reply: Report | None,
+    last: Sequence[Round],
+) -> None:
+    """Let every access do what it does after its *last* round, such as telling its figures."""
+    with located(scenario, "access"), _blamed(kind_of(type(scenario.access)), last[0].closed_s):
+        for generator in generators:
+            with suppress(StopIteration):
+                generator.send(reply)
+
+
+@contextmanager
+def _blamed(model: str, time_s: float) -> Iterator[None]:
+    """Say which model failed and when, whatever it failed with; that is chained as the cause."""
+    try:
+        yield
+    except (NetflError, OSError):
+        raise
+    except Exception as error:
+        raise ModelError(model, f"{type(error).__name__}: {error}", time_s=time_s) from error

@@ -1,0 +1,58 @@
+"""The account of a network: the figures that a replica ends with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from netfl.network.meter import Meter
+from netfl.network.routes import Routes
+from netfl.network.tower import Tower
+from netfl.network.usage import Usage
+
+
+class Account:
+    """What has been carried since the beginning, or since `restart`.
+
+    Args:
+        meter: counts of the packets of traffic.
+        towers: the towers and their cells.
+        routes: the links behind them.
+        serving: whether rounds are served: traffic is then something beside them, and its figures' names say so.
+    """
+
+    def __init__(self, meter: Meter, towers: Mapping[str, Tower], routes: Routes, *, serving: bool) -> None:
+        self._meter, self._routes, self._serving = meter, routes, serving
+        self._cells = {name: tower.cell for name, tower in towers.items()}
+        self._before: dict[str, Usage] = {}
+
+    def restart(self, now_s: float) -> None:
+        """The warm-up is over: count from now on."""
+        self._meter.restart(now_s)
+        self._before = self._routes.usage(now_s)
+        for cell in self._cells.values():
+            cell.restart()
+
+    def figures(self, now_s: float) -> dict[str, float]:
+        """The figures by now."""
+        span_s, prefix = now_s - self._meter.since_s, "traffic." if self._serving else ""
+        told = {f"{prefix}{name}": value for name, value in self._meter.figures(now_s).items()}
+        told |= self._attempts()
+        told |= {f"utilisation.{name}": cell.busy_by_s(now_s) / span_s for name, cell in self._cells.items()}
+        for name, usage in self._routes.usage(now_s).items():
+            told[f"utilisation.{name}"] = (usage - self._before.get(name, Usage())).busy_s / span_s
+        return told
+
+    def _attempts(self) -> dict[str, float]:
+        """Attempts over the air: their number, the share of them that collided, and that faded among those heard."""
+        if not self._cells:
+            return {}
+        attempts, failed = sum(cell.attempts for cell in self._cells.values()), Counter[str]()
+        for cell in self._cells.values():
+            failed.update(cell.failed)
+        heard = attempts - failed["collided"] - failed["lost"]
+        return {
+            "attempts": float(attempts),
+            "collision_probability": failed["collided"] / max(attempts, 1),
+            "outage_probability": failed["faded"] / max(heard, 1),
+        }

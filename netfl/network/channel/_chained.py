@@ -1,0 +1,150 @@
+"""What channels share whose gain follows a Markov chain: how a scenario says the chain, and what it claims."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.claims import Figure, Law, Rows
+from netfl.network.channel import Channel
+from netfl.network.channel._chain import Chain, doublings, stationary
+from netfl.streams import Streams
+from netfl.timelaws import Series, autocorrelation
+from netfl.units import Seconds
+
+Rates = tuple[tuple[float, ...], ...]
+
+STATES = 32
+"""States at most: tables grow with their cube."""
+_SEEN = 0.005
+"""Transitions that are rarer than this are not tested each by itself: too few to judge by."""
+_LAGS = (1, 2, 5)
+
+
+class Chained(Channel):
+    """A channel in one of several states, which change as a stationary Markov chain."""
+
+    transitions: Rates | None = None
+    """Probabilities of the next block's state, a row for each state; rows add up to 1."""
+    generator: Rates | None = None
+    """Rates in 1/s at which states change, in place of ``transitions``: a row for each state, adding up to 0."""
+    block: Annotated[Seconds, Field(gt=0)]
+    """How long a state is held; with a ``generator``, how often the chain is looked at."""
+
+    @model_validator(mode="after")
+    def _a_chain(self) -> Chained:
+        """A square matrix of the right kind, whose chain settles."""
+        if (self.transitions is None) == (self.generator is None):
+            raise ValueError("give transitions or generator, exactly one of them")
+        rows, states = self.transitions or self.generator or (), len(self._states)
+        if not 2 <= states <= STATES:
+            raise ValueError(f"{states} states where 2 to {STATES} are wanted")
+        if len(rows) != states or any(len(row) != states for row in rows):
+            raise ValueError(f"the matrix must have a row and a column for each of the {states} states")
+        matrix, wanted = np.array(rows), 0.0 if self.transitions is None else 1.0
+        if (matrix[~np.eye(states, dtype=bool)] < 0.0).any() or (wanted and (matrix < 0.0).any()):
+            raise ValueError("an entry is negative, which only the diagonal of a generator is")
+        if not np.allclose(matrix.sum(axis=1), wanted, rtol=0.0, atol=1e-6 * np.abs(matrix).max()):
+            raise ValueError(f"each row of the matrix must add up to {wanted:g}")
+        doublings(self.matrix)
+        return self
+
+    @property
+    @abstractmethod
+    def _states(self) -> Sequence[float]:
+        """What the scenario says of each state."""
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The transition matrix of one block, ``[states, states]``."""
+        if self.transitions is not None:
+            matrix = np.array(self.transitions)
+        else:
+            from scipy.linalg import expm  # noqa: PLC0415 - only generators need it
+
+            matrix = np.maximum(expm(np.array(self.generator) * self.block), 0.0)
+        return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
+
+    def _blocks(self, time_s: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """The block that each instant lies in."""
+        return np.asarray(np.floor_divide(time_s, self.block)).astype(np.uint64)
+
+    def _law(self, quantity: str, values: NDArray[np.float64]) -> Law:
+        """The law of *values* of the states, at an instant of many chains, and from block to block."""
+        share = stationary(self.matrix)
+        mean = float(share @ values)
+        variance = float(share @ (values - mean) ** 2)
+
+        def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+            rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
+            state = Chain(self.matrix, streams.field("state")).state(rows, self._blocks(times))
+            return values[state].reshape(size, -1)
+
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            return values[Chain(self.matrix, streams.field("state")).state(np.arange(size), 1000 + np.arange(size))]
+
+        figures = [self._moves(share)]
+        if variance > 0.0:
+            figures.append(self._correlation(series, share, values, (mean, variance)))
+        return Law(
+            quantity,
+            "state i has the share π_i of time, π P = π",
+            draw,
+            mean,
+            variance,
+            cdf=_steps(values, share),
+            distribution=", ".join(f"P({value:g}) = {part:.4g}" for value, part in zip(values, share, strict=True)),
+            figures=tuple(figures),
+        )
+
+    def _moves(self, share: NDArray[np.float64]) -> Figure:
+        """The claim that states follow each other with the stated probabilities, so that stays are geometric."""
+        matrix = self.matrix
+        pairs = np.argwhere((share[:, None] >= _SEEN) & (matrix >= _SEEN))
+
+        def draw(streams: Streams, size: int) -> tuple[Rows, Rows]:
+            chain = Chain(matrix, streams.field("state"))
+            now, then = (chain.state(np.arange(size), 77 + np.arange(size) + later) for later in (0, 1))
+            since = now[:, None] == pairs[:, 0]
+            return (since & (then[:, None] == pairs[:, 1])).astype(float), since.astype(float)
+
+        means = matrix[pairs[:, 0], pairs[:, 1]].tolist()
+        return Figure(
+            "transitions",
+            "P(i → j) = P_ij in a block; stays are geometric",
+            draw,
+            means,
+            [f"{i} → {j}" for i, j in pairs],
+        )
+
+    def _correlation(
+        self,
+        series: Series,
+        share: NDArray[np.float64],
+        values: NDArray[np.float64],
+        moments: tuple[float, float],
+    ) -> Figure:
+        """The claim on values a few blocks apart."""
+        mean, variance = moments
+        lags_s = [(lag + 1e-6) * self.block for lag in _LAGS]
+
+        def rho(lag_s: float) -> float:
+            later = np.linalg.matrix_power(self.matrix, int(lag_s / self.block)) @ (values - mean)
+            return float((share * (values - mean)) @ later) / variance
+
+        def on_blocks(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+            return series(streams, size, (np.floor(times_s / self.block + 1e-3) + 0.5) * self.block)
+
+        return autocorrelation("Σ π_i v_i (P^k)_ij v_j, centred, over the variance", on_blocks, rho, lags_s, moments)
+
+
+def _steps(
+    values: NDArray[np.float64], share: NDArray[np.float64]
+) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """The distribution function of a law on a few values."""
+    return lambda x: np.asarray((values <= np.asarray(x)[:, None]) @ share)

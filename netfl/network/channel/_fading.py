@@ -1,0 +1,165 @@
+"""What Rayleigh, Rician and Nakagami fading share: how fast they fade, in blocks or by Doppler shifts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+
+from netfl.claims import Figure, Law
+from netfl.network.channel import Channel, Gain
+from netfl.network.channel._block import BlockGain
+from netfl.network.channel._doppler import SINUSOIDS
+from netfl.network.sites import LIGHT_M_S, Sites
+from netfl.streams import Streams
+from netfl.timelaws import autocorrelation, crossing_rate, fade_duration
+from netfl.units import Hertz, Seconds, Unit
+
+LAGS = (0.08, 0.16, 0.25, 0.4)
+"""Lags at which correlations are tested, in periods of the largest Doppler shift: around J0's steepest descent."""
+LEVELS = (0.3, 0.6, 1.0)
+"""Amplitudes whose crossings are tested, over the root mean square amplitude."""
+STEP = 0.01
+"""Time between looks at a series, in periods of the largest Doppler shift."""
+_RARE = 0.05
+"""Levels that are crossed less often in a period are not tested: too few fades to judge by."""
+
+
+class Fading(Channel):
+    """Small-scale fading in blocks, or in continuous time by Doppler shifts."""
+
+    coherence: Annotated[Seconds, Field(gt=0)] | None = None
+    """Block fading: how long a draw holds; about 0.4 / (Doppler spread)."""
+    doppler: Annotated[Hertz, Field(gt=0)] | None = None
+    """f, the largest Doppler shift, in place of ``coherence``: fading in continuous time (Clarke, Jakes)."""
+    speed: Annotated[float, Unit("m/s"), Field(gt=0, le=LIGHT_M_S / 1000)] | None = None
+    """v, in place of ``doppler``: f = v / wavelength, for the ``frequency``."""
+    frequency: Annotated[Hertz, Field(gt=0)] | None = None
+    """The carrier frequency, only with ``speed``."""
+    sinusoids: Annotated[int, Field(ge=16, le=4096)] | None = None
+    """N, scattered waves of each user, only without ``coherence``; 128 if not given."""
+
+    @model_validator(mode="after")
+    def _one_pace(self) -> Fading:
+        """One source of how fast it fades, and nothing without effect."""
+        if [self.coherence, self.doppler, self.speed].count(None) != 2:
+            raise ValueError("give coherence, or doppler, or speed with frequency, exactly one of them")
+        if (self.speed is None) != (self.frequency is None):
+            raise ValueError("speed and frequency go together: the Doppler shift is speed × frequency / c")
+        if self.coherence is not None and self.sinusoids is not None:
+            raise ValueError("sinusoids has no effect on block fading; leave it out, or give doppler for coherence")
+        return self
+
+    def open(self, sites: Sites, streams: Streams) -> Gain:
+        """Draws keyed by (user, block), or by (user, scattered wave)."""
+        if self.coherence is None:
+            return DopplerGain(self._amplifier(sites.users, streams), self._peak_db)
+        field = streams.field("fading")
+        return BlockGain(lambda users, block: self._block_db(field, users, block), self.coherence, self._peak_db)
+
+    @property
+    def doppler_hz(self) -> float:
+        """f; 0 for block fading."""
+        if self.speed is not None and self.frequency is not None:
+            return self.speed * self.frequency / LIGHT_M_S
+        return self.doppler or 0.0
+
+    @abstractmethod
+    def _block_db(self, field: Any, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Gains drawn from *field*, keyed by (user, block)."""
+
+    @abstractmethod
+    def _amplifier(self, users: int, streams: Streams) -> Power:
+        """The power gain in continuous time."""
+
+    @property
+    @abstractmethod
+    def _peak_db(self) -> float:
+        """Exceeded with a probability under 1e-9."""
+
+    @property
+    def _waves(self) -> int:
+        """N."""
+        return self.sinusoids or SINUSOIDS
+
+    def _law(self, statement: str, distribution: Any, figures: tuple[Figure, ...] = ()) -> Law:
+        """The law of the power gain, at an instant of each of many users, and over time where it goes on in it."""
+        pace = self.coherence or 1.0 / self.doppler_hz
+        kind = "independent for each user and each block" if self.coherence else "independent for each user"
+
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            users = np.arange(size)
+            return self._power(size, streams, users, users * pace)
+
+        if self.coherence is not None:
+            lags_s, moments = (self.coherence, 3.0 * self.coherence), (1.0, float(distribution.var()))
+            figures = (autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments),)
+        return Law("power gain", f"{statement}, {kind}", draw, distribution=distribution, figures=figures)
+
+    def _power(self, size: int, streams: Streams, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """The power gains in a network of *size* users."""
+        gain = self.open(Sites(nx.Graph(), np.zeros((size, 2))), streams)
+        return np.asarray(10.0 ** (gain.gain_db(users, time_s) / 10.0))
+
+    def _series(self, streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The power gains of *size* users over time."""
+        users = np.repeat(np.arange(size), len(times_s))
+        return self._power(size, streams, users, np.tile(times_s, size)).reshape(size, -1)
+
+    def _correlation(self, formula: str, rho: Callable[[float], float], variance: float) -> Figure:
+        """The claim that the power at two instants has the correlation *rho* of f τ; its mean is 1."""
+        rescaled = partial(_rescaled, rho, self.doppler_hz)
+        lags_s = [lag / self.doppler_hz for lag in LAGS]
+        return autocorrelation(formula, self._series, rescaled, lags_s, (1.0, variance))
+
+    def _fades(
+        self, formula: str, rate: Callable[[float], float], below: Callable[[float], float]
+    ) -> tuple[Figure, Figure]:
+        """The claims of *rate* falls below amplitude ρ in 1/f, and that *below* is the share of time there."""
+        f = self.doppler_hz
+        powers = [level**2 for level in LEVELS if rate(level) >= _RARE]
+        return (
+            crossing_rate(formula, self._series, lambda x: f * rate(x**0.5), powers, STEP / f),
+            fade_duration(
+                "P(amplitude < ρ) / (level-crossing rate)",
+                self._series,
+                lambda x: below(x**0.5) / (f * rate(x**0.5)),
+                powers,
+                STEP / f,
+            ),
+        )
+
+
+Power = Callable[[NDArray[np.int64], ArrayLike], NDArray[np.float64]]
+"""``power(users, time_s)``: the power gain of each user, ``[n]``."""
+
+
+class DopplerGain(Gain):
+    """Gains that go on in continuous time.
+
+    Args:
+        power: the power gain of (users, time).
+        peak_db: exceeded with a probability under 1e-9.
+    """
+
+    def __init__(self, power: Power, peak_db: float) -> None:
+        self._power, self._peak_db = power, peak_db
+
+    def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """The power gain in dB; a power too small to have one counts as the smallest that has."""
+        return np.asarray(10.0 * np.log10(np.maximum(self._power(users, time_s), np.finfo(float).tiny)))
+
+    def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same for all users."""
+        return np.full(len(users), self._peak_db)
+
+
+def _rescaled(rho: Callable[[float], float], per_s: float, lag_s: float) -> float:
+    """*rho* of a lag in seconds."""
+    return rho(lag_s * per_s)

@@ -1,0 +1,130 @@
+"""Shadowing that neighbours share, and that a user keeps while it has not moved far."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
+
+from netfl.claims import Figure, Law, Rows
+from netfl.network.channel import Channel, Gain
+from netfl.network.channel._static import StaticGain
+from netfl.network.channel._waves import WAVES, Landscape
+from netfl.network.sites import Sites
+from netfl.streams import Streams
+from netfl.timelaws import autocorrelation
+from netfl.units import Decibels, Metres, Seconds
+
+
+class CorrelatedShadowing(Channel):
+    """A gain in dB with the law N(0, σ²) whose correlation between two places r apart is exp(-r / D).
+
+    M. Gudmundson, "Correlation model for shadow fading in mobile radio systems", Electronics Letters 27(23), 1991:
+    D of some 10 m in streets, some 100 m in suburbs.  Each tower has a landscape of its own, independent of the
+    others'; a user has the gain of the place where it is, so that one that moves keeps its shadow for about D.  With
+    ``decorrelation_time`` T the landscape itself changes, as by traffic: the correlation over a time τ at one place is
+    exp(-τ / T), and both factors multiply.
+
+    A landscape is a sum of 256 plane waves with random phases, drawn by the spectrum of that correlation (M. Shinozuka
+    and G. Deodatis, Appl. Mech. Rev. 44(4), 1991).  Mean, variance and correlation are exact over the draw of the
+    landscape; its Gaussian law holds for many waves, and tails end at 23 σ.  All users of one tower see one landscape:
+    where they stand within few D of each other, their mean gain is not 0.
+
+    Example::
+
+        kind: correlated_shadowing
+        sigma: 8 dB
+        decorrelation_distance: 50 m
+    """
+
+    sigma: Annotated[Decibels, Field(gt=0, le=40)]
+    """Standard deviation σ."""
+    decorrelation_distance: Annotated[Metres, Field(gt=0)]
+    """D, the distance at which the correlation is 1/e."""
+    decorrelation_time: Annotated[Seconds, Field(gt=0)] | None = None
+    """T, the time after which the correlation at one place is 1/e; infinite if not given."""
+
+    def open(self, sites: Sites, streams: Streams) -> Gain:
+        """The landscape of each tower: seen once, where neither it nor the users move."""
+        gain = _Shadows(self, self._landscape(max(1, len(sites.towers)), streams), sites)
+        if sites.moving or self.decorrelation_time is not None:
+            return gain
+        return StaticGain(gain.gain_db(np.arange(sites.users), 0.0))
+
+    def laws(self) -> tuple[Law, ...]:
+        """Normal in dB; correlation over distance, and over time."""
+        from scipy import stats  # noqa: PLC0415 - half a second that only laws need
+
+        def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+            rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
+            return self._heights(streams, rows, np.zeros((len(rows), 2)), times).reshape(size, -1)
+
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            rows, still = np.arange(_AT_ONCE), np.zeros(_AT_ONCE)
+            places = np.column_stack([rows % 7, rows % 11]).astype(float) * self.decorrelation_distance
+            starts = range(0, size, _AT_ONCE)
+            return np.concatenate([self._heights(streams.at(start), rows, places, still) for start in starts])
+
+        figures = [self._by_distance()]
+        if self.decorrelation_time is not None:
+            lags_s = [part * self.decorrelation_time for part in (0.2, 0.6, 1.5)]
+            over_time = lambda lag_s: math.exp(-lag_s / (self.decorrelation_time or 1.0))  # noqa: E731
+            figures.append(autocorrelation("exp(-τ / T)", series, over_time, lags_s, (0.0, self.sigma**2)))
+        law = stats.norm(0.0, self.sigma)
+        return (Law("gain in dB", "N(0, σ²) over landscapes", draw, distribution=law, figures=tuple(figures)),)
+
+    def _by_distance(self) -> Figure:
+        """The claim on places some way apart."""
+        parts = (0.1, 0.5, 1.0, 2.0)
+
+        def draw(streams: Streams, size: int) -> Rows:
+            rows = np.arange(min(size // 8, _AT_ONCE))
+            places = np.zeros((1 + len(parts), len(rows), 2))
+            turn = 0.6 * rows
+            for place, part in zip(places[1:], parts, strict=True):
+                place[:] = part * self.decorrelation_distance * np.column_stack([np.cos(turn), np.sin(turn)])
+            here, *there = (self._heights(streams, rows, place, np.zeros(len(rows))) / self.sigma for place in places)
+            return np.stack([here * other for other in there], axis=1)
+
+        means = [math.exp(-part) for part in parts]
+        return Figure("correlation over distance", "exp(-r / D)", draw, means, [f"r = {part:g} D" for part in parts])
+
+    def _landscape(self, rows: int, streams: Streams) -> Landscape:
+        """*rows* landscapes."""
+        return Landscape(rows, self.decorrelation_distance, self.decorrelation_time or math.inf, streams)
+
+    def _heights(
+        self,
+        streams: Streams,
+        rows: NDArray[np.int64],
+        xy_m: NDArray[np.float64],
+        time_s: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Gains on independent landscapes."""
+        return self.sigma * self._landscape(int(rows.max()) + 1, streams).height(rows, xy_m, time_s)
+
+
+_AT_ONCE = 2500
+"""Landscapes that are drawn at a time."""
+
+
+class _Shadows(Gain):
+    """Landscapes at work on the users of one network."""
+
+    def __init__(self, model: CorrelatedShadowing, landscape: Landscape, sites: Sites) -> None:
+        self._sigma_db, self._landscape, self._sites = model.sigma, landscape, sites
+
+    def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """σ times the height of each user's tower's landscape where the user is."""
+        times, paths = np.broadcast_to(np.asarray(time_s, float), users.shape), self._sites.paths
+        places = self._sites.user_xy_m[users] if paths is None else paths.xy_m(users, time_s)
+        return self._sigma_db * self._landscape.height(self._sites.cell[users], places, times)
+
+    def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Where the normal law leaves 1e-9, and no more than all waves together."""
+        most = min(NormalDist().inv_cdf(1.0 - 1e-9), math.sqrt(2.0 * WAVES))
+        return np.full(len(users), self._sigma_db * most)

@@ -1,0 +1,45 @@
+"""Path loss in cities from 1.5 to 2 GHz: COST 231's extension of Hata's formula."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from netfl.network.channel._hata import Hata, small_city_db
+from netfl.units import Hertz
+
+
+class Cost231Hata(Hata):
+    """Median path loss of COST 231 for large cells, f in MHz, heights hb and hm in m, distance d in km.
+
+    L = 46.3 + 33.9 log10 f - 13.82 log10 hb - a(hm) + (44.9 - 6.55 log10 hb) log10 d + C in dB, with
+    a(hm) = (1.1 log10 f - 0.7) hm - (1.56 log10 f - 0.8); C is 0 dB in medium cities and suburban centres with trees,
+    3 dB in metropolitan centres.
+
+    COST Action 231, "Digital mobile radio towards future generation systems", final report (1999), §4.4.1.  Valid for
+    1500 to 2000 MHz, hb of 30 to 200 m, hm of 1 to 10 m, and 1 to 20 km, with towers above the roofs: users outside
+    are a fault unless ``outside: extend``, and so are users who move, who may leave that range.  Links to towers that
+    are not the user's own (interference) may be of any length.  The loss is never less than that of free space along
+    the slant.
+
+    Example::
+
+        kind: cost231_hata
+        frequency: 1.8 GHz
+        area: metropolitan
+        outside: extend
+    """
+
+    frequency: Annotated[Hertz, Field(ge=1500e6, le=2000e6)]
+    """f, 1500 to 2000 MHz."""
+    area: Literal["medium_city", "metropolitan"]
+    """What is built around; ``medium_city`` is a suburban centre as well."""
+
+    def at_1_km_db(self) -> float:
+        """The median loss at 1 km."""
+        mhz = self.frequency / 1e6
+        centre_db = 3.0 if self.area == "metropolitan" else 0.0
+        mean_db = 46.3 + 33.9 * math.log10(mhz) - 13.82 * math.log10(self.tower_height)
+        return mean_db - small_city_db(mhz, self.user_height) + centre_db

@@ -1,0 +1,99 @@
+"""Nakagami-m fading: from worse than Rayleigh to almost none, by one number."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+from scipy import special
+
+from netfl.claims import Law
+from netfl.network.channel._doppler import Scatter
+from netfl.network.channel._fading import Fading, Power
+from netfl.streams import Field as RandomField
+from netfl.streams import Streams
+
+
+class Nakagami(Fading):
+    """Fading with a Nakagami-distributed amplitude: the power gain g has the gamma law of shape m and mean 1.
+
+    P(g ≤ x) = P(m, m x), the regularised incomplete gamma function: variance 1/m.  m = 1 is Rayleigh, m = 1/2 the
+    square of one Gaussian, the worst; large m hardly fades.  M. Nakagami, "The m-distribution", in: Statistical Methods
+    in Radio Wave Propagation, 1960.
+
+    With ``coherence``, g is drawn anew for each block, for any m ≥ 1/2.  With ``doppler`` f, or ``speed``, 2m must be a
+    whole number, of 32 at most: g is then the mean of the squares of 2m independent Gaussian processes of
+    autocorrelation J0(2π f τ), each a sum of sinusoids as in the ``rayleigh`` channel.  The power has the correlation
+    J0², and the amplitude falls below ρ times its root mean square
+    sqrt(2π) f m^(m - 1/2) ρ^(2m - 1) exp(-m ρ²) / Γ(m) times a second (M. D. Yacoub, J. E. V. Bautista and L. G. de
+    Rezende Guedes, IEEE Trans. Veh. Technol. 48(3), 1999).
+
+    Example::
+
+        kind: nakagami
+        m: 1.5
+        doppler: 10 Hz
+    """
+
+    m: Annotated[float, Field(ge=0.5, le=1000)]
+    """The shape m of the law."""
+
+    @model_validator(mode="after")
+    def _sums_of_squares(self) -> Nakagami:
+        """In continuous time, a whole number of Gaussian processes."""
+        if self.coherence is None and ((2.0 * self.m) % 1.0 or self.m > _MOST):
+            raise ValueError(f"in continuous time m must be a multiple of 1/2 and {_MOST} at most; or give coherence")
+        return self
+
+    def laws(self) -> tuple[Law, ...]:
+        """Gamma in power; J0², level crossings and fades over time."""
+        from scipy import stats  # noqa: PLC0415 - half a second that only laws need
+
+        m, power = self.m, stats.gamma(self.m, scale=1.0 / self.m)
+        if not self.doppler_hz:
+            return (self._law("gamma of shape m, mean 1", power),)
+        figures = (
+            self._correlation("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0 / m),
+            *self._fades(
+                "sqrt(2π) f m^(m-1/2) ρ^(2m-1) exp(-m ρ²) / Γ(m)",
+                lambda a: (
+                    math.sqrt(2.0 * math.pi)
+                    * math.exp((m - 0.5) * math.log(m) + (2.0 * m - 1.0) * math.log(a) - m * a**2 - math.lgamma(m))
+                ),
+                lambda a: float(special.gammainc(m, m * a**2)),
+            ),
+        )
+        return (self._law("gamma of shape m, mean 1", power, figures),)
+
+    def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """The quantile of a uniform draw."""
+        power = special.gammaincinv(self.m, field.uniform(users, block)) / self.m
+        return np.asarray(10.0 * np.log10(power))
+
+    def _amplifier(self, users: int, streams: Streams) -> Power:
+        """Two Gaussians from each complex gain, one from the last if 2m is odd."""
+        pairs = [
+            Scatter(users, self.doppler_hz, self._waves, streams.at("pair", number))
+            for number in range(math.ceil(self.m))
+        ]
+
+        def power(users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+            total = np.zeros(len(users))
+            for number, pair in enumerate(pairs, 1):
+                gain = pair.gain(users, time_s)
+                total += np.abs(gain if number <= self.m else gain.real) ** 2
+            return total / self.m
+
+        return power
+
+    @property
+    def _peak_db(self) -> float:
+        """The quantile of the gamma law."""
+        return 10.0 * math.log10(special.gammainccinv(self.m, 1e-9) / self.m)
+
+
+_MOST = 16
+"""m at most, in continuous time: each 1 is another sum of sinusoids."""

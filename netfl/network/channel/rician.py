@@ -1,0 +1,115 @@
+"""Rician fading: one path in line of sight among many scattered ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+from scipy import special
+
+from netfl.claims import Law
+from netfl.network.channel._doppler import Scatter
+from netfl.network.channel._fading import Fading, Power
+from netfl.streams import Field as RandomField
+from netfl.streams import Streams
+from netfl.units import Decibels, Hertz
+
+
+class Rician(Fading):
+    """Fading with a Rice-distributed amplitude: a steady path of K times the power of all scattered ones.
+
+    The power gain is g = |sqrt(K) exp(iψ) + h|² / (K + 1), with h complex Gaussian of E[|h|²] = 1: mean 1, variance
+    (1 + 2K) / (1 + K)², and 2 (K + 1) g is noncentral chi-squared with 2 degrees of freedom and noncentrality 2K.
+    K = 0 (minus infinity in dB) would be Rayleigh.  G. L. Stüber, "Principles of Mobile Communication", 2nd ed.,
+    §2.1.3 and §2.1.4.
+
+    With ``coherence``, g is drawn anew for each block.  With ``doppler`` f, or ``speed``, h is the sum of sinusoids of
+    the ``rayleigh`` channel, and the steady path has a random phase at the start and the Doppler shift
+    f0 = ``path_doppler`` (f times the cosine of its angle to the motion).  The autocovariance of the power is
+    (J0² + 2K J0 cos(2π f0 τ)) / (1 + K)² with J0 at 2π f τ; for f0 = 0 the amplitude falls below ρ times its root mean
+    square sqrt(2π (K + 1)) f ρ exp(-K - (K + 1) ρ²) I0(2ρ sqrt(K (K + 1))) times a second.
+
+    Example::
+
+        kind: rician
+        k_factor: 6 dB
+        doppler: 20 Hz
+    """
+
+    k_factor: Annotated[Decibels, Field(ge=-30, le=40)]
+    """K, the power of the steady path over that of the scattered ones."""
+    path_doppler: Hertz | None = None
+    """f0, the Doppler shift of the steady path, between -f and f; 0 if not given, for a path across the motion."""
+
+    @model_validator(mode="after")
+    def _possible_shift(self) -> Rician:
+        """No shift in blocks, and none beyond the largest."""
+        if self.path_doppler is not None and self.coherence is not None:
+            raise ValueError("path_doppler has no effect on block fading; leave it out")
+        if abs(self.path_doppler or 0.0) > self.doppler_hz:
+            raise ValueError(f"path_doppler lies outside ±{self.doppler_hz:g} Hz, the largest Doppler shift")
+        return self
+
+    def laws(self) -> tuple[Law, ...]:
+        """Noncentral chi-squared in power; correlation, and level crossings of an unshifted path, over time."""
+        from scipy import stats  # noqa: PLC0415 - half a second that only laws need
+
+        k, shift = self._k, self.path_doppler or 0.0
+        power = stats.ncx2(2, 2.0 * k, scale=0.5 / (k + 1.0))
+        if not self.doppler_hz:
+            return (self._law("noncentral chi-squared, mean 1", power),)
+
+        def rho(x: float) -> float:
+            scattered = special.j0(2.0 * math.pi * x)
+            beat = math.cos(2.0 * math.pi * x * shift / self.doppler_hz)
+            return float((scattered**2 + 2.0 * k * scattered * beat) / (1.0 + 2.0 * k))
+
+        correlation = self._correlation(
+            "(J0² + 2K J0 cos(2π f0 τ)) / (1 + 2K), J0 at 2π f τ", rho, (1.0 + 2.0 * k) / (1.0 + k) ** 2
+        )
+        fades = self._fades(
+            "sqrt(2π (K+1)) f ρ exp(-K - (K+1) ρ²) I0(2ρ sqrt(K (K+1)))",
+            self._rate,
+            lambda a: float(power.cdf(a**2)),
+        )
+        return (self._law("noncentral chi-squared, mean 1", power, (correlation, *(() if shift else fades))),)
+
+    def _rate(self, amplitude: float) -> float:
+        """Falls below an amplitude in a period of the Doppler shift; the exponents are joined before they overflow."""
+        k = self._k
+        beat = 2.0 * amplitude * math.sqrt(k * (k + 1.0))
+        exponent = -k - (k + 1.0) * amplitude**2 + beat
+        return float(math.sqrt(2.0 * math.pi * (k + 1.0)) * amplitude * math.exp(exponent) * special.i0e(beat))
+
+    def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """The steady path and a scattered one of exponential power, at a random angle."""
+        scattered = np.sqrt(field.exponential(users, block))
+        angle = 2.0 * math.pi * field.uniform(users, block, 1)
+        power = (math.sqrt(self._k) + scattered * np.cos(angle)) ** 2 + (scattered * np.sin(angle)) ** 2
+        return np.asarray(10.0 * np.log10(power / (self._k + 1.0)))
+
+    def _amplifier(self, users: int, streams: Streams) -> Power:
+        """|sqrt(K) exp(iψ) + h|² / (K + 1)."""
+        scatter = Scatter(users, self.doppler_hz, self._waves, streams)
+        start = 2.0 * math.pi * streams.field("path").uniform(np.arange(users))
+        shift = 2.0 * math.pi * (self.path_doppler or 0.0)
+
+        def power(users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+            path = np.exp(1j * (start[users] + shift * np.asarray(time_s)))
+            return np.asarray(np.abs(math.sqrt(self._k) * path + scatter.gain(users, time_s)) ** 2 / (self._k + 1.0))
+
+        return power
+
+    @property
+    def _k(self) -> float:
+        """K as a ratio."""
+        return float(10.0 ** (self.k_factor / 10.0))
+
+    @property
+    def _peak_db(self) -> float:
+        """The quantile of the noncentral chi-squared law."""
+        most = special.chndtrix(1.0 - 1e-9, 2.0, 2.0 * self._k) / (2.0 * (self._k + 1.0))
+        return 10.0 * math.log10(most)

@@ -1,0 +1,66 @@
+"""Urban micro cells of 3GPP: street canyons."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from netfl.network.channel._3gpp import LIGHT_M_S, Cellular, Figures, two_slopes
+from netfl.units import Metres
+
+_TOWER_M = 10.0
+"""hb, the only height of towers that the scenario is stated for."""
+
+
+class Umi(Cellular):
+    """Urban micro cell (UMi, street canyon) of 3GPP TR 38.901 V16, Tables 7.4.1-1 and 7.4.2-1: towers of 10 m.
+
+    fc in GHz, lengths in m, losses in dB; hb = 10, hu the user's height, outdoors, d on the ground,
+    s = √(d² + (hb - hu)²), breakpoint dBP = 4 (hb - 1)(hu - 1) fc / c.  In line of sight
+    32.4 + 21 log10 s + 20 log10 fc up to dBP, and 32.4 + 40 log10 s + 20 log10 fc - 9.5 log10(dBP² + (hb - hu)²)
+    beyond; else the larger of that and 22.4 + 35.3 log10 s + 21.3 log10 fc - 0.3 (hu - 1.5).
+
+    A link is in line of sight with probability 1 up to 18 m and 18/d + exp(-d/36)(1 - 18/d) beyond.  Each link of a
+    user and a tower draws one number u for good, and is in line of sight while u is below that; it also keeps its draw
+    of the shadowing, N(0, σ²) in dB with σ = 4, or 7.82 out of sight, independent from link to link.  For users who
+    move, the report's shadowing decorrelates over 10 m, or 13 m out of sight (Table 7.5-6): set ``shadowing: false``
+    and add a correlated shadowing for that.
+
+    Valid for 0.5 to 100 GHz and d of 10 m to 5 km.  Nearer than 10 m the loss is that at 10 m.  Users farther away
+    than 5 km, or who move, are a fault unless ``outside: extend``; links to other towers than a user's own may have any
+    length.
+
+    Example::
+
+        kind: umi
+        frequency: 28 GHz
+    """
+
+    MOST_M: ClassVar[float] = 5000.0
+    SIGMAS_DB: ClassVar[tuple[float, float]] = (4.0, 7.82)
+
+    user_height: Annotated[Metres, Field(ge=1.5, le=22.5)] = 1.5
+    """hu, 1.5 to 22.5 m."""
+
+    @property
+    def heights_m(self) -> tuple[float, float]:
+        """Towers of 10 m."""
+        return _TOWER_M, self.user_height
+
+    def sight(self, flat_m: Figures) -> Figures:
+        """Along the street."""
+        near_m = np.maximum(flat_m, 18.0)
+        return np.asarray(18.0 / near_m + np.exp(-near_m / 36.0) * (1.0 - 18.0 / near_m))
+
+    def clear_db(self, flat_m: Figures, surroundings: Figures) -> Figures:
+        """PL1 and PL2."""
+        break_m = np.full(len(flat_m), 4.0 * (_TOWER_M - 1.0) * (self.user_height - 1.0) * self.frequency / LIGHT_M_S)
+        return two_slopes(self, 32.4, 21.0, flat_m, break_m)
+
+    def blocked_db(self, flat_m: Figures) -> Figures:
+        """PL'."""
+        lower_db = 22.4 + 21.3 * math.log10(self.ghz) - 0.3 * (self.user_height - 1.5)
+        return np.asarray(lower_db + 35.3 * np.log10(self.slant_m(flat_m)))

@@ -1,0 +1,11 @@
+"""What channel models are made of, for those of other packages too.
+
+`BlockGain` draws a gain anew for each user in each block of time, `StaticGain` keeps one for each user, and
+`by_distance` follows the distance between a user and its tower, wherever it moves.
+"""
+
+from netfl.network.channel._block import BlockGain
+from netfl.network.channel._distance import by_distance
+from netfl.network.channel._static import StaticGain
+
+__all__ = ["BlockGain", "StaticGain", "by_distance"]

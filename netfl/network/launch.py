@@ -1,0 +1,92 @@
+"""How frames are put on the air: in flights of what is alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.network.flight import Flight
+from netfl.network.load import Load, Users
+from netfl.network.medium import Medium
+
+How = tuple[ArrayLike | None, ArrayLike, ArrayLike | None]
+"""Duration, channel and mode, each one for all or one for each; duration and mode may be left to the medium."""
+
+
+def launch(  # noqa: PLR0913, PLR0917 - all that an attempt is made of
+    load: Load,
+    medium: Medium,
+    tower: tuple[str, int],
+    who: tuple[Users, Sequence[int]],
+    how: How,
+    limit: int | None,
+    now_s: float,
+) -> Sequence[Flight]:
+    """Put the first frames of some users on the air: in one flight or, where they differ, the first to end first.
+
+    Args:
+        load: what they have to send.
+        medium: what the air does.
+        tower: name and node number of the tower.
+        who: those who were asked to send, and the places among them of those who do.
+        how: duration, channel and mode.
+        limit: attempts that a frame has.
+        now_s: when.
+    """
+    (asked, places), (duration_s, channel, mode) = who, how
+    users = asked if len(places) == len(asked) else asked[list(places)]
+    ids = load.ids[users]
+    if mode is None:
+        mode = 0 if medium.modes == 1 else medium.choose(ids, tower, now_s)
+    else:
+        mode = _of(mode, len(asked), places)
+    duration_s = _airtimes_s(load, medium, users, mode) if duration_s is None else _of(duration_s, len(asked), places)
+    channel, delay_s = _of(channel, len(asked), places), medium.delay_s(ids, now_s)
+    if delay_s is None and isinstance(duration_s, float) and isinstance(channel, int) and isinstance(mode, int):
+        return (_flight(load, medium, tower, (users, ids, places), (channel, mode, 0.0, duration_s), limit, now_s),)
+    told = (channel, mode, 0.0 if delay_s is None else delay_s, duration_s)
+    rows = np.column_stack([np.broadcast_to(np.asarray(each, float), len(users)) for each in told])
+    kinds, which = np.unique(rows, axis=0, return_inverse=True)
+    flights = []
+    for kind in np.argsort(kinds[:, 2] + kinds[:, 3], kind="stable"):
+        chosen = np.flatnonzero(which.ravel() == kind)
+        alike = (int(kinds[kind, 0]), int(kinds[kind, 1]), float(kinds[kind, 2]), float(kinds[kind, 3]))
+        some = users[chosen], ids[chosen], [places[one] for one in chosen.tolist()]
+        flights.append(_flight(load, medium, tower, some, alike, limit, now_s))
+    return flights
+
+
+def _of(told: ArrayLike, count: int, places: Sequence[int]) -> ArrayLike:
+    """What was said for each of *count*, for those in *places* only; one figure for all stays one."""
+    if isinstance(told, float | int) or len(places) == count or np.ndim(told) == 0:
+        return told
+    return np.asarray(told)[list(places)]
+
+
+def _airtimes_s(load: Load, medium: Medium, users: Users, mode: ArrayLike) -> float | NDArray[np.float64]:
+    """The airtimes of the next frames."""
+    bits = load.bits(users)
+    if isinstance(bits, float) and isinstance(mode, int):
+        return medium.airtime_s(bits, mode)
+    rows = zip(np.broadcast_to(bits, len(users)).tolist(), np.broadcast_to(mode, len(users)).tolist(), strict=True)
+    return np.array([medium.airtime_s(*row) for row in rows])
+
+
+def _flight(  # noqa: PLR0913, PLR0917 - as `launch`
+    load: Load,
+    medium: Medium,
+    tower: tuple[str, int],
+    who: tuple[Users, Users, Sequence[int]],
+    alike: tuple[int, int, float, float],
+    limit: int | None,
+    now_s: float,
+) -> Flight:
+    """Put some users on the air together: *who* are they in the cell, and in the network, and at which places."""
+    (users, ids, places), (channel, mode, delay_s, duration_s) = who, alike
+    frames = load.launch(users, now_s)
+    medium.spend(ids, now_s, frames.bits)
+    cut = medium.cut(ids, tower[1], now_s, now_s + duration_s)
+    start_s = now_s + delay_s
+    return Flight(frames, ids, places, tower, channel, start_s, start_s + duration_s, mode, limit, cut)

@@ -1,0 +1,207 @@
+"""Stations that count down random numbers of idle slots: the heart of CSMA/CA.
+
+Times within an idle period are whole nanoseconds from its beginning, so that slots never drift apart.  Stations that
+wait with frozen counters are kept by the *virtual slot* in which their counter runs out: the number of idle slots that
+have been counted since the start of the run.  A busy period freezes them all by standing still, which costs nothing; the
+cost of an event is that of a heap, whatever the number of stations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import cache
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+
+if TYPE_CHECKING:
+    from netfl.network.cell import Cell
+
+_NS = 1e-9
+_SLACK_S = 1e-8
+"""By how much the clock may miss an instant, by rounding."""
+_DRAWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """Durations around one frame, in nanoseconds.
+
+    Args:
+        slot: an idle slot.
+        difs: idle time before slots are counted.
+        success: from the beginning of a sequence to the end of its ACK.
+        data: the data frame.
+        lead: what precedes it: RTS and CTS.
+        collision: from the beginning to the end of what collides.
+        timeout: from there to when the colliders count slots again.
+        bystanders: from there to when the others do.
+    """
+
+    slot: int
+    difs: int
+    success: int
+    data: int
+    lead: int
+    collision: int
+    timeout: int
+    bystanders: int
+
+
+class Contention:
+    """The stations of one cell.
+
+    Args:
+        cell: the cell.
+        spaces: the durations around a frame of so many bits.
+        cw: the least and the greatest contention window.
+        limit: attempts that a frame has.
+    """
+
+    def __init__(self, cell: Cell, spaces: Callable[[float], Spaces], cw: tuple[int, int], limit: int | None) -> None:
+        self._cell, self._limit, (self._least, self._most) = cell, limit, cw
+        self._spaces = cache(spaces)
+        self._slot = self._spaces(cell.most_bits).slot
+        self._wait = self._spaces(cell.most_bits).difs  # idle time before slots are counted
+        self._idle_since_s, self._period = 0.0, 0
+        self._virtual = 0  # idle slots counted before this idle period
+        self._window = [self._least] * cell.size
+        self._failures = [0] * cell.size
+        self._due = [-1] * cell.size  # the virtual slot in which a station's counter runs out
+        self._drawn = [-1] * cell.size  # the idle period before which it was drawn
+        self._queued = [False] * cell.size  # whether a station has a frame and contends
+        self._frozen: list[tuple[int, int]] = []  # heap of (virtual slot, station)
+        self._late: list[tuple[int, int, int]] = []  # (begins to count at, slots, station) of those out of step
+        self._coming: list[tuple[float, int]] = []  # heap of (when, station) of frames that will come
+        self._uniforms = _uniforms(cell.streams.rng("backoff"))
+
+    def serve(self) -> Generator[simpy.Event, Any, None]:
+        """Own the medium."""
+        cell, env = self._cell, self._cell.env
+        while True:
+            self._take_note()
+            offset = self._next_offset()
+            start_s = np.inf if offset is None else self._idle_since_s + offset * _NS
+            until_s = min(start_s, self._coming[0][0]) if self._coming else start_s
+            if until_s > env.now + _SLACK_S:
+                yield cell.change(until_s)
+                if cell.changed or self._comes_by(until_s):
+                    continue
+            if start_s <= until_s and offset is not None:
+                yield from self._send(self._take(offset))
+
+    def _comes_by(self, time_s: float) -> bool:
+        """Whether a frame will have come by then."""
+        return bool(self._coming) and self._coming[0][0] <= time_s + _SLACK_S
+
+    def _take_note(self) -> None:
+        """Stations whose frames have come, gone or changed."""
+        cell, now = self._cell, self._cell.env.now
+        if cell.changed:
+            ready_s = cell.ready_s
+            for user in cell.changes().tolist():
+                if ready_s[user] > now:
+                    self._queued[user] = False
+                    if ready_s[user] < np.inf:
+                        heappush(self._coming, (float(ready_s[user]), user))
+                elif not self._queued[user]:
+                    self._join(user, float(ready_s[user]))
+        while self._comes_by(now):
+            came_s, user = heappop(self._coming)
+            if not self._queued[user] and cell.ready_s[user] == came_s:
+                self._join(user, came_s)
+
+    def _join(self, user: int, came_s: float) -> None:
+        """A frame has come to a station: its counter may still run, or have run out; then the medium decides."""
+        offset = round((came_s - self._idle_since_s) / _NS)
+        left = self._due[user] - self._virtual
+        counted = (offset - self._wait) // self._slot  # negative before slots are counted
+        over = left < 0 or left <= counted or (left == 0 and self._drawn[user] != self._period)
+        self._queued[user] = True
+        if over and counted >= 0:
+            self._late.append((offset, 0, user))
+            return
+        if over:
+            self._draw(user)
+        heappush(self._frozen, (self._due[user], user))
+
+    def _draw(self, user: int) -> int:
+        """A new counter: so many slots."""
+        slots = int(next(self._uniforms) * (self._window[user] + 1))
+        self._due[user], self._drawn[user] = self._virtual + slots, self._period
+        return slots
+
+    def _next_offset(self) -> int | None:
+        """When the next station sends, from the beginning of the idle period; ``None`` if nobody has a frame."""
+        frozen = self._frozen
+        while frozen and not (self._queued[frozen[0][1]] and self._due[frozen[0][1]] == frozen[0][0]):
+            heappop(frozen)
+        offset = self._wait + (frozen[0][0] - self._virtual) * self._slot if frozen else None
+        for begins, slots, user in self._late:
+            at = begins + slots * self._slot
+            if self._queued[user] and (offset is None or at < offset):
+                offset = at
+        return offset
+
+    def _take(self, offset: int) -> list[int]:
+        """The stations that send at *offset*; all others freeze."""
+        slot, frozen, senders = self._slot, self._frozen, dict[int, None]()
+        while frozen and self._wait + (frozen[0][0] - self._virtual) * slot == offset:
+            due, user = heappop(frozen)
+            if self._queued[user] and self._due[user] == due:
+                senders[user] = None
+        if offset > self._wait:
+            self._virtual += (offset - self._wait) // slot
+        late, self._late = self._late, []
+        for begins, slots, user in late:
+            if begins + slots * slot == offset and self._queued[user]:
+                senders[user] = None
+            elif self._queued[user]:
+                counted = (offset - begins) // slot if offset > begins else 0
+                self._due[user] = self._virtual + slots - counted
+                heappush(frozen, (self._due[user], user))
+        self._period += 1
+        return list(senders)
+
+    def _send(self, chosen: list[int]) -> Generator[simpy.Event, Any, None]:
+        """Let them send, and see what becomes of it."""
+        cell = self._cell
+        senders = cell.present(chosen)
+        for user in chosen:
+            self._queued[user] = False
+        if not senders:
+            return
+        spaces = self._spaces(cell.largest_bits(senders))
+        if len(senders) == 1:
+            duration_s = (spaces.lead + spaces.data) * _NS
+        else:
+            duration_s = spaces.collision * _NS
+        heard = (yield cell.attempt(senders, duration_s=duration_s, limit=self._limit)).tolist()
+        answer = spaces.success - spaces.lead - spaces.data
+        self._idle_since_s, self._wait = cell.env.now, spaces.bystanders
+        if True in heard:
+            self._idle_since_s, self._wait = cell.env.now + answer * _NS, spaces.difs
+        elif len(senders) == 1:
+            self._wait = answer + spaces.difs
+        for user, good in zip(senders, heard, strict=True):
+            self._settle(user, spaces.timeout, good=good)
+
+    def _settle(self, user: int, begins: int, *, good: bool) -> None:
+        """A station draws its next counter: with a doubled window after a failure, unless the frame is given up."""
+        self._failures[user] += 1
+        if good or self._failures[user] == self._limit:
+            self._window[user], self._failures[user] = self._least, 0
+            self._draw(user)
+            return
+        self._window[user] = min(2 * self._window[user] + 1, self._most)
+        self._queued[user] = True
+        self._late.append((begins, self._draw(user), user))
+
+
+def _uniforms(rng: np.random.Generator) -> Iterator[float]:
+    """Uniform draws, a block at a time."""
+    while True:
+        yield from rng.random(_DRAWS).tolist()

@@ -1,0 +1,108 @@
+"""CSMA/CA: the distributed coordination function of IEEE 802.11."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import simpy
+from pydantic import Field
+
+from netfl.errors import Fault
+from netfl.network.mac import Mac
+from netfl.network.mac._contention import Contention, Spaces
+from netfl.network.mac._wifi import ACK_BITS, CTS_BITS, PHYS, RTS_BITS, Standard
+from netfl.types import Facts, Law
+from netfl.units import Bits
+
+if TYPE_CHECKING:
+    from netfl.network.cell import Cell
+
+
+class CsmaCa(Mac):
+    """The DCF of IEEE 802.11-2016 §10.3: listen, wait a random number of idle slots, send, double the wait on failure.
+
+    **Backoff.**  A station draws a number of slots, uniform on 0 … CW, and counts it down in idle slots.  Counters
+    freeze while the medium is busy; a slot in which somebody begins to send counts for nobody, so that the slot right
+    after a success can be used by its winner alone, which may have drawn 0.  (In Bianchi's chain, IEEE J-SAC 18(3),
+    2000, a busy slot counts, which makes throughputs a few per cent different.)  CW is doubled, 2 CW + 1, with every
+    failure up to its greatest value, and set back after a success or when the frame is given up.  After each of its
+    frames a station draws anew, with or without another frame.  A frame that finds the medium idle for DIFS, and its
+    station's counter run out, is sent at once.
+
+    **Frames.**  The payload with 36 bytes of MAC and LLC headers, at the rate of the standard's physical layer, then
+    SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell hear each other.
+
+    **After a collision.**  The colliders go on with their backoff at the end of the ACK (CTS) time-out.  The
+    bystanders wait DIFS where they cannot decode anything of the overlapping preambles and merely sense energy (OFDM),
+    or EIFS where they take it for a frame in error (DSSS); ``after_collision`` overrides that.  A frame that
+    fades alone is heard by the bystanders, who leave room for its ACK.
+
+    Example::
+
+        kind: csma_ca
+        standard: 802.11a
+        max_attempts: 7
+    """
+
+    standard: Standard = "802.11a"
+    """Whose timings: 802.11a, 802.11b (long preamble) or 802.11g (without 802.11b stations)."""
+    rate: Annotated[float, Field(gt=0)] | None = None
+    """Rate of the data in Mb/s, one of the standard's; by default 6 (802.11a), 11 (802.11b), 54 (802.11g)."""
+    rts: Annotated[Bits, Field(ge=0)] | None = None
+    """Payloads larger than this are preceded by RTS and CTS; ``null``: none."""
+    max_attempts: Annotated[int, Field(ge=1)] | None = None
+    """Attempts after which a frame is given up; ``null`` is no limit."""
+    after_collision: Literal["difs", "eifs"] | None = None
+    """How long bystanders wait after a collision; ``null``: what the physical layer makes of it."""
+
+    @property
+    def rate_bps(self) -> float:
+        """The rate of the data."""
+        return self._rate * 1e6
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """A rate that the standard does not have."""
+        rates = PHYS[self.standard].rates
+        if self._rate not in rates:
+            told = ", ".join(f"{rate:g}" for rate in sorted(rates))
+            yield Fault("rate", f"{self.standard} has no such rate", self.rate, f"one of {told} (Mb/s)")
+
+    def spaces(self, bits: float) -> Spaces:
+        """The times that a frame with *bits* of payload takes, and the spaces around it, in nanoseconds."""
+        phy = PHYS[self.standard]
+        control = phy.control_rate(self._rate)
+        data, ack = phy.airtime(bits + _HEADER_BITS, self._rate), phy.airtime(ACK_BITS, control)
+        handshake, first = 0, data
+        if self.rts is not None and bits > self.rts:
+            first = phy.airtime(RTS_BITS, control)
+            handshake = first + phy.sifs + phy.airtime(CTS_BITS, control) + phy.sifs
+        eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
+        return Spaces(
+            slot=phy.slot,
+            difs=phy.difs,
+            success=handshake + data + phy.sifs + ack,
+            data=data,
+            lead=handshake,
+            collision=first,
+            timeout=phy.timeout,
+            bystanders=phy.eifs if eifs else phy.difs,
+        )
+
+    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        """Let the stations contend."""
+        return Contention(cell, self.spaces, PHYS[self.standard].cw, self.max_attempts).serve()
+
+    def laws(self) -> tuple[Law, ...]:
+        """Saturation, against a slot-by-slot reference."""
+        return (Law.none("todo"),)
+
+    @cached_property
+    def _rate(self) -> float:
+        """Mb/s."""
+        return PHYS[self.standard].rates[0] if self.rate is None else self.rate
+
+
+_HEADER_BITS = 36 * 8
+"""MAC header 24, LLC and SNAP 8, frame check sequence 4 bytes."""

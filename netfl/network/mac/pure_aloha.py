@@ -1,0 +1,84 @@
+"""Pure ALOHA: who has something to send does so at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.claims import Figure
+from netfl.network.mac import Mac
+from netfl.network.mac._bench import outcomes
+from netfl.network.mac._free import Tries, Users, serve_free
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Seconds
+
+if TYPE_CHECKING:
+    from netfl.network.cell import Cell
+
+_LAW_USERS, _LAW_LOAD = 20, 0.5
+_ROWS, _ATTEMPTS_OF_A_ROW = 100, 200
+
+
+class PureAloha(Mac):
+    """Whoever has something to send does so at once, and after a failure again after an exponential time.
+
+    Attempts that overlap at all collide.  A sender learns at the end of its attempt whether it was received.
+
+    Exact: n users that are silent for exponential times of mean β, be it as they have nothing to send or as they back
+    off, and then send for T, are independent of each other whatever collides; one who begins finds another silent with
+    probability β / (β + T), and it stays so for T with exp(-T/β), so an attempt is received with probability
+    (exp(-T/β) β / (β + T))^(n-1).  With G = n T / (β + T) attempts per airtime that tends to exp(-2G) for large n, and
+    the throughput to G exp(-2G) (Abramson, AFIPS 1970).
+
+    Example::
+
+        kind: pure_aloha
+        backoff: 2 s
+        max_attempts: 20
+    """
+
+    backoff: Annotated[Seconds, Field(gt=0)]
+    """Mean of the exponential time from a failure to the next attempt."""
+    max_attempts: Annotated[int, Field(ge=1)] | None = None
+    """Attempts after which an update is given up; ``null`` is no limit."""
+
+    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        """Let everybody send when it likes."""
+        tries, times = Tries(cell), cell.streams.field("backoff")
+
+        def plan(users: Users) -> NDArray[np.float64]:
+            again = tries.failures[users] > 0
+            at_s = np.maximum(cell.ready_s[users], tries.over_s[users])
+            wait_s = self.backoff * times.exponential(cell.ids[users], tries.made[users])
+            return np.where(again, cell.env.now + wait_s, at_s)
+
+        def send(users: Users) -> None:
+            tries.send(users, self.max_attempts, cell.airtimes_s(users))
+
+        return serve_free(cell, tries, plan, send)
+
+    def laws(self) -> tuple[Law, ...]:
+        """The share of attempts that are received, at half an attempt for each airtime."""
+        users, pause_s = _LAW_USERS, self.backoff
+        airtime_s = pause_s * _LAW_LOAD / (users - _LAW_LOAD)
+        share = (math.exp(-airtime_s / pause_s) * pause_s / (pause_s + airtime_s)) ** (users - 1)
+
+        def draw(streams: Streams, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            rng, rows = streams.rng("pauses"), max(_ROWS, size // _ATTEMPTS_OF_A_ROW)
+            span_s = _ATTEMPTS_OF_A_ROW * airtime_s / _LAW_LOAD
+            return outcomes(
+                self, users, airtime_s, streams, lambda who, now: now + rng.exponential(pause_s, len(who)), span_s, rows
+            )
+
+        statement = (
+            f"(exp(-T/β) β / (β + T))^(n-1), n = {users} users that have something new as soon as they would try "
+            f"again, {_LAW_LOAD:g} attempts per airtime T; tends to exp(-2G)"
+        )
+        return (Law("attempts that are received", statement, figures=(Figure("share", statement, draw, (share,)),)),)

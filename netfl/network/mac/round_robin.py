@@ -1,0 +1,62 @@
+"""Round robin: whoever has something to send does so in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from netfl.network.mac._bench import Bench, at_once
+from netfl.network.mac._turns import Turns, Users, next_of
+from netfl.streams import Streams
+from netfl.types import Law
+
+if TYPE_CHECKING:
+    from netfl.network.cell import Cell
+
+_LAW_USERS = 5
+
+
+class RoundRobin(Turns):
+    """The users that have something to send do so in turn, in the order of their numbers; the others are skipped.
+
+    With n users that always have something to send, each sends every n (poll + T) for frames of T: the turns come at
+    even distances.  With no time to poll the tower works whenever there is work, and the mean wait in a cell is that
+    of a single queue: T ρ / (2 (1 - ρ)) for Poisson arrivals that keep it busy for a share ρ of the time (conservation:
+    L. Kleinrock, Queueing Systems II, 1976, §3.4).
+
+    Example::
+
+        kind: round_robin
+        poll: 1 ms
+        max_attempts: 20
+    """
+
+    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        """After the last the next in order."""
+        last = -1
+
+        def pick(backlog: Users) -> int:
+            nonlocal last
+            last = next_of(backlog, last)
+            return last
+
+        return self._serve(cell, pick)
+
+    def laws(self) -> tuple[Law, ...]:
+        """The time from turn to turn."""
+        airtime_s = self.poll or 1.0
+        gap_s = _LAW_USERS * (self.poll + airtime_s)
+
+        def gaps(streams: Streams, size: int) -> NDArray[np.float64]:
+            bench = Bench(self, _LAW_USERS, airtime_s, streams, at_once)
+            while len(bench.heard) < size + _LAW_USERS:
+                bench.env.step()
+            ends_s = np.array([heard_s for _, _, heard_s in bench.heard])
+            return np.asarray(np.round((ends_s[_LAW_USERS:] - ends_s[:-_LAW_USERS]) / gap_s, 9) * gap_s)
+
+        statement = f"n (poll + T), n = {_LAW_USERS} users that always have something to send, T = {airtime_s:g} s"
+        return (Law("time from turn to turn, s", statement, gaps, mean=gap_s, variance=0.0),)

@@ -1,0 +1,97 @@
+"""The meter: what a network has carried, counted as it goes, and the figures that come of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LOSSES = ("collided", "dropped", "faded", "given_up", "lost")
+_KEPT = (("delay_p50_s", 0.50), ("delay_p95_s", 0.95), ("delay_p99_s", 0.99))
+
+
+class Meter:
+    """Counts of one replica's packets since `restart`.
+
+    Args:
+        senders: the number of nodes that may send.
+
+    Attributes:
+        since_s: from when on is counted.
+        offered: packets that came.
+        offered_bits: their sizes.
+        lost: packets that ended otherwise than delivered, by how.
+        delays_s: from its coming to its arrival, for each packet delivered that came since then.
+    """
+
+    def __init__(self, senders: int) -> None:
+        self._senders = senders
+        self.restart(0.0)
+
+    def restart(self, now_s: float) -> None:
+        """Count from now on."""
+        self.since_s = now_s
+        self.offered, self.offered_bits, self.delivered = 0, 0.0, 0
+        self.lost: dict[str, int] = {}
+        self.delays_s = array("d")
+        self._bits = [0.0] * self._senders
+        self._sending = bytearray(self._senders)
+
+    def offer(self, sender: int, count: int, bits: float) -> None:
+        """*count* packets of *bits* in all have come to *sender*."""
+        self.offered += count
+        self.offered_bits += bits
+        self._sending[sender] = 1
+
+    def deliver(self, sender: int, bits: float, born_s: float, now_s: float) -> None:
+        """A packet has arrived."""
+        self.delivered += 1
+        self._bits[sender] += bits
+        self._sending[sender] = 1
+        if born_s >= self.since_s:
+            self.delays_s.append(now_s - born_s)
+
+    def deliver_all(self, sender: int, bits: float, delays_s: NDArray[np.float64]) -> None:
+        """Many packets of one sender have arrived, of *bits* in all."""
+        self.delivered += len(delays_s)
+        self._bits[sender] += bits
+        self._sending[sender] = 1
+        self.delays_s.frombytes(np.ascontiguousarray(delays_s, np.float64).tobytes())
+
+    def lose(self, sender: int, fate: str, count: int = 1) -> None:
+        """Packets have ended on the way."""
+        self.lost[fate] = self.lost.get(fate, 0) + count
+        self._sending[sender] = 1
+
+    def figures(self, now_s: float) -> Mapping[str, float]:
+        """The figures by now; none where there is no traffic."""
+        if not self._senders:
+            return {}
+        span_s = now_s - self.since_s
+        bits = np.array(self._bits)[np.frombuffer(self._sending, np.uint8) > 0]
+        lost = sum(self.lost.values())
+        told = {
+            "offered_bps": self.offered_bits / span_s,
+            "throughput_bps": float(bits.sum()) / span_s,
+            "delivered": float(self.delivered),
+        }
+        told |= {f"lost.{fate}": float(self.lost.get(fate, 0)) for fate in _LOSSES}
+        told["loss_ratio"] = lost / max(lost + self.delivered, 1)
+        delays_s = np.frombuffer(self.delays_s, np.float64)
+        told["delay_mean_s"] = float(delays_s.mean()) if len(delays_s) else np.nan
+        told |= {name: float(np.quantile(delays_s, share)) if len(delays_s) else np.nan for name, share in _KEPT}
+        told["jain"] = jain(bits) if bits.any() else np.nan
+        return told
+
+
+def jain(shares: NDArray[np.float64]) -> float:
+    """Jain's index of fairness, (Σx)² / (n Σx²): 1 where all have the same, 1/n where one has all.
+
+    R. Jain, D. Chiu and W. Hawe, DEC TR-301, 1984.
+
+    >>> round(jain(np.array([1.0, 1.0, 0.0, 0.0])), 3)
+    0.5
+    """
+    return float(shares.sum() ** 2 / (len(shares) * np.square(shares).sum()))

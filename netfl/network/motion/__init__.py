@@ -1,0 +1,24 @@
+"""The motion family: where users are as time goes on, from the places that the topology gave them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from netfl.network.sites import Paths, Sites
+from netfl.registry import Spec
+from netfl.streams import Streams
+
+
+class Motion(Spec):
+    """The contract of a motion.
+
+    Its paths are functions of (user, time), whatever was asked before; at time 0 each user is at ``sites.user_xy_m``.
+    """
+
+    @abstractmethod
+    def open(self, sites: Sites, streams: Streams) -> Paths:
+        """The paths of the users of *sites*.
+
+        Raises:
+            netfl.errors.ScenarioError: the motion does not fit the places; keys relative to the motion.
+        """

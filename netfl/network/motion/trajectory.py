@@ -1,0 +1,110 @@
+"""Users who move as a CSV file tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import AfterValidator
+
+from netfl.errors import Fault, ScenarioError
+from netfl.network.motion import Motion
+from netfl.network.rows import Rows, read_rows, user_faults
+from netfl.network.sites import Paths, Sites
+from netfl.streams import Streams
+from netfl.types import Facts, Law
+
+_NEAR_M = 0.01
+
+
+class Trajectory(Motion):
+    """Along the points of a CSV file with the columns ``user``, ``time_s``, ``x_m`` and ``y_m``.
+
+    Between two points a user goes straight at one speed; before its first and after its last it stays there.  Users
+    without a line stand still.  Lines may come in any order.  At time 0 a user must be where the topology puts it
+    (within a centimetre): ``placement: {kind: table, file: …}`` places users by the first line of each in the same
+    file; or, with ``relative``, the positions are counted from where each user is put.
+
+    Example::
+
+        kind: trajectory
+        file: walks.csv
+        relative: true
+    """
+
+    file: Annotated[Path, AfterValidator(Path.absolute)]
+    """The CSV file; a relative path starts at the current directory."""
+    relative: bool = False
+    """Whether positions are counted from the user's place at time 0."""
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """A file that cannot be read, users that there are not, points that contradict each other."""
+        try:
+            rows = self._rows()
+        except ScenarioError as error:
+            yield from error.faults
+            return
+        yield from user_faults(rows, facts.users)
+        yield from rows.repeated(("user", "time_s"))
+
+    def open(self, sites: Sites, streams: Streams) -> Paths:
+        """The paths of the file.
+
+        Raises:
+            ScenarioError: the file cannot be used, or a user does not start where it is put.
+        """
+        rows = self._rows()
+        found = [*user_faults(rows, sites.users), *rows.repeated(("user", "time_s"))]
+        if found:
+            raise ScenarioError(found)
+        paths = _Tracks(rows, sites.user_xy_m, relative=self.relative)
+        users = np.arange(sites.users)
+        away_m = np.hypot(*(paths.xy_m(users, 0.0) - sites.user_xy_m).T)
+        if (away_m > _NEAR_M).any():
+            user = int(np.argmax(away_m > _NEAR_M))
+            (x, y), (there_x, there_y) = paths.xy_m(users, 0.0)[user], sites.user_xy_m[user]
+            problem = f"user {user} is at ({x:g}, {y:g}) m at time 0, but is placed at ({there_x:g}, {there_y:g}) m"
+            remedy = "set relative: true, or give the topology's placement the same file, with kind: table"
+            remedy = "let it start at 0, 0" if self.relative else remedy
+            raise ScenarioError([Fault("file", problem, str(self.file), remedy)])
+        return paths
+
+    def laws(self) -> tuple[Law, ...]:
+        """Nothing is drawn."""
+        return (Law.none("users move as the file says"),)
+
+    def _rows(self) -> Rows:
+        """The file."""
+        return read_rows(self.file, ("user", "time_s", "x_m", "y_m"))
+
+
+class _Tracks(Paths):
+    """Points in the order of users and time, and where those of each user begin."""
+
+    def __init__(self, rows: Rows, placed_m: NDArray[np.float64], *, relative: bool) -> None:
+        users, still = rows.users, np.setdiff1d(np.arange(len(placed_m)), rows.users)
+        points_m = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]]) + (placed_m[users] if relative else 0.0)
+        users, times_s = np.concatenate([users, still]), np.concatenate([rows.columns["time_s"], np.zeros(len(still))])
+        order = np.lexsort((times_s, users))
+        self._times_s = times_s[order]
+        self._points_m = np.concatenate([points_m, placed_m[still]])[order]
+        self._first = np.searchsorted(users[order], np.arange(len(placed_m) + 1))
+
+    def xy_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """Between the last point that is not after *time_s* and the next, found by halving."""
+        users = np.asarray(users)
+        time = np.broadcast_to(np.asarray(time_s, float), users.shape)
+        low, high = self._first[users], self._first[users + 1] - 1
+        last = high
+        while (low < high).any():
+            middle = (low + high + 1) // 2
+            passed = self._times_s[middle] <= time
+            low, high = np.where(passed, middle, low), np.where(passed, high, middle - 1)
+        after = np.minimum(low + 1, last)
+        span_s = self._times_s[after] - self._times_s[low]
+        gone_s = time - self._times_s[low]
+        share = np.clip(np.divide(gone_s, span_s, out=np.zeros(len(users)), where=span_s > 0.0), 0.0, 1.0)
+        return np.asarray(self._points_m[low] + share[:, None] * (self._points_m[after] - self._points_m[low]))

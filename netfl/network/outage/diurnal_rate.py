@@ -1,0 +1,86 @@
+"""Nodes that fail more often at some hours of the day than at others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.errors import Fault
+from netfl.network.outage import Outage, Timeline
+from netfl.network.outage._alternating import Alternating
+from netfl.network.outage._clock import DayClock
+from netfl.network.outage._daily import Weights, daily_laws, origin_s, shifts_s
+from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.outage._nodes import Nodes, faults_of, numbers, rows
+from netfl.network.sites import Sites
+from netfl.streams import Streams
+from netfl.types import Facts, Law
+from netfl.units import Seconds
+
+
+class DiurnalRate(Outage):
+    """A node that is up fails with the intensity λ(t) = r(t) / every, and is then repaired for a time of its own.
+
+    r(t) repeats every ``period``, is constant over each of as many even parts of it as there are ``weights``, and has
+    mean 1; failures while up are an inhomogeneous Poisson process: P(up from s to t) = exp(-∫ λ(u) du over [s, t])
+    (S. M. Ross, "Stochastic Processes", 2nd ed. 1996, section 2.4).  Where repairs are exponential with rate μ, the
+    probability p of being up solves p' = μ(1 - p) - λ(t) p.  Time 0 is the start of a period.
+
+    Example::
+
+        kind: diurnal_rate
+        nodes: users
+        every: 3 h
+        weights: [1, 1, 4, 6, 6, 3]  # each for 4 hours
+        repair: {law: exponential, mean: 20 min}
+    """
+
+    nodes: Nodes
+    """Which nodes fail: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
+    every: Annotated[Seconds, Field(gt=0)]
+    """1 / the mean intensity: the mean time to a failure, if the intensity were always the same."""
+    weights: Weights
+    """The intensity in each of as many even parts of the period, relative to each other."""
+    period: Annotated[Seconds, Field(gt=0)] = 86400.0
+    """Length of a period."""
+    spread: Annotated[Seconds, Field(ge=0)] = 0.0
+    """Width of the interval, around 0, from which the shift of each node's day is drawn, as over time zones."""
+    repair: Lifetime
+    """How long a node then stays down."""
+    start: Literal["stationary", "up"] = "stationary"
+    """Whether nodes start as if the process had run for ever (all up, at least 20 mean times to failure and repair
+    before time 0), or all up at time 0."""
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """Users that there are not."""
+        yield from faults_of(self.nodes, facts)
+
+    def open(self, sites: Sites, streams: Streams) -> Timeline:
+        """A row for each node."""
+        return self._opened(rows(numbers(self.nodes, sites), sites), streams)[0]
+
+    def laws(self) -> tuple[Law, ...]:
+        """Sojourns, and the share of time up where it has a closed form."""
+
+        def opened(streams: Streams, size: int) -> tuple[Alternating, DayClock]:
+            return self._opened(np.arange(size), streams)
+
+        laws = daily_laws(opened, self._up, self.repair, self.weights, self.period)
+        return laws if self.start == "stationary" else laws[:2]
+
+    def _opened(self, row: NDArray[np.int64], streams: Streams) -> tuple[Alternating, DayClock]:
+        """The process, and the clock of its rows."""
+        count = int(row.max(initial=-1)) + 1
+        clock = DayClock(self.weights, self.period, shifts_s(self.spread, count, streams), np.ones(count))
+        settled = origin_s(np.full(count, self.every), self.repair.mean, self.period)
+        since_s = settled if self.start == "stationary" else np.zeros(count)
+        return Alternating(row, self._up, self.repair, streams, "up", clock=clock, origin_s=since_s), clock
+
+    @property
+    def _up(self) -> Lifetime:
+        """A sojourn up, on the node's clock."""
+        return Lifetime(law="exponential", mean=self.every)

@@ -1,0 +1,72 @@
+"""What a world is built of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.network.mac import Mac
+from netfl.network.medium import Medium
+from netfl.network.outages import Outages
+from netfl.network.presence import Presence
+from netfl.network.queue import Queue
+from netfl.network.routing import Routing
+from netfl.network.sites import Sites
+from netfl.network.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a world is built of.
+
+    Args:
+        sites: where everything stands.
+        medium: the air of all cells; ``None`` where nobody sends over the air.
+        mac: how a cell's users share it.
+        shared_air: whether all cells share their channels, so that they disturb each other.
+        queue: the waiting room of every port.
+        queues: other waiting rooms, by the name of a node or of a link from one.
+        routing: which way messages go.
+        outages: who is up when, for the record.
+        presence: the same for the clock.
+        traffic: what comes beside the updates, or in place of them.
+        service: what serves rounds; ``None`` where there is traffic alone.
+    """
+
+    sites: Sites
+    medium: Medium | None
+    mac: Mac | None
+    shared_air: bool
+    queue: Queue
+    queues: Mapping[str, Queue]
+    routing: Routing
+    outages: Outages
+    presence: Presence
+    traffic: tuple[Traffic, ...]
+    service: Service | None
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a world needs to serve rounds.
+
+    Args:
+        update_bits: the size of one update.
+        compute_s: how long each user trains for one update, ``[users]``.
+        samples: training samples that it processes meanwhile, ``[users]``.
+        broadcast_bits: the size of one broadcast.
+        broadcast_bps: the rate at which towers send it to their users.
+        first: with how many arrivals a round closes; ``None`` for no such number.
+        deadline_s: how long after its opening a round closes at the latest; ``None`` for no such time.
+    """
+
+    update_bits: float
+    compute_s: NDArray[np.float64]
+    samples: NDArray[np.float64]
+    broadcast_bits: float
+    broadcast_bps: float
+    first: int | None
+    deadline_s: float | None

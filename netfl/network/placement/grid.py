@@ -1,0 +1,44 @@
+"""Users on a square lattice."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.network.placement import Placement
+from netfl.network.placement._places import Point
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Metres
+
+
+class Grid(Placement):
+    """On a square lattice, row by row from the south-west; the last row may be short.
+
+    Example::
+
+        kind: grid
+        spacing: 50 m
+    """
+
+    spacing: Annotated[Metres, Field(gt=0)]
+    """Distance of neighbours."""
+    columns: Annotated[int, Field(ge=1)] | None = None
+    """Users in a row; by default as many as make the lattice nearly square."""
+    centre: Point = (0.0, 0.0)
+    """The middle [x, y] of the whole lattice."""
+
+    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
+        """A place for each user."""
+        columns = self.columns or math.ceil(math.sqrt(max(users, 1)))
+        row, column = np.divmod(np.arange(users), columns)
+        middle = (min(users, columns) - 1) / 2.0, (math.ceil(users / columns) - 1) / 2.0
+        return self.spacing * (np.column_stack([column, row]) - middle) + self.centre
+
+    def laws(self) -> tuple[Law, ...]:
+        """Nothing is drawn."""
+        return (Law.none("nothing is drawn: a lattice"),)

@@ -1,0 +1,50 @@
+"""Users spread over a rectangle."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.network.placement import Placement
+from netfl.network.placement._laws import uniform
+from netfl.network.placement._places import Point, in_rectangle
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Metres
+
+
+class Rectangle(Placement):
+    """Uniform over the area of a rectangle whose sides run east and north.
+
+    Example::
+
+        kind: rectangle
+        width: 600 m
+        height: 300 m
+    """
+
+    width: Annotated[Metres, Field(gt=0)]
+    """Extent from west to east."""
+    height: Annotated[Metres, Field(gt=0)]
+    """Extent from south to north."""
+    centre: Point = (0.0, 0.0)
+    """Its centre [x, y]."""
+
+    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
+        """A place for each user."""
+        return in_rectangle(users, self.width, self.height, streams) + self.centre
+
+    def laws(self) -> tuple[Law, ...]:
+        """Both coordinates."""
+
+        def coordinate(axis: int, streams: Streams, size: int) -> NDArray[np.float64]:
+            return np.asarray((self.open(size, np.zeros((1, 2)), streams) - self.centre)[:, axis])
+
+        return (
+            uniform("distance east of the centre in m", self.width, partial(coordinate, 0)),
+            uniform("distance north of the centre in m", self.height, partial(coordinate, 1)),
+        )

@@ -1,0 +1,67 @@
+"""Users on circles around a centre."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.errors import Fault
+from netfl.network.placement import Placement
+from netfl.network.placement._laws import uniform
+from netfl.network.placement._places import Point, at_distance
+from netfl.streams import Streams
+from netfl.types import Facts, Law
+from netfl.units import Metres
+
+
+class Rings(Placement):
+    """On circles of given radii, each user in a direction drawn for it, uniform on the circle.
+
+    With ``counts``, the first users stand on the first ring, the next on the second, and so on; without, users take the
+    rings in turn: user u stands on ring u modulo their number.
+
+    Example::
+
+        kind: rings
+        radii: [50 m, 100 m, 200 m]
+    """
+
+    radii: Annotated[tuple[Annotated[Metres, Field(gt=0)], ...], Field(min_length=1)]
+    """Radius of each ring."""
+    counts: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """How many users stand on each ring; ``null`` for rings taken in turn."""
+    centre: Point = (0.0, 0.0)
+    """The centre [x, y] of all rings."""
+
+    @model_validator(mode="after")
+    def _a_count_for_each(self) -> Rings:
+        """As many counts as radii."""
+        if self.counts is not None and len(self.counts) != len(self.radii):
+            raise ValueError(f"{len(self.counts)} counts for {len(self.radii)} radii; give one each")
+        return self
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """Counts that do not add up to the users."""
+        if self.counts is not None and sum(self.counts) != facts.users:
+            yield Fault("counts", f"{sum(self.counts)} places for {facts.users} users", self.counts, "make them add up")
+
+    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
+        """A place for each user."""
+        if self.counts is None:
+            distance_m = np.asarray(self.radii)[np.arange(users) % len(self.radii)]
+        else:
+            distance_m = np.repeat(self.radii, self.counts)
+        return np.asarray(at_distance(users, distance_m, streams) + self.centre)
+
+    def laws(self) -> tuple[Law, ...]:
+        """The direction; distances are given."""
+
+        def direction(streams: Streams, size: int) -> NDArray[np.float64]:
+            x_m, y_m = (Rings(radii=self.radii).open(size, np.zeros((1, 2)), streams)).T
+            return np.asarray(np.arctan2(y_m, x_m))
+
+        return (uniform("direction from the centre in rad", 2.0 * np.pi, direction),)

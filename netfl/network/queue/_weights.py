@@ -1,0 +1,27 @@
+"""Weights of flows, as a scenario says them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from netfl.errors import Fault
+from netfl.types import Facts
+
+
+def _by_flow(value: Any) -> Any:
+    """A list as a mapping from the flows 0, 1 and so on."""
+    return dict(enumerate(value)) if isinstance(value, list | tuple) else value
+
+
+Weights = Annotated[dict[Annotated[int, Field(ge=0)], Annotated[float, Field(gt=0)]], BeforeValidator(_by_flow)]
+"""A mapping from flows, such as ``{0: 3, 7: 0.5}``, or a list for the flows 0, 1, …; the others have weight 1."""
+
+
+def faults_of(weights: dict[int, float] | None, facts: Facts) -> Iterator[Fault]:
+    """Weights of users that there are not; where traffic enters at nodes, flows have their numbers, and none is odd."""
+    strangers = [flow for flow in weights or () if flow >= facts.users]
+    if strangers and facts.duration_s is None:
+        yield Fault("weights", "no such users", strangers, f"users are numbered 0 to {facts.users - 1}")

@@ -1,0 +1,31 @@
+"""One link, Poisson packets, all of one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from netfl.errors import Fault
+from netfl.network.theory import Case, Theory
+from netfl.network.theory._ports import line_misfits, line_of
+
+
+class MD1(Theory):
+    """M/D/1: by Pollaczek and Khinchine the mean time in the system is s + s ρ / (2 (1 - ρ)).
+
+    s is the time that each packet takes on the link, ρ = λ s < 1; the link's delay comes on top.  The wait is half that
+    of M/M/1.  L. Kleinrock, "Queueing Systems", vol. I, 1975, §5.6: W = λ E[S²] / (2 (1 - ρ)).
+
+    Example::
+
+        kind: md1
+    """
+
+    def misfits(self, case: Case) -> Iterator[Fault]:
+        """Another queue."""
+        yield from line_misfits(case, "fixed")
+
+    def figures(self, case: Case) -> Mapping[str, float]:
+        """The mean delay, and the utilisation."""
+        line = line_of(case)
+        wait_s = line.service_s[0] * line.load / (2.0 * (1.0 - line.load))
+        return {"delay_theory_s": line.delay_s + line.service_s[0] + wait_s, "utilisation_theory": line.load}

@@ -1,0 +1,38 @@
+"""One link, Poisson packets, exponential sizes, room for a few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from netfl.errors import Fault
+from netfl.network.theory import Case, Theory
+from netfl.network.theory._ports import line_misfits, line_of
+
+
+class MM1K(Theory):
+    """M/M/1/K: the share P_K = ρ^K / (1 + ρ + … + ρ^K) of the packets is turned away.
+
+    K = capacity + 1, as the packet being sent is not in the waiting room; any load ρ = λ/μ.  With L = Σ n P_n packets in
+    the system, the mean delay of those that are let in is L / (λ (1 - P_K)) (Little), and the link is busy for the share
+    1 - P_0 of time.  L. Kleinrock, "Queueing Systems", vol. I, 1975, §3.6.
+
+    Example::
+
+        kind: mm1k
+    """
+
+    def misfits(self, case: Case) -> Iterator[Fault]:
+        """Another queue."""
+        yield from line_misfits(case, "exponential", finite=True)
+
+    def figures(self, case: Case) -> Mapping[str, float]:
+        """Loss, mean delay, utilisation."""
+        line = line_of(case)
+        weights = [line.load**n for n in range((line.room or 0) + 1)]
+        share = [weight / sum(weights) for weight in weights]
+        inside = sum(n * part for n, part in enumerate(share))
+        return {
+            "loss_ratio_theory": share[-1],
+            "delay_theory_s": line.delay_s + inside / (line.rate_hz * (1.0 - share[-1])),
+            "utilisation_theory": 1.0 - share[0],
+        }

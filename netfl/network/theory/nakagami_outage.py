@@ -1,0 +1,71 @@
+"""How often a link with block fading is too weak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from scipy import special
+
+from netfl.errors import Fault
+from netfl.network.channel._fading import Fading
+from netfl.network.channel.nakagami import Nakagami
+from netfl.network.channel.rayleigh import Rayleigh
+from netfl.network.channel.rician import Rician
+from netfl.network.mac._aloha import Aloha
+from netfl.network.mac.round_robin import RoundRobin
+from netfl.network.mac.tdma import Tdma
+from netfl.network.theory import Case, Theory, misfit
+from netfl.network.theory._air import (
+    alone_misfits,
+    budget_db,
+    budget_misfits,
+    fading_of,
+    saturated_misfits,
+    threshold_of,
+)
+
+
+class NakagamiOutage(Theory):
+    """An attempt under Nakagami-m block fading fails with probability P(m, m γ/γ̄), if nobody disturbs it.
+
+    P is the regularised incomplete gamma function, γ the SNR that the reception needs, γ̄ the mean SNR of the link
+    budget: power and path gains over the noise, as the fading's mean gain is 1.  With ``rayleigh`` fading it is
+    m = 1, that is 1 - exp(-γ/γ̄); with ``rician`` fading 1 - Q1(√(2K), √(2 (1+K) γ/γ̄)), Q1 being Marcum's function.
+    M. K. Simon and M.-S. Alouini, "Digital Communication over Fading Channels", 2nd ed., 2005, §2.2.1 and §10.1.
+
+    For saturated users at one distance, so that attempts take no heed of the fading, and all-or-nothing receptions.
+
+    Example::
+
+        kind: nakagami_outage
+    """
+
+    def misfits(self, case: Case) -> Iterator[Fault]:
+        """Another fading; attempts that depend on it."""
+        yield from saturated_misfits(case)
+        yield from budget_misfits(case)
+        yield from alone_misfits(case)
+        fading = fading_of(case)
+        if not isinstance(fading, Nakagami | Rayleigh | Rician) or fading.coherence is None:
+            yield misfit("channel", "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss")
+        if threshold_of(case) is None:
+            yield misfit("reception", "all-or-nothing receptions, snr_threshold or shannon")
+        mac = case.said.mac
+        if not isinstance(mac, Tdma | RoundRobin) and not (isinstance(mac, Aloha) and mac.probability is not None):
+            yield misfit("mac", "attempts that take no heed of the fading (tdma, round_robin, ALOHA of fixed probability)")
+
+    def figures(self, case: Case) -> Mapping[str, float]:
+        """The outage probability."""
+        fading, least_db = fading_of(case), threshold_of(case)
+        assert fading is not None
+        assert least_db is not None
+        return {"outage_theory": _below(fading, 10.0 ** ((least_db - budget_db(case)) / 10.0))}
+
+
+def _below(fading: Fading, share: float) -> float:
+    """The probability that the power gain lies below a *share* of its mean."""
+    if isinstance(fading, Rician):
+        k = 10.0 ** (fading.k_factor / 10.0)
+        return float(special.chndtr(2.0 * (1.0 + k) * share, 2.0, 2.0 * k))
+    m = fading.m if isinstance(fading, Nakagami) else 1.0
+    return float(special.gammainc(m, m * share))

@@ -1,0 +1,147 @@
+"""Graph files read into plain graphs: GraphML, GML, node-link JSON and edge lists."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from netfl.errors import Fault, ScenarioError, suggest
+
+FORMATS: Mapping[str, str] = {
+    ".graphml": "graphml",
+    ".xml": "graphml",
+    ".gml": "gml",
+    ".json": "json",
+    ".edges": "edges",
+    ".edgelist": "edges",
+    ".txt": "edges",
+}
+"""Formats by the suffix of the file's name."""
+
+_MOST_BYTES = 64_000_000
+_MOST_NODES = 10_000
+_LABELS = ("label", "name")
+
+
+def read_graph(path: Path, form: str | None) -> nx.MultiGraph[str]:
+    """The graph of a file, its nodes named by their labels; a label that repeats has the node's id put behind it.
+
+    Args:
+        path: the file.
+        form: its format; ``None`` to go by its suffix.
+
+    Raises:
+        ScenarioError: there is no such file or format, or the file does not keep to it.
+    """
+    form = form or FORMATS.get(path.suffix.lower())
+    if form is None:
+        known = ", ".join(FORMATS)
+        raise _unusable(path, f"no format is known by the suffix '{path.suffix}'", f"set format; suffixes: {known}")
+    try:
+        graph = _READERS[form](_text(path))
+    except (OSError, UnicodeDecodeError) as error:
+        told = getattr(error, "strerror", None) or str(error)
+        raise _unusable(path, f"cannot be read: {told}", _nearest(path)) from error
+    except ScenarioError:
+        raise
+    except Exception as error:  # whatever a parser makes of a broken file
+        told = str(error).split("\n", maxsplit=1)[0] or type(error).__name__
+        told = f"{told} is missing" if isinstance(error, KeyError) else told
+        raise _unusable(path, f"is no {form} file: {told}", "set format if it is another one") from error
+    if not 0 < len(graph) <= _MOST_NODES:
+        raise _unusable(path, f"holds {len(graph)} nodes", f"1 to {_MOST_NODES} are possible")
+    return _labelled(graph)
+
+
+def _unusable(path: Path, problem: str, remedy: str) -> ScenarioError:
+    """A file that cannot be used."""
+    return ScenarioError([Fault("file", problem, str(path), remedy)])
+
+
+def _nearest(path: Path) -> str:
+    """The hint for a file that is not there."""
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return suggest(path.name, sorted(other.name for other in path.parent.iterdir() if other.suffix in FORMATS))
+
+
+def _text(path: Path) -> str:
+    """What the file holds."""
+    if path.stat().st_size > _MOST_BYTES:
+        raise _unusable(path, f"larger than {_MOST_BYTES / 1e6:g} MB", "name a smaller network")
+    return path.read_text(encoding="utf-8-sig")
+
+
+def _graphml(text: str) -> nx.Graph[Any]:
+    """GraphML; entities of its own, which a small file can blow up with, are refused."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ValueError("a document type or entity of its own, which is not read")
+    graph: nx.Graph[Any] = nx.parse_graphml(text, force_multigraph=True)
+    return graph
+
+
+def _gml(text: str) -> nx.Graph[Any]:
+    """GML by ids, since labels may repeat; some files of the Topology Zoo have parallel links and do not say so."""
+    if not re.search(r"^\s*multigraph\s+1", text, re.MULTILINE):
+        text = re.sub(r"\bgraph\s*\[", "graph [\n multigraph 1\n", text, count=1)
+        text = re.sub(r"^\s*multigraph\s+0\s*$", "", text, flags=re.MULTILINE)
+    graph: nx.Graph[Any] = nx.parse_gml(text.splitlines(), label="id")
+    return graph
+
+
+def _json(text: str) -> nx.Graph[Any]:
+    """Node-link data, its links under ``links`` or ``edges``."""
+    data = json.loads(text)
+    edges = "links" if "links" in data else "edges"
+    if not (isinstance(data["nodes"], list) and isinstance(data[edges], list)):
+        raise TypeError("no list under 'nodes', or under 'links' or 'edges'")
+    known = {node["id"] for node in data["nodes"]}
+    for link in data[edges]:
+        for end in (link["source"], link["target"]):
+            if end not in known:
+                raise ValueError(f"a link to {end!r}, which is no node; {suggest(str(end), [*map(str, known)])}")
+    graph: nx.MultiGraph[Any] = nx.MultiGraph()
+    for node in data["nodes"]:
+        graph.add_node(node["id"], **{str(key): value for key, value in node.items() if key != "id"})
+    for link in data[edges]:
+        told = {str(key): value for key, value in link.items() if key not in {"source", "target", "key"}}
+        graph.add_edges_from([(link["source"], link["target"], told)])
+    return graph
+
+
+def _edges(text: str) -> nx.Graph[Any]:
+    """Lines of two nodes and, in braces, attributes such as ``{'delay_s': 0.01}``; ``#`` begins a comment."""
+    graph: nx.Graph[Any] = nx.parse_edgelist(text.splitlines(), create_using=nx.MultiGraph)
+    return graph
+
+
+_READERS: Mapping[str, Callable[[str], nx.Graph[Any]]] = {
+    "graphml": _graphml,
+    "gml": _gml,
+    "json": _json,
+    "edges": _edges,
+}
+
+
+def _labelled(graph: nx.Graph[Any]) -> nx.MultiGraph[str]:
+    """The graph without directions and loops, its nodes named by their labels."""
+    labels = {node: _label(node, told) for node, told in graph.nodes(data=True)}
+    often = [*labels.values()]
+    repeated = {label for label in often if often.count(label) > 1} if len(set(often)) < len(often) else set()
+    names = {node: f"{label}#{node}" if label in repeated else label for node, label in labels.items()}
+    plain: nx.MultiGraph[str] = nx.MultiGraph()
+    plain.add_nodes_from((names[node], told) for node, told in graph.nodes(data=True))
+    plain.add_edges_from(
+        (names[one], names[other], told) for one, other, told in graph.edges(data=True) if one != other
+    )
+    return plain
+
+
+def _label(node: object, told: Mapping[str, Any]) -> str:
+    """A node's label, or else its id."""
+    return next((str(told[key]).strip() for key in _LABELS if str(told.get(key, "")).strip()), str(node))

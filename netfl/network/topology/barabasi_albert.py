@@ -1,0 +1,135 @@
+"""Routers that joined one by one, and linked to those that had many links already."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.network.placement import Placement
+from netfl.network.placement._places import in_square
+from netfl.network.placement.rectangle import Rectangle
+from netfl.network.sites import Sites
+from netfl.network.topology import Topology
+from netfl.network.topology._graph import drawn_hosts, mesh, placed
+from netfl.registry import Member
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Bitrate, Metres
+
+
+class BarabasiAlbert(Topology):
+    """A scale-free mesh: each new router links to m earlier ones, each chosen in proportion to its links.
+
+    A.-L. Barabási and R. Albert, "Emergence of scaling in random networks", Science 286 (1999).  The first m + 1
+    routers are a star; every later one draws m different partners, one after the other, in proportion to their degrees.
+    For many routers P(degree = k) tends to 2m(m+1) / (k(k+1)(k+2)), k ≥ m (S. N. Dorogovtsev, J. F. F. Mendes and
+    A. N. Samukhin, Phys. Rev. Lett. 85 (2000)).  The mesh is connected.
+
+    Routers stand uniformly in a square, wherever their links lead; a link's delay is its length over the speed of
+    light.  Some, drawn at random, carry a tower each; the server stands at the router with the most links, the first
+    among equals.  Both are joined to their router by a link of no length.  Users stand uniformly in the square, or as
+    a placement says; each belongs to the nearest tower.
+
+    Example::
+
+        kind: barabasi_albert
+        routers: 30
+        m: 1
+        towers: 4
+        side: 600 m
+        rate: 100 Mbps
+    """
+
+    routers: Annotated[int, Field(ge=2, le=10_000)]
+    """How many routers there are."""
+    m: Annotated[int, Field(ge=1)]
+    """With how many earlier routers each new one is linked."""
+    towers: Annotated[int, Field(ge=1)]
+    """How many routers carry a tower."""
+    side: Annotated[Metres, Field(gt=0)]
+    """Side of the square."""
+    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
+    """Rate of each link."""
+    placement: Annotated[Placement, Member()] | None = None
+    """Where users stand; ``null`` for anywhere in the square."""
+
+    @model_validator(mode="after")
+    def _enough_routers(self) -> BarabasiAlbert:
+        """A router for each tower, and more than m."""
+        if self.towers > self.routers:
+            raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
+        if self.m >= self.routers:
+            raise ValueError(f"m is {self.m} with {self.routers} routers; give m less than routers")
+        return self
+
+    def open(self, users: int, streams: Streams) -> Sites:
+        """Strew the routers, and let the mesh grow."""
+        places = in_square(self.routers, self.side, streams.at("routers"))
+        hosts = drawn_hosts(self.routers, self.towers, streams)
+        ends = grow(1, self.routers, self.m, streams.rng("links"))[0]
+        core = int(np.bincount(ends).argmax())
+        graph = mesh(places, ends.reshape(-1, 2), hosts, core, self.rate)
+        placement = self.placement or Rectangle(width=self.side, height=self.side)
+        return Sites(graph, placed(placement, users, graph, streams))
+
+    def laws(self) -> tuple[Law, ...]:
+        """The number of links of a router, tower and server not counted."""
+        shares = _tree_degrees(self.routers) if self.m == 1 else None
+        links = self.m * (self.routers - self.m)
+        return (
+            Law(
+                "number of links between a router and others",
+                "mean 2m(n-m)/n; for m = 1, P(k) by the growth of n P(k) from router to router, exact for every n",
+                draw=self._degrees,
+                mean=2.0 * links / self.routers,
+                cdf=None if shares is None else lambda x: np.cumsum(shares)[np.asarray(x, np.int64)],
+            ),
+        )
+
+    def _degrees(self, streams: Streams, size: int) -> NDArray[np.float64]:
+        """The degree of one router, any of them, in each of *size* meshes."""
+        rng = streams.rng("degrees")
+        found = []
+        batch = max(1, 4_000_000 // (2 * self.m * self.routers))
+        for begin in range(0, size, batch):
+            count = min(batch, size - begin)
+            chosen = rng.integers(self.routers, size=(count, 1))
+            found.append((grow(count, self.routers, self.m, rng) == chosen).sum(axis=1))
+        return np.concatenate(found).astype(float)
+
+
+def grow(meshes: int, routers: int, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The ends of all links of several independent meshes, two by two, ``[meshes, 2m(routers - m)]``.
+
+    A uniformly chosen end of a link is a router in proportion to its degree; one that was chosen before is drawn again.
+    """
+    ends = np.empty((meshes, 2 * m * (routers - m)), np.int64)
+    ends[:, : 2 * m : 2], ends[:, 1 : 2 * m : 2] = m, np.arange(m)
+    each = np.arange(meshes)
+    for router in range(m + 1, routers):
+        known = 2 * m * (router - m)
+        ends[:, known : known + 2 * m : 2] = router
+        for link in range(m):
+            taken = ends[:, known + 1 : known + 2 * link : 2]
+            todo = each
+            while todo.size:
+                partner = ends[todo, rng.integers(known, size=todo.size)]
+                ends[todo, known + 2 * link + 1] = partner
+                todo = todo[(taken[todo] == partner[:, None]).any(axis=1)]
+    return ends
+
+
+def _tree_degrees(routers: int) -> NDArray[np.float64]:
+    """P(degree = k), k from 0, of a router of a tree (m = 1): a newcomer adds a leaf, and one to a degree."""
+    degree = np.arange(routers + 1)
+    number = np.zeros(routers + 1)
+    number[1] = 2.0
+    for present in range(2, routers):
+        raised = number * degree / (2.0 * (present - 1))
+        number -= raised
+        number[1:] += raised[:-1]
+        number[1] += 1.0
+    return number / routers

@@ -1,0 +1,112 @@
+"""Routers on a rectangular lattice, each linked to its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.network.placement import Placement
+from netfl.network.placement._laws import uniform
+from netfl.network.placement.rectangle import Rectangle
+from netfl.network.sites import Sites
+from netfl.network.topology import Topology
+from netfl.network.topology._graph import mesh, placed
+from netfl.registry import Member
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Bitrate, Metres
+
+Cell = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+"""A router of the lattice: its row from the south and its column from the west, both from 0."""
+
+_MOST_ROUTERS = 10_000
+
+
+class Grid(Topology):
+    """Routers in rows and columns around the origin, linked to the next in each row and column.
+
+    ``router:i`` with i = row · columns + column stands in that row, from the south, and column, from the west.  All or
+    some of them carry a tower; the server stands at one, by default in the middle (the lower of two).  A tower and the
+    server are joined to their router by a link of no length; a link's delay is its length over the speed of light.
+    Users stand uniformly in the rectangle that gives each router a square of its own, columns · spacing wide and
+    rows · spacing high, or as a placement says; each belongs to the nearest tower.
+
+    Example::
+
+        kind: grid
+        rows: 2
+        columns: 3
+        spacing: 200 m
+        towers: [[0, 0], [1, 2]]
+        rate: 100 Mbps
+    """
+
+    rows: Annotated[int, Field(ge=1)]
+    """Routers from south to north."""
+    columns: Annotated[int, Field(ge=1)]
+    """Routers from west to east."""
+    spacing: Annotated[Metres, Field(gt=0)]
+    """Distance of neighbours."""
+    towers: Literal["all"] | Annotated[tuple[Cell, ...], Field(min_length=1)] = "all"
+    """``all`` routers carry a tower, or those at the listed [row, column]."""
+    server: Cell | None = None
+    """The [row, column] of the router at which the server stands; ``null`` for the middle."""
+    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
+    """Rate of each link."""
+    placement: Annotated[Placement, Member()] | None = None
+    """Where users stand; ``null`` for anywhere in the rectangle."""
+
+    @model_validator(mode="after")
+    def _inside(self) -> Grid:
+        """Towers and the server at routers that there are."""
+        if self.rows * self.columns > _MOST_ROUTERS:
+            raise ValueError(f"{self.rows * self.columns} routers; {_MOST_ROUTERS} are the most")
+        cells = [*(self.towers if self.towers != "all" else ()), *([self.server] if self.server else [])]
+        for row, column in cells:
+            if row >= self.rows or column >= self.columns:
+                last = [self.rows - 1, self.columns - 1]
+                raise ValueError(f"there is no router at {[row, column]}; the last is at {last}, counted from 0")
+        if self.towers != "all" and len(set(self.towers)) < len(self.towers):
+            raise ValueError("towers names a router twice; name each once")
+        return self
+
+    def open(self, users: int, streams: Streams) -> Sites:
+        """Lay the lattice out."""
+        row, column = np.divmod(np.arange(self.rows * self.columns), self.columns)
+        middle = ((self.columns - 1) / 2.0, (self.rows - 1) / 2.0)
+        places = self.spacing * (np.column_stack([column, row]) - middle)
+        hosts = range(len(places)) if self.towers == "all" else map(self._router, self.towers)
+        core = self._router(self.server or ((self.rows - 1) // 2, (self.columns - 1) // 2))
+        graph = mesh(places, self._links(), hosts, core, self.rate)
+        return Sites(graph, placed(self.placement or self._rectangle, users, graph, streams))
+
+    def laws(self) -> tuple[Law, ...]:
+        """A user's coordinate."""
+        if self.placement is not None:
+            return (Law.none("users stand as the placement claims"),)
+
+        def east(streams: Streams, size: int) -> NDArray[np.float64]:
+            return self.open(size, streams).user_xy_m[:, 0]
+
+        return (uniform("distance of a user east of the origin in m", self._rectangle.width, east),)
+
+    @property
+    def _rectangle(self) -> Rectangle:
+        """Where users stand if nothing else is said."""
+        return Rectangle(width=self.columns * self.spacing, height=self.rows * self.spacing)
+
+    def _router(self, cell: Cell) -> int:
+        """The number of the router at a row and column."""
+        return cell[0] * self.columns + cell[1]
+
+    def _links(self) -> Iterator[tuple[int, int]]:
+        """Each router with the next in its row, and the next in its column."""
+        for router in range(self.rows * self.columns):
+            if (router + 1) % self.columns:
+                yield router, router + 1
+            if router + self.columns < self.rows * self.columns:
+                yield router, router + self.columns

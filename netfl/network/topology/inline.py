@@ -1,0 +1,152 @@
+"""Nodes and links written into the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, cast
+
+import networkx as nx
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from netfl.errors import Fault, suggest
+from netfl.network.placement import Placement
+from netfl.network.placement._places import Point
+from netfl.network.sites import Sites
+from netfl.network.topology import Topology
+from netfl.network.topology._graph import add_site, placed
+from netfl.registry import Member, Spec
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Bitrate, Seconds
+
+Name = Annotated[str, Field(pattern=r"^[^\W\d_][\w: ]*$", max_length=100)]
+"""A node's name: a letter, then letters, digits, ``_``, ``:`` and blanks."""
+
+
+class Node(Spec):
+    """The server, a router or a tower."""
+
+    role: Literal["server", "router", "tower"]
+    """What it is."""
+    at: Point
+    """Its position [x, y]."""
+
+
+class Link(Spec):
+    """A link between two nodes, the same both ways."""
+
+    between: tuple[Name, Name]
+    """The names of its ends."""
+    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
+    """Its rate."""
+    delay: Annotated[Seconds, Field(ge=0)] = 0.005
+    """Its propagation delay."""
+    weight: Annotated[float, Field(gt=0)] | None = None
+    """What it costs, where routes go by weight; ``null`` for no weight."""
+
+
+class Inline(Topology):
+    """The infrastructure as the scenario writes it, node by node and link by link.
+
+    One node is the server, at least one a tower, and every tower has a route to the server.  Users stand as the
+    placement says; each belongs to the nearest tower.
+
+    Example::
+
+        kind: inline
+        nodes:
+            core: {role: server, at: [0, 0]}
+            hill: {role: router, at: [1 km, 0]}
+            mast: {role: tower, at: [1.2 km, 50 m]}
+        links:
+            - {between: [mast, hill], rate: 20 Mbps, delay: 1 ms}
+            - {between: [hill, core], rate: 100 Mbps, delay: 2 ms}
+        placement: {kind: clusters, radius: 200 m}
+    """
+
+    nodes: Annotated[dict[Name, Node], Field(min_length=1)]
+    """The nodes by name."""
+    links: tuple[Link, ...]
+    """The links."""
+    placement: Annotated[Placement, Member()]
+    """Where users stand."""
+
+    @model_validator(mode="after")
+    def _usable(self) -> Inline:
+        """One server, towers, links between nodes that there are, and routes."""
+        found = [*self._wrong_roles(), *self._wrong_links()] or [*self._cut_off()]
+        if found:
+            raise ValidationError.from_exception_data("Inline", [_line_error(fault) for fault in found])
+        return self
+
+    def open(self, users: int, streams: Streams) -> Sites:
+        """The network as it is written."""
+        graph = self._graph()
+        return Sites(graph, placed(self.placement, users, graph, streams))
+
+    def laws(self) -> tuple[Law, ...]:
+        """Nothing is drawn here."""
+        return (Law.none("the network is written down; users stand as the placement claims"),)
+
+    def _graph(self) -> nx.Graph[str]:
+        """The infrastructure."""
+        graph: nx.Graph[str] = nx.Graph()
+        for name, node in self.nodes.items():
+            add_site(graph, name, node.at, node.role)
+        for link in self.links:
+            graph.add_edge(*link.between, rate_bps=link.rate, delay_s=link.delay)
+            if link.weight is not None:
+                graph.edges[link.between]["weight"] = link.weight
+        return graph
+
+    def _with_role(self, role: str) -> list[str]:
+        """The names of the nodes of one role."""
+        return [name for name, node in self.nodes.items() if node.role == role]
+
+    def _wrong_roles(self) -> Iterator[Fault]:
+        """No server, more than one, or no tower."""
+        servers = self._with_role("server")
+        if not servers:
+            yield Fault("nodes", "none is the server", [*self.nodes], "give one the role: server")
+        for name in servers[1:]:
+            problem = f"a second server, beside {servers[0]}"
+            yield Fault(f"nodes.{name}.role", problem, "server", "there is one server: make it a router or a tower")
+        if not self._with_role("tower"):
+            yield Fault("nodes", "none is a tower, so that no user is heard", [*self.nodes], "give one the role: tower")
+
+    def _wrong_links(self) -> Iterator[Fault]:
+        """Ends that are no nodes, loops, and links that are there already."""
+        known: dict[frozenset[str], int] = {}
+        for index, link in enumerate(self.links):
+            key, ends = f"links.{index}.between", frozenset(link.between)
+            strangers = [name for name in link.between if name not in self.nodes]
+            yield from (Fault(key, "no such node", name, suggest(name, [*self.nodes])) for name in strangers)
+            if len(ends) == 1 and not strangers:
+                yield Fault(key, "a link from a node to itself", [*link.between], "name two nodes, or leave it out")
+            if ends in known:
+                yield Fault(key, f"the same ends as links.{known[ends]}", [*link.between], "leave one of them out")
+            known.setdefault(ends, index)
+
+    def _cut_off(self) -> Iterator[Fault]:
+        """Towers without a route to the server."""
+        graph = self._graph()
+        joined = nx.node_connected_component(graph, self._with_role("server")[0])
+        for name in self._with_role("tower"):
+            if name not in joined:
+                near = min(joined, key=lambda other: (_apart(graph, name, other), other))
+                remedy = f"link it to a node that has one; the nearest is {near}"
+                yield Fault(f"nodes.{name}", "this tower has no route to the server", None, remedy)
+
+
+def _apart(graph: nx.Graph[str], one: str, other: str) -> float:
+    """The squared distance of two nodes."""
+    first, second = graph.nodes[one], graph.nodes[other]
+    return cast(float, (first["x_m"] - second["x_m"]) ** 2 + (first["y_m"] - second["y_m"]) ** 2)
+
+
+def _line_error(fault: Fault) -> InitErrorDetails:
+    """A fault as pydantic carries it; a number in its key is a place in a list."""
+    where = tuple(int(part) if part.isdecimal() else part for part in fault.key.split("."))
+    problem = PydanticCustomError("inconsistent", cast(Any, fault.problem), {"remedy": fault.remedy})
+    return InitErrorDetails(type=problem, loc=where, input=fault.value)

@@ -1,0 +1,81 @@
+"""Routers on a circle, each linked to the next."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.network.placement import Placement
+from netfl.network.placement._laws import disk_distance
+from netfl.network.placement._places import on_ring
+from netfl.network.placement.disk import Disk
+from netfl.network.sites import Sites
+from netfl.network.topology import Topology
+from netfl.network.topology._graph import mesh, placed
+from netfl.registry import Member
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Bitrate, Metres
+
+
+class Ring(Topology):
+    """Routers spread evenly over a circle around the origin, each linked to its two neighbours.
+
+    ``router:0`` stands to the east, the others follow counter-clockwise, n of them on a circle of radius R: a link is
+    2R sin(π/n) long, and its delay is its length over the speed of light.  Every tower has two ways to the server, so
+    that one broken link cuts nothing off.  All or some routers carry a tower; the server stands at one.  Both are
+    joined to their router by a link of no length.  Users stand uniformly over the disk that the circle encloses, or as
+    a placement says; each belongs to the nearest tower.
+
+    Example::
+
+        kind: ring
+        routers: 6
+        radius: 400 m
+        towers: [1, 3, 5]
+        rate: 100 Mbps
+    """
+
+    routers: Annotated[int, Field(ge=3, le=10_000)]
+    """How many routers there are."""
+    radius: Annotated[Metres, Field(gt=0)]
+    """R, the radius of the circle."""
+    towers: Literal["all"] | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = "all"
+    """``all`` routers carry a tower, or the listed ones, counted from 0."""
+    server: Annotated[int, Field(ge=0)] = 0
+    """The router at which the server stands."""
+    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
+    """Rate of each link."""
+    placement: Annotated[Placement, Member()] | None = None
+    """Where users stand; ``null`` for anywhere within the circle."""
+
+    @model_validator(mode="after")
+    def _on_the_ring(self) -> Ring:
+        """Towers and the server at routers that there are."""
+        towers = () if self.towers == "all" else self.towers
+        for router in (*towers, self.server):
+            if router >= self.routers:
+                raise ValueError(f"there is no router {router}; routers are numbered 0 to {self.routers - 1}")
+        if len(set(towers)) < len(towers):
+            raise ValueError("towers names a router twice; name each once")
+        return self
+
+    def open(self, users: int, streams: Streams) -> Sites:
+        """Close the ring."""
+        links = [(router, (router + 1) % self.routers) for router in range(self.routers)]
+        hosts = range(self.routers) if self.towers == "all" else self.towers
+        graph = mesh(on_ring(self.routers, self.radius), links, hosts, self.server, self.rate)
+        return Sites(graph, placed(self.placement or Disk(radius=self.radius), users, graph, streams))
+
+    def laws(self) -> tuple[Law, ...]:
+        """The distance to the origin."""
+        if self.placement is not None:
+            return (Law.none("users stand as the placement claims"),)
+
+        def distance(streams: Streams, size: int) -> NDArray[np.float64]:
+            return np.asarray(np.hypot(*self.open(size, streams).user_xy_m.T))
+
+        return (disk_distance("distance of a user to the origin in m", self.radius, distance),)

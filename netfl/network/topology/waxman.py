@@ -1,0 +1,151 @@
+"""Routers strewn over a square, linked at random, the near ones more often."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.errors import Fault, ScenarioError
+from netfl.network.placement import Placement
+from netfl.network.placement._places import in_square
+from netfl.network.placement.rectangle import Rectangle
+from netfl.network.sites import Sites
+from netfl.network.topology import Topology
+from netfl.network.topology._graph import drawn_hosts, mesh, placed, widest_gap
+from netfl.registry import Member
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Bitrate, Metres
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
+
+
+class Waxman(Topology):
+    """Routers uniform in a square; two at distance d are linked with probability β exp(-d / (αL)).
+
+    B. M. Waxman, "Routing of multipoint connections", IEEE JSAC 6 (1988); L, the largest distance that there can be, is
+    the square's diagonal.  A larger β makes more links, a larger α longer ones; some authors swap the two letters.
+    Pairs are linked independently given where the routers stand.
+
+    Some of the routers, drawn at random, carry a tower each; the server stands at the router nearest the centre.  Both
+    are joined to their router by a link of no length.  A link's delay is its length over the speed of light.  Users
+    stand uniformly in the square, or as a placement says; each belongs to the nearest tower.  Routers may be cut off,
+    a tower may not: then the fault tells what would join it to the server with the same draws.
+
+    Example::
+
+        kind: waxman
+        routers: 40
+        towers: 4
+        side: 600 m
+        alpha: 0.3
+        beta: 0.8
+        rate: 100 Mbps
+    """
+
+    routers: Annotated[int, Field(ge=1, le=2000)]
+    """How many routers there are."""
+    towers: Annotated[int, Field(ge=1)]
+    """How many of them carry a tower."""
+    side: Annotated[Metres, Field(gt=0)]
+    """Side of the square."""
+    alpha: Annotated[float, Field(gt=0, le=100)]
+    """α, how far links reach as a share of the diagonal."""
+    beta: Annotated[float, Field(gt=0, le=1)]
+    """β, the probability of a link between routers at the same place."""
+    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
+    """Rate of each link."""
+    placement: Annotated[Placement, Member()] | None = None
+    """Where users stand; ``null`` for anywhere in the square."""
+
+    @model_validator(mode="after")
+    def _enough_routers(self) -> Waxman:
+        """A router for each tower."""
+        if self.towers > self.routers:
+            raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
+        return self
+
+    def open(self, users: int, streams: Streams) -> Sites:
+        """Strew, link, and see that every tower has a route.
+
+        Raises:
+            ScenarioError: a tower has no route to the server; the fault tells the β, or else the α, that would do.
+        """
+        places = in_square(self.routers, self.side, streams.at("routers"))
+        hosts = drawn_hosts(self.routers, self.towers, streams)
+        core = int(np.hypot(*places.T).argmin())
+        share, chance = self._pairs(places, streams)
+        linked = chance < self.beta * np.exp(-share / self.alpha)
+        self._see_routes(linked, share, chance, hosts, core)
+        graph = mesh(places, np.argwhere(np.triu(linked, k=1)), hosts, core, self.rate)
+        placement = self.placement or Rectangle(width=self.side, height=self.side)
+        return Sites(graph, placed(placement, users, graph, streams))
+
+    def laws(self) -> tuple[Law, ...]:
+        """Whether two routers are linked."""
+        chance = self._mean_chance()
+        return (
+            Law(
+                "whether two routers are linked (1 is yes)",
+                "probability ∫ β exp(-d/(αL)) f(d) dd, with f the density of the distance of two points of a square",
+                draw=self._links,
+                mean=chance,
+                variance=chance * (1.0 - chance),
+            ),
+        )
+
+    def _pairs(self, places: NDArray[np.float64], streams: Streams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """For each pair of routers its distance as a share of the diagonal, and the draw that decides on a link."""
+        number = np.arange(len(places))
+        low, high = np.minimum.outer(number, number), np.maximum.outer(number, number)
+        chance = streams.field("links").uniform(low, index=high)
+        np.fill_diagonal(chance, 1.0)
+        distance = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+        return distance / (self.side * math.sqrt(2.0)), chance
+
+    def _see_routes(
+        self,
+        linked: NDArray[np.bool_],
+        share: NDArray[np.float64],
+        chance: NDArray[np.float64],
+        hosts: NDArray[np.int64],
+        core: int,
+    ) -> None:
+        """Stop with a fault if a tower is cut off: links appear, with the same draws, as β or α grow."""
+        gap = widest_gap(np.where(linked, 0.0, 1.0), core)[hosts]
+        if not gap.any():
+            return
+        needed_beta = float(widest_gap(chance * np.exp(np.minimum(share / self.alpha, 700.0)), core)[hosts].max())
+        needed_alpha = float(widest_gap(share / -np.log(np.minimum(chance, 1.0 - 1e-16)), core)[hosts].max())
+        names = ", ".join(f"tower:{index}" for index in np.flatnonzero(gap))
+        problem, enough = f"no chain of routers joins {names} to the server", _above(needed_beta)
+        if enough <= 1.0:
+            raise ScenarioError([Fault("beta", problem, self.beta, f"beta: {enough:.3f} is enough to join all towers")])
+        remedy = f"alpha: {_above(needed_alpha):.3f} with beta: 1 is enough to join all towers"
+        raise ScenarioError([Fault("alpha", problem, self.alpha, remedy)])
+
+    def _mean_chance(self) -> float:
+        """The probability of a link between two routers, by quadrature over their distances east and north."""
+        unit = (_NODES + 1.0) / 2.0
+        density = _WEIGHTS * (1.0 - unit)  # of the distance along one side: 2(1 - u), on [0, 1]
+        distance = np.hypot(unit[:, None], unit[None]) / math.sqrt(2.0)
+        return float(density @ (self.beta * np.exp(-distance / self.alpha)) @ density)
+
+    def _links(self, streams: Streams, size: int) -> NDArray[np.float64]:
+        """Independent pairs of routers: 0 and 1, 2 and 3, … of many networks."""
+        draws = []
+        for network in range(math.ceil(size / 100)):
+            own = streams.at(network)
+            share, chance = self._pairs(in_square(200, self.side, own.at("routers")), own)
+            even = np.arange(0, 200, 2)
+            draws.append(chance[even, even + 1] < self.beta * np.exp(-share[even, even + 1] / self.alpha))
+        return np.concatenate(draws).astype(float)
+
+
+def _above(figure: float) -> float:
+    """*figure* rounded up to three digits after the point."""
+    return math.ceil(figure * 1000.0 + 1e-9) / 1000.0

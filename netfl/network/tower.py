@@ -1,0 +1,123 @@
+"""A tower's way down: it hands the versions that reach it on to the users of its cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from netfl.network.both import Both
+from netfl.network.cell import Cell
+from netfl.network.clock import call_after
+from netfl.network.flight import Ether
+from netfl.network.ledger import Ledger
+from netfl.network.load import Load, Users
+from netfl.network.medium import Medium
+from netfl.network.message import TRAFFIC, Message
+from netfl.network.packets import Packets
+from netfl.network.parts import Parts
+from netfl.network.updates import Updates
+from netfl.streams import Streams
+
+Sink = Callable[[Message], None]
+
+
+class Tower:
+    """What a tower has to send to its users, and will have.
+
+    Args:
+        cell: its cell.
+        node: its node number.
+        updates: what its users are at; ``None`` where they have traffic alone.
+        medium: who can hear it.
+    """
+
+    def __init__(self, cell: Cell, node: int, updates: Updates | None, medium: Medium) -> None:
+        self.cell, self._node, self._updates, self._medium = cell, node, updates, medium
+        self._coming: dict[int, float] = {}
+
+    def expect(self, version: int, at_s: float) -> None:
+        """The tower will have *version* at *at_s*; older ones that would come no sooner are not heard any more."""
+        self._coming = {older: due_s for older, due_s in self._coming.items() if due_s < at_s}
+        self._coming[version] = at_s
+        call_after(self.cell.env, at_s - self.cell.env.now, lambda _: self._hear(version))
+
+    def tell(self) -> None:
+        """Record what has come about up to now without anybody looking."""
+        if self._updates is not None:
+            self._updates.tell(self.cell.env.now)
+
+    def _hear(self, version: int) -> None:
+        """The tower has a new version and hands it on."""
+        if self._coming.pop(version, None) is None or self._updates is None:
+            return
+        now, users = self.cell.env.now, np.arange(self.cell.size)
+        due_s = np.full(self.cell.size, now)
+        away = users[~self._medium.connected(self.cell.ids, self._node, now)]
+        due_s[away] = self._medium.connected_from(self.cell.ids[away], self._node, now)
+        self._updates.hear(version, due_s, now)
+        self.cell.note(users)
+
+
+def open_towers(
+    parts: Parts, env: simpy.Environment, ledger: Ledger, sinks: Mapping[str, Sink], streams: Streams
+) -> dict[str, Tower]:
+    """The towers whose users have something to send, each with its cell."""
+    towers: dict[str, Tower] = {}
+    if parts.medium is None or parts.mac is None:
+        return towers
+    ether, early = Ether(), any(traffic.leaves == "tower" for traffic in parts.traffic)
+    for index, name in enumerate(parts.sites.towers):
+        ids, node = np.flatnonzero(parts.sites.cell == index), parts.sites.number(name)
+        loads = _loads(parts, parts.medium, ids, name, ledger, streams) if ids.size else []
+        if not loads:
+            continue
+        cell = Cell(
+            env,
+            (name, node),
+            reduce(Both, loads),
+            medium=parts.medium,
+            ether=ether if parts.shared_air else Ether(),
+            streams=streams.at("mac", index),
+            uplink=_early(name, sinks[name], env, ledger) if early else sinks[name],
+        )
+        updates = loads[0] if isinstance(loads[0], Updates) else None
+        towers[name] = Tower(cell, node, updates, parts.medium)
+    return towers
+
+
+def _loads(  # noqa: PLR0913, PLR0917 - a load joins these
+    parts: Parts, medium: Medium, ids: Users, tower: str, ledger: Ledger, streams: Streams
+) -> list[Load]:
+    """What the users of one cell have to send."""
+    loads: list[Load] = []
+    if parts.service is not None:
+        service, train = parts.service, None
+        if parts.presence.metered:
+            train = partial(_train, medium, service.samples)
+        loads.append(Updates(ids, service.compute_s[ids], service.update_bits, tower, ledger, train))
+    for number, traffic in enumerate(parts.traffic):
+        if traffic.enters == "users":
+            link_bps = 1.0 / medium.airtime_s(1.0)
+            loads.append(Packets(ids, traffic, link_bps, tower, ledger, streams.at("traffic", number)))
+    return loads
+
+
+def _train(medium: Medium, samples: NDArray[np.float64], ids: Users, at_s: NDArray[np.float64]) -> None:
+    """Users begin to train on their *samples*, ``[users]``."""
+    medium.train(ids, at_s, samples[ids])
+
+
+def _early(tower: str, sink: Sink, env: simpy.Environment, ledger: Ledger) -> Sink:
+    """What takes messages at *tower*, where traffic has arrived already."""
+
+    def take(message: Message) -> None:
+        if message.base == TRAFFIC:
+            ledger.land(message, "delivered", env.now, node=tower)
+        else:
+            sink(message)
+
+    return take

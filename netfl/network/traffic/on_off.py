@@ -1,0 +1,78 @@
+"""Packets that come in bursts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from netfl.network.traffic import Traffic
+from netfl.streams import Streams
+from netfl.types import Law
+from netfl.units import Seconds
+
+_BURSTS = 64
+
+
+class OnOff(Traffic):
+    """Each sender alternates between bursts and silence, both exponential; in a burst it sends at even distances.
+
+    The k-th packet of a burst comes (k - 1) ``every`` after its beginning, so that a burst of length L brings
+    floor(L / every) + 1 packets, in the mean 1 / (1 - exp(-every / E[on])); a sender starts on with
+    probability E[on] / (E[on] + E[off]).  The two-state source of Brady's model of speech (BSTJ 48, 1969).
+
+    Example::
+
+        kind: on_off
+        every: 20 ms
+        on: 352 ms
+        off: 650 ms
+        size: {law: fixed, mean: 160 B}
+    """
+
+    every: Annotated[Seconds, Field(gt=0)]
+    """Time between the packets of a burst."""
+    on: Annotated[Seconds, Field(gt=0)]
+    """Mean length of a burst."""
+    off: Annotated[Seconds, Field(gt=0)]
+    """Mean length of a silence."""
+
+    def rate_hz(self, link_bps: float) -> float:
+        """Packets of a burst over the length of a cycle."""
+        return float(-1.0 / np.expm1(-self.every / self.on) / (self.on + self.off))
+
+    def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+        """Burst by burst."""
+        for starts_s, packets in self._bursts(rng):
+            within = np.arange(packets.sum()) - np.repeat(np.cumsum(packets) - packets, packets)
+            yield np.repeat(starts_s, packets) + self.every * within
+
+    def _bursts(self, rng: np.random.Generator) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """When bursts begin, and their packets; exponential sojourns have no memory, so the first is as any other."""
+        now_s = 0.0 if rng.random() < self.on / (self.on + self.off) else rng.exponential(self.off)
+        while True:
+            lengths_s, silences_s = rng.exponential(self.on, _BURSTS), rng.exponential(self.off, _BURSTS)
+            ends_s = now_s + np.cumsum(lengths_s + silences_s)
+            yield np.concatenate([[now_s], ends_s[:-1]]), (lengths_s / self.every).astype(np.int64) + 1
+            now_s = float(ends_s[-1])
+
+    def laws(self) -> tuple[Law, ...]:
+        """Packets of a burst."""
+        more = float(np.exp(-self.every / self.on))
+
+        def bursts(streams: Streams, size: int) -> NDArray[np.float64]:
+            found = self._bursts(streams.rng("bursts"))
+            return np.concatenate([next(found)[1] for _ in range(size // _BURSTS + 1)]).astype(float)
+
+        return (
+            Law(
+                "packets of a burst",
+                "geometric: P(more than k) = exp(-k every / E[on])",
+                draw=bursts,
+                mean=1.0 / (1.0 - more),
+                variance=more / (1.0 - more) ** 2,
+            ),
+        )

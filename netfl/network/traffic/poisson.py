@@ -1,0 +1,90 @@
+"""Packets that come at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from netfl.network.traffic import Traffic
+from netfl.streams import Streams
+from netfl.types import Law
+
+_FIRST, _MOST = 64, 1 << 16
+
+
+class Poisson(Traffic):
+    """Packets of each sender come as a Poisson process: the times between them are exponential and independent.
+
+    Its rate is given in packets per second, or as a ``load``: the share of its link (of a user: of the air's bit rate)
+    that one sender's packets would take up.  Exactly one of the two.
+
+    Example::
+
+        kind: poisson
+        rate: 2
+        size: {law: exponential, mean: 1 kB}
+    """
+
+    rate: Annotated[float, Field(gt=0)] | None = None
+    """Packets per second of each sender."""
+    load: Annotated[float, Field(gt=0)] | None = None
+    """ρ, the rate times the mean time that a packet takes on the link."""
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> Poisson:
+        """One way to say it."""
+        if (self.rate is None) == (self.load is None):
+            raise ValueError("give rate or load, exactly one of them")
+        return self
+
+    def rate_hz(self, link_bps: float) -> float:
+        """λ."""
+        return self.rate if self.rate is not None else (self.load or 0.0) * link_bps / self.size.mean
+
+    def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+        """Sums of exponential times, in blocks that grow."""
+        mean_s, count, last_s = 1.0 / self.rate_hz(link_bps), _FIRST, 0.0
+        while True:
+            gaps = rng.exponential(mean_s, count)
+            gaps[0] += last_s
+            times_s = np.cumsum(gaps)
+            yield times_s
+            last_s, count = float(times_s[-1]), min(2 * count, _MOST)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Times between packets, and how many come in a while."""
+        rate_hz = self.rate_hz(1e6)
+
+        def gaps(streams: Streams, size: int) -> NDArray[np.float64]:
+            return np.diff(_take(self, streams, size + 1))
+
+        def counts(streams: Streams, size: int) -> NDArray[np.float64]:
+            times_s = _take(self, streams, 4 * size + 100 + 20 * int(size**0.5))
+            edges = np.searchsorted(times_s, 4.0 / rate_hz * np.arange(size + 1))
+            return np.array([after - before for before, after in pairwise(edges)], float)
+
+        return (
+            Law(
+                "time between packets, s",
+                "exponential with mean 1/λ, independent",
+                draw=gaps,
+                mean=1.0 / rate_hz,
+                variance=rate_hz**-2,
+                cdf=lambda x: -np.expm1(-rate_hz * np.asarray(x)),
+            ),
+            Law("packets in a time of 4/λ", "Poisson with mean 4", draw=counts, mean=4.0, variance=4.0),
+        )
+
+
+def _take(model: Traffic, streams: Streams, count: int) -> NDArray[np.float64]:
+    """The first *count* instants of one sender."""
+    found: list[NDArray[np.float64]] = []
+    blocks = model.blocks(0, 1e6, streams)
+    while sum(map(len, found)) < count:
+        found.append(next(blocks)[0])
+    return np.concatenate(found)[:count]

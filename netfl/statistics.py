@@ -1,0 +1,180 @@
+"""What replicas came to: figures of each, their means, and how far chance may have moved those.
+
+A figure of one replica is a number with a name, such as ``delay_mean_s``.  Over replicas it has a mean and a 95 %
+interval of Student's t; that interval takes replicas to be independent and says nothing of bias within a replica.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.types import FATES, Report, Round
+
+HALF = ".ci95"
+"""What the name of a figure's half interval ends with in a summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over replicas with the half width of its 95 % t-interval, NaN for a single replica."""
+
+    mean: float
+    half: float
+    replicas: int
+
+    @property
+    def clear(self) -> bool | None:
+        """Whether zero lies outside; ``None`` where one replica cannot tell."""
+        return None if math.isnan(self.half) else abs(self.mean) > self.half
+
+
+def interval(values: ArrayLike) -> Interval:
+    """The mean of *values*, one for each replica, and its 95 % t-interval; NaN values are left out.
+
+    >>> found = interval([1.0, 2.0, 3.0])
+    >>> found.mean, round(found.half, 3), found.clear
+    (2.0, 2.484, False)
+    """
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    if not known.size:
+        return Interval(math.nan, math.nan, 0)
+    half = t_factor(known.size) * known.std(ddof=1) if known.size > 1 else math.nan
+    return Interval(float(known.mean()), float(half), int(known.size))
+
+
+def t_factor(size: int) -> float:
+    """The half width of a 95 % t-interval of the mean of *size* draws, in their standard deviations."""
+    from scipy.special import stdtrit  # noqa: PLC0415 - only where there are replicas to compare
+
+    return float(stdtrit(size - 1, 0.975)) / math.sqrt(size)
+
+
+def jain(values: ArrayLike) -> float:
+    """Jain's index ``(Σ x)² / (n Σ x²)``: 1 where all have the same, 1/n where one has it all; NaN for nothing at all.
+
+    R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness", DEC-TR-301, 1984.
+
+    >>> jain([2, 2]), jain([3, 0, 0, 0])
+    (1.0, 0.25)
+    """
+    shares = np.asarray(values, float)
+    squares = shares.size * float((shares**2).sum())
+    return float(shares.sum()) ** 2 / squares if squares else math.nan
+
+
+def delays(values: ArrayLike) -> dict[str, float]:
+    """Mean and quantiles of delays, by name; NaN where there are none.
+
+    >>> delays([1.0, 2.0, 3.0])["delay_p50_s"]
+    2.0
+    """
+    known = np.asarray(values, float)
+    quantiles = np.quantile(known, (0.5, 0.95, 0.99)) if known.size else np.full(3, math.nan)
+    found = (known.mean() if known.size else math.nan, *quantiles)
+    names = ("delay_mean_s", "delay_p50_s", "delay_p95_s", "delay_p99_s")
+    return {name: float(value) for name, value in zip(names, found, strict=True)}
+
+
+class Tally:
+    """What the rounds of one replica come to, as they close.
+
+    Args:
+        users: the number of users.
+    """
+
+    def __init__(self, users: int) -> None:
+        self._heard, self._delays = [0] * users, array("d")
+        self._attempts, self._rounds, self._closed_s = 0, 0, 0.0
+        self._uplink_bits = self._downlink_bits = 0.0
+
+    def add(self, one: Round) -> None:
+        """Count a round."""
+        for delivery in one.deliveries:
+            self._heard[delivery.user] += 1
+            self._attempts += delivery.attempts
+            self._delays.append(delivery.arrived_s - one.opened_s)
+        self._rounds, self._closed_s = one.index, one.closed_s
+        self._uplink_bits += one.uplink_bits
+        self._downlink_bits += one.downlink_bits
+
+    def spanned(self) -> dict[str, float]:
+        """The figure that windows of time have too, in which no updates are served."""
+        return {"simulated_s": self._closed_s}
+
+    def figures(self, fates: Mapping[str, int]) -> dict[str, float]:
+        """The figures of the replica, whose updates ended as *fates* says.
+
+        A delay runs from the opening of the round, when its broadcast begins, to the arrival of the update.
+        """
+        delivered, updates = len(self._delays), sum(fates[fate] for fate in FATES)
+        return {
+            **self.spanned(),
+            "rounds_per_hour": _ratio(3600.0 * self._rounds, self._closed_s),
+            "delivered_per_round": _ratio(delivered, self._rounds),
+            **delays(np.frombuffer(self._delays)),
+            "attempts_mean": _ratio(self._attempts, delivered),
+            "jain": jain(self._heard),
+            "uplink_bits": self._uplink_bits,
+            "downlink_bits": self._downlink_bits,
+            **{f"fate.{fate}": float(fates[fate]) for fate in FATES},
+            **{f"share.{fate}": _ratio(fates[fate], updates) for fate in FATES},
+        }
+
+
+def learned(lanes: Sequence[tuple[str, int]], reports: Sequence[Report]) -> dict[int, dict[str, float]]:
+    """The figures of learning, by replica.
+
+    ``<learner>.<metric>`` is the value after the last round, ``<learner>.<metric>.smoothed`` its mean over the
+    evaluations of the last tenth of the rounds: with one user heard a round, single values swing with whom it was.
+
+    Args:
+        lanes: learner and replica of each lane.
+        reports: all evaluations.
+    """
+    found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
+    if not reports:
+        return found
+    last = reports[-1]
+    late = [report for report in reports if report.round >= 0.9 * last.round]
+    for metric in (name for name in last.metrics if "/user:" not in name):
+        means: NDArray[np.float64] = np.mean([report.metrics[metric] for report in late], axis=0)
+        for (learner, replica), value, mean in zip(lanes, last.metrics[metric], means, strict=True):
+            found[replica][f"{learner}.{metric}"] = float(value)
+            found[replica][f"{learner}.{metric}.smoothed"] = float(mean)
+    return found
+
+
+def summary(figures: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """The figures over replicas, flat: sums for ``fate.<fate>``, else means, with two or more replicas with ``.ci95``.
+
+    That is the half width of the 95 % t-interval.  A figure that is missing or not finite in any replica, such as the
+    loss of a learner that diverged, or the delay where nothing was delivered, is ``None``.
+
+    Args:
+        figures: of each replica.
+    """
+    told: dict[str, Any] = {}
+    for name in dict.fromkeys(name for own in figures for name in own):
+        values = np.array([own.get(name, math.nan) for own in figures])
+        if name.startswith("fate."):
+            told[name] = int(values.sum())
+            continue
+        whole = bool(np.isfinite(values).all())
+        found = interval(values)
+        told[name] = found.mean if whole else None
+        if len(figures) > 1:
+            told[name + HALF] = found.half if whole else None
+    return told
+
+
+def _ratio(part: float, whole: float) -> float:
+    """*part* of *whole*; NaN of nothing."""
+    return part / whole if whole else math.nan

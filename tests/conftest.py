@@ -1,0 +1,63 @@
+"""What tests of whole runs share."""
+
+import sys
+
+import pytest
+
+WATCHED = '''
+import numpy as np
+from netfl.access import Access
+from netfl.statistics import delays, jain
+from netfl.types import Law, Round
+
+
+class Watched(Access):
+    """Packets of 1000 bits come at random, for a time; each waits an exponential time."""
+
+    rate: float = 50.0
+
+    @property
+    def timed(self):
+        return True
+
+    def rounds(self, setting):
+        span_s = setting.duration_s / setting.rounds
+        born, waits = [], []
+        for index in range(1, setting.rounds + 1):
+            rng = setting.streams.rng("packets", index)
+            size = rng.poisson(self.rate * span_s)
+            born += list((index - rng.random(size)) * span_s)
+            waits += list(rng.exponential(0.02, size))
+            yield Round(index, (index - 1) * span_s, index * span_s, (), index)
+        counted = np.array(waits)[np.array(born) >= setting.warmup_s]
+        seconds = setting.duration_s - setting.warmup_s
+        setting.recorder.figures(
+            {
+                "throughput_bps": 1000 * len(counted) / seconds,
+                "offered_bps": 1000 * self.rate,
+                "delivered": float(len(counted)),
+                "lost.dropped": 17.0,
+                "lost.collided": 0.0,
+                "loss_ratio": 17 / (17 + len(counted)),
+                **delays(counted),
+                "delay_theory_s": 0.02,
+                **{f"utilisation.router:{link}": 0.9 - 0.05 * link for link in range(9)},
+                "jain": jain(counted[:100]),
+                "collision_probability": 0.0,
+                "queue_mean": 3.5,
+            }
+        )
+
+    def laws(self):
+        return (Law.none("a toy"),)
+'''
+
+
+@pytest.fixture
+def watched(tmp_path_factory, monkeypatch):
+    """An outside access that is watched for a time: its kind; its module is importable during the test."""
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "watched.py").write_text(WATCHED)
+    monkeypatch.syspath_prepend(folder)
+    yield "watched:Watched"
+    sys.modules.pop("watched", None)

@@ -1,0 +1,218 @@
+"""Batteries against a reckoning second by second, and against figures worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+import netfl
+from netfl.document import Document
+from netfl.network.outage.battery import Battery
+from netfl.network.outages import Outages
+from netfl.network.presence import Presence
+from netfl.network.topology.star import Star
+from netfl.scenario import checked
+from netfl.streams import Streams
+from netfl.types import Facts
+
+STREAMS = Streams(41)
+HOUR, DAY = 3600.0, 86400.0
+ONE = np.array([0])
+
+
+def sites(users=1):
+    return Star(radius=10).open(users, STREAMS)
+
+
+def battery(users=1, **said):
+    return Battery(**said).open(sites(users), STREAMS)
+
+
+class TestByHand:
+    def test_idle_drains_linearly_and_a_charger_brings_it_back(self):
+        """100 J at 2 W are gone after 50 s; down, 1 W brings back 20 J in 20 s; then net -1 W lasts 20 s."""
+        timeline = battery(capacity=100, idle=2, charger={"power": 1}, restart=0.2)
+        times = [timeline.next_change(ONE, 0.0)[0]]
+        for _ in range(4):
+            times.append(timeline.next_change(ONE, times[-1])[0])
+        assert times == pytest.approx([100, 120, 140, 160, 180])
+        assert timeline.up(np.zeros(5, int), times).tolist() == [False, True, False, True, False]
+        assert timeline.charge_j(np.zeros(4, int), [50, 100, 110, 120]) == pytest.approx([50, 0, 10, 20])
+
+    def test_uses_are_taken_when_they_come(self):
+        timeline = battery(capacity=100, per_training=10, per_sample=0.5, per_bit=0.001)
+        assert timeline.next_change(ONE, 0.0) == [math.inf]
+        timeline.train(ONE, 5.0, 40)
+        assert timeline.charge_j(ONE, 5.0) == pytest.approx(70)
+        timeline.transmit(ONE, 6.0, 30_000)
+        assert timeline.charge_j(ONE, 7.0) == pytest.approx(40)
+        timeline.transmit(ONE, 8.0, 50_000)  # more than is left
+        assert timeline.charge_j(ONE, 8.0) == [0.0]
+        assert timeline.up(np.zeros(3, int), [0.0, 7.999, 8.0]).tolist() == [True, True, False]
+        assert timeline.next_change(np.zeros(2, int), [6.5, 8.0]).tolist() == [8.0, math.inf]
+
+    def test_a_full_battery_stays_full(self):
+        timeline = battery(capacity=100, per_training=30, charger={"power": 1})
+        assert timeline.charge_j(ONE, 1e6) == [100.0]
+        timeline.train(ONE, 1000.0, 0)
+        assert timeline.charge_j(np.zeros(2, int), [1010.0, 1e6]) == pytest.approx([80, 100])
+
+    def test_a_charger_at_night(self):
+        """8 h at 10 W fill 288 kJ; 16 h at 5 W drain as much."""
+        timeline = battery(capacity=288e3, idle=5, charger={"power": 15, "opens": "22 h", "closes": "6 h"}, initial=0.5)
+        hours = np.array([0, 6, 16, 22])
+        # from half: full after 4 h at 36 kJ an hour; then 16 h at 18 kJ an hour down to nothing
+        found = timeline.charge_j(np.zeros(4, int), hours * HOUR)
+        assert found == pytest.approx([144e3, 288e3, 108e3, 0], abs=1e-3)
+
+    def test_a_day_of_sun_is_two_thirds_of_the_noon_power_over_the_daylight(self):
+        timeline = battery(capacity=1e9, initial=0.0, idle=1e-9, solar={"peak": 2, "sunrise": "7 h", "sunset": "17 h"})
+        assert timeline.charge_j(ONE, DAY) == pytest.approx(2 / math.pi * 2 * 10 * HOUR)
+        assert timeline.charge_j(ONE, 12 * HOUR) == pytest.approx(1 / math.pi * 2 * 10 * HOUR)
+
+    def test_an_empty_one_without_supply_is_down_for_ever(self):
+        timeline = battery(capacity=10, idle=1)
+        assert timeline.next_change(ONE, 0.0) == [10.0]
+        assert timeline.next_change(ONE, 10.0) == [math.inf]
+        assert Outages([timeline]).next_up(ONE, 20.0) == [math.inf]
+
+
+SOLAR = {"capacity": 40e3, "idle": 0.4, "restart": 0.3, "solar": {"peak": 1.3, "clouds": 0.9}, "initial": [0.1, 1]}
+NIGHTLY = {"power": 0.8, "opens": "21 h", "closes": "7 h", "spread": 7200}
+NIGHTS = {"capacity": 20e3, "idle": 0.35, "charger": NIGHTLY}
+
+
+class TestAgainstSecondBySecond:
+    @pytest.mark.parametrize("said", [SOLAR, NIGHTS], ids=["solar", "nights"])
+    def test_charge_and_state(self, said):
+        """Power by a difference quotient of the supply's energy, summed up step by step."""
+        users, step, horizon = 4, 5.0, 4 * DAY
+        every, ticks = np.arange(users), np.arange(int(horizon / step))
+        timeline, capacity = battery(users, per_sample=1.0, **said), said["capacity"]
+        middle = np.repeat((ticks + 0.5) * step, users)
+        gained = timeline._supply.gain_j(np.tile(every, len(ticks)), middle, middle + 1e-3, np.zeros(len(middle)))
+        power = (gained / 1e-3).reshape(-1, users)
+        rng = np.random.default_rng(3)
+        uses = dict(zip(np.sort(rng.choice(ticks, 12)).tolist(), rng.uniform(500, 5000, 12).tolist(), strict=True))
+        charge, up, flips = timeline.charge_j(every, 0.0), np.ones(users, bool), []
+        for tick in ticks:
+            was, charge = up, np.maximum(charge - uses.get(tick, 0.0), 0.0)
+            up = up & (charge > 0)  # a use may empty it
+            charge = np.minimum(charge + step * (power[tick] - said["idle"] * up), capacity)
+            up = np.where(up, charge > 0, charge >= said.get("restart", 0.1) * capacity)
+            charge = np.maximum(charge, 0.0)
+            flips += [(user, tick * step) for user in every[was != up]]
+        for tick, joules in uses.items():
+            timeline.train(every, tick * step, joules)
+        when, who, _ = Outages([timeline]).changes(every, 0.0, horizon)
+        for user in every:
+            expected = [t for u, t in flips if u == user]
+            assert len(expected) >= 2
+            assert when[who == user] == pytest.approx(expected, abs=60.0)
+        assert timeline.charge_j(every, horizon) == pytest.approx(charge, abs=20.0)
+
+    def test_no_answer_depends_on_what_was_asked_before(self):
+        asked, fresh = battery(4, per_bit=1.0, **SOLAR), battery(4, per_bit=1.0, **SOLAR)
+        every, rng = np.arange(4), np.random.default_rng(5)
+        for at_s in np.sort(rng.uniform(0, 6 * DAY, 10)):
+            for look_s in rng.uniform(0, 10 * DAY, 4):
+                asked.up(every, look_s)
+                asked.next_change(every, look_s)
+            for timeline in (asked, fresh):
+                timeline.transmit(every, at_s, 2000.0)
+        for look_s in rng.uniform(0, 10 * DAY, 30):
+            assert (asked.up(every, look_s) == fresh.up(every, look_s)).all()
+            assert (asked.next_change(every, look_s) == fresh.next_change(every, look_s)).all()
+
+    def test_nothing_changes_between_changes_and_the_new_state_holds_at_each(self):
+        timeline = battery(50, **SOLAR)
+        every = np.arange(50)
+        when, who, up = Outages([timeline]).changes(every, 0.0, 20 * DAY)
+        assert len(when) > 100
+        assert (timeline.up(who, when) == up).all()
+        assert (timeline.up(who, np.nextafter(when, 0)) != up).all()
+
+    def test_uses_before_a_time_do_not_change_what_was(self):
+        timeline = battery(1, per_bit=1.0, **SOLAR)
+        before = [timeline.up(ONE, t)[0] for t in np.arange(0, 3 * DAY, 600.0)]
+        timeline.transmit(ONE, 3 * DAY, 1e9)
+        assert [timeline.up(ONE, t)[0] for t in np.arange(0, 3 * DAY, 600.0)] == before
+        assert not timeline.up(ONE, 3 * DAY)[0]
+
+
+class TestPresenceOfBatteries:
+    def test_what_users_do_is_told_and_forgotten(self):
+        timeline = battery(2, capacity=100, per_training=40, per_bit=0.001, charger={"power": 1}, restart=0.1)
+        presence = Presence(Outages([timeline]), 4)
+        assert presence.metered
+        users = np.array([0, 1])
+        assert presence.up(users, 1.0).all()
+        presence.train(users[:1], 2.0, np.array([5.0]))
+        presence.transmit(users[:1], 3.0, 70_000)  # 61 J are left
+        assert presence.node_until_s(0, 3.0) <= 3.0
+        assert presence.cut_s(0, 3.0, 5.0) <= 3.0
+        assert presence.cut_s(1, 3.0, 5.0) >= 5.0
+        assert presence.together_from_s(np.array([[0, 2]]), 3.0) == pytest.approx([13.0])
+        assert presence.up(users, 13.1).all()
+
+    def test_an_upload_is_cut_when_the_battery_runs_empty_under_way(self):
+        presence = Presence(Outages([battery(capacity=100, idle=1, per_bit=1)]), 3)
+        presence.transmit(ONE, 20.0, 60)
+        assert presence.cut_s(0, 20.0, 25.0) == 40.0
+        assert presence.cut_s(0, 20.0) == 40.0
+
+    def test_idling_alone_needs_no_telling(self):
+        assert not Presence(Outages([battery(capacity=100, idle=1)]), 3).metered
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"capacity": 10}, "nothing drains"),
+        ({"capacity": 10, "idle": 1, "initial": [0.5, 0.2]}, "from is above to"),
+        ({"capacity": 10, "idle": 1, "initial": 1.5}, "less than or equal to 1"),
+        ({"capacity": 10, "idle": 1, "restart": 0}, "greater than 0"),
+        ({"capacity": 10, "idle": 1, "solar": {"peak": 1}, "charger": {"power": 1}}, "not both"),
+        ({"capacity": 10, "idle": 1, "charger": {"power": 1, "opens": 3}}, "opens and closes"),
+        ({"capacity": 10, "idle": 1, "solar": {"peak": 1, "sunset": "2 h"}}, "sets before it rises"),
+        ({"capacity": "3000 mAh", "idle": 1}, "an energy is wanted|a quantity in"),
+    ],
+)
+def test_batteries_that_are_none(said, told):
+    with pytest.raises(ValidationError, match=told):
+        Battery(**said)
+
+
+def test_towers_have_no_batteries():
+    (fault,) = Battery(nodes=[0, "tower:0"], capacity=1, idle=1).faults(Facts(users=3, rounds=1))
+    assert (fault.key, fault.problem) == ("nodes", "only users have batteries")
+
+
+def test_in_a_whole_network_users_train_until_their_batteries_are_empty(tmp_path):
+    """100 J are four trainings of 30 J: the fourth empties the battery, and what it began is never sent."""
+    said = {
+        "name": "drained",
+        "users": 4,
+        "rounds": 8,
+        "record": "all",
+        "access": {
+            "kind": "network",
+            "deadline": "10 min",
+            "topology": {"kind": "star", "radius": "200 m"},
+            "radio": {"power": "60 dBm", "bandwidth": "1 MHz"},
+            "channel": [{"kind": "free_space", "frequency": "868 MHz"}],
+            "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "50 kbps"},
+            "mac": {"kind": "slotted_aloha", "probability": 0.2},
+            "compute": {"speed": 100, "samples": 100},
+            "broadcast_rate": "50 kbps",
+            "update_size": "10 kB",
+            "outages": [{"kind": "battery", "capacity": 100, "per_training": 30}],
+        },
+    }
+    run = netfl.trace(checked(Document(said, "drained")), tmp_path / "run")
+    events = run.events
+    assert events[events.kind == "received"].groupby("user").size().tolist() == [4] * 4
+    assert events[events.kind == "delivered"].groupby("user").size().tolist() == [3] * 4
+    assert events[events.kind == "down"].groupby("user").size().tolist() == [1] * 4
+    assert not (events.kind == "up").any()

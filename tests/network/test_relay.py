@@ -1,0 +1,131 @@
+"""The relay: whose message goes next, and what newer messages do to older ones."""
+
+import numpy as np
+import pytest
+import simpy
+from pydantic import ValidationError
+
+from netfl.network.ledger import Ledger
+from netfl.network.message import Message
+from netfl.network.outages import Outages
+from netfl.network.port import Link, Port
+from netfl.network.presence import Presence
+from netfl.network.queue.relay import Relay
+from netfl.streams import Streams
+
+STREAMS = Streams(53)
+
+
+def message(flow, base=0, priority=0):
+    return Message(flow, base, 1.0, 0.0, 1, flow, priority)
+
+
+def served(queue, flows, serves, streams=STREAMS):
+    """Which flow is served each time, while each has two messages waiting."""
+    buffer = queue.open(1.0, streams)
+    for flow in (*range(flows), *range(flows)):
+        assert not buffer.push(message(flow), 0.0)
+    picked = []
+    for _ in range(serves):
+        picked.append(buffer.pop(0.0).flow)
+        buffer.push(message(picked[-1]), 0.0)
+    return np.array(picked)
+
+
+@pytest.mark.parametrize("weights", [None, [5, 4, 1], {1: 7.5}])
+def test_backlogged_flows_are_relayed_in_proportion_to_their_weights(weights):
+    """Counts by χ² and independence by the pairs in a row; 3 and 9 cells, far beyond the 1e-6 quantiles 27.6 and 43."""
+    picked = served(Relay(weights=weights), 3, 30_000)
+    given = dict(enumerate(weights)) if isinstance(weights, list) else weights or {}
+    share = np.array([given.get(flow, 1.0) for flow in range(3)])
+    share = share / share.sum()
+    expected = share * len(picked)
+    assert ((np.bincount(picked, minlength=3) - expected) ** 2 / expected).sum() < 27.6
+    pairs = np.bincount(picked[:-1:2] * 3 + picked[1::2], minlength=9)
+    expected = np.outer(share, share).ravel() * pairs.sum()
+    assert ((pairs - expected) ** 2 / expected).sum() < 43
+
+
+def test_among_those_that_wait_only():
+    """With the heaviest flow away the others share as they are weighted: 4 to 1."""
+    buffer, picked = Relay(weights=[95, 4, 1]).open(1.0, STREAMS), []
+    buffer.push(message(0), 0.0)
+    buffer.pop(0.0)
+    for flow in (1, 2):
+        buffer.push(message(flow), 0.0)
+    for _ in range(10_000):
+        picked.append(buffer.pop(0.0).flow)
+        buffer.push(message(picked[-1]), 0.0)
+    assert abs(np.mean(np.array(picked) == 1) - 0.8) < 4.5 * np.sqrt(0.16 / 10_000)
+    assert 0 not in picked
+
+
+def test_round_robin_is_exact():
+    picked = served(Relay(policy="round_robin"), 5, 1000)
+    assert (picked == np.arange(1000) % 5).all()
+
+
+def test_priority_serves_the_urgent_and_takes_turns_among_equals():
+    buffer = Relay(policy="priority").open(1.0, STREAMS)
+    for flow, priority in [(0, 1), (1, 0), (2, 0), (1, 0), (3, 2)]:
+        buffer.push(message(flow, priority=priority), 0.0)
+    assert [buffer.pop(0.0).flow for _ in range(5)] == [1, 2, 1, 0, 3]
+
+
+def test_only_the_newest_of_a_flow_are_kept():
+    buffer = Relay(policy="round_robin", holds=2).open(1.0, STREAMS)
+    first = [message(0, base) for base in range(4)]
+    assert [list(buffer.push(one, 0.0)) for one in first] == [[], [], [first[0]], [first[1]]]
+    other = message(1)
+    assert not buffer.push(other, 0.0)
+    assert len(buffer) == 3
+    assert [buffer.pop(0.0) for _ in range(4)] == [first[2], other, first[3], None]
+
+
+@pytest.mark.parametrize("policy", ["weighted_random", "round_robin", "priority"])
+def test_an_empty_relay_gives_nothing_and_fills_again(policy):
+    buffer = Relay(policy=policy).open(1.0, STREAMS)
+    for _ in range(3):
+        assert buffer.pop(0.0) is None
+        one = message(7)
+        buffer.push(one, 0.0)
+        assert (len(buffer), buffer.pop(0.0), len(buffer)) == (1, one, 0)
+
+
+def test_draws_are_named():
+    again = [served(Relay(), 4, 200, STREAMS.at(name)).tolist() for name in ("a", "a", "b")]
+    assert again[0] == again[1] != again[2]
+
+
+def test_weights_belong_to_chance():
+    with pytest.raises(ValidationError, match="no effect on round_robin"):
+        Relay(policy="round_robin", weights=[1, 2])
+
+
+def test_a_superseded_update_ends_as_such(memory):
+    """At a port: 0 is on the link, 1's first waits from 1 and is replaced at 2, where the link is busy until 10."""
+    env, arrived = simpy.Environment(0.0), []
+    ledger = Ledger(memory, 2, lambda: None)
+    ledger.open(1)
+    port = Port(
+        env,
+        Link(("router:0", 0), ("router:0-server", 1), rate_bps=0.1, delay_s=0.0),
+        buffer=Relay(holds=1).open(0.1, STREAMS),
+        presence=Presence(Outages(), 2),
+        ledger=ledger,
+        onward=lambda one: arrived.append((env.now, one.flow, one.base)),
+    )
+
+    def come():
+        for flow, base in [(0, 0), (1, 0), (1, 1)]:
+            one = message(flow, base)
+            ledger.flying[one] = None
+            port.enter(one)
+            yield env.timeout(1.0)
+
+    env.process(come())
+    env.run()
+    assert arrived == [(10.0, 0, 0), (20.0, 1, 1)]
+    assert memory.fates() == {(1, 0): ["superseded"]}
+    assert port.usage(20.0).superseded == 1
+    assert port.usage(20.0).waiting_s == 1.0 + 8.0

@@ -1,0 +1,124 @@
+"""What ``netfl list`` prints, as it stands on a terminal."""
+
+import textwrap
+
+import pytest
+from rich.cells import cell_len
+from typer.testing import CliRunner
+
+from netfl.cli import app
+from netfl.registry import FAMILIES, base_of, find, kinds
+
+MINE = '''\
+import numpy as np
+from netfl.network.reception.snr_threshold import SnrThreshold
+from netfl.types import Law
+
+
+class Mine(SnrThreshold):
+    """A threshold of ``my`` own, whose first paragraph is long enough to be set anew on any terminal that there is.
+
+    - one: of two things that are listed, and told at some length so that they take two lines.
+    - two: short
+
+        as it stands
+
+    Example::
+
+        {example}
+    """
+
+    def laws(self):
+        draw = lambda streams, size: np.zeros(size)
+        return (Law("share", "none at all", draw, mean=0.0, cdf=lambda x: x >= 0), Law.none("or no law"))
+'''
+
+
+def listed(*words, columns=80, monkeypatch=None):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    result = CliRunner().invoke(app, ["list", *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, "\n".join(line.rstrip() for line in result.output.splitlines())
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Writes a module with a model of the user's own: ``my_catalogued:Mine``."""
+
+    def write(name, example):
+        (tmp_path / f"{name}.py").write_text(MINE.replace("{example}", example))
+
+    monkeypatch.syspath_prepend(tmp_path)
+    return write
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_no_line_is_wider_than_the_terminal(monkeypatch, columns):
+    for words in [
+        (),
+        ("channel",),
+        ("scenario",),
+        *(("reception", kind) for kind in kinds(base_of("network/reception"))),
+    ]:
+        code, output = listed(*words, columns=columns, monkeypatch=monkeypatch)
+        assert code == 0
+        assert max(map(cell_len, output.splitlines())) <= columns
+
+
+def test_laws_are_told_with_their_claims(monkeypatch):
+    assert listed("access", "bernoulli", monkeypatch=monkeypatch)[1].endswith(
+        textwrap.dedent("""
+        Laws, as of the example
+          user 0 there
+            Bernoulli(p), independent from round to round
+            mean      0.3
+            variance  0.21""")
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_claim_of_every_model_is_printed(monkeypatch, family):
+    for kind in kinds(base_of(family)):
+        code, output = listed(family, kind, columns=200, monkeypatch=monkeypatch)
+        assert code == 0
+        assert output.partition("Laws, as of the example")[2].strip()
+        assert [name for name in find(base_of(family), kind).model_fields if f" {name} " not in output] == []
+
+
+def test_a_model_of_the_users_own(monkeypatch, mine):
+    mine("my_catalogued", "{kind: my_catalogued:Mine, threshold: 2, rate: 1000}")
+    output = listed("reception", "my_catalogued:Mine", monkeypatch=monkeypatch)[1]
+    told, _, keys = output.partition("\n\nKeys\n")
+    assert told == (
+        "my_catalogued:Mine\n"
+        "A threshold of my own, whose first paragraph is long enough to be set anew on\n"
+        "any terminal that there is.\n"
+        "\n"
+        "- one: of two things that are listed, and told at some length so that they take\n"
+        "  two lines.\n"
+        "- two: short\n"
+        "\n"
+        "    as it stands\n"
+        "\n"
+        "Example\n"
+        "  {kind: my_catalogued:Mine, threshold: 2, rate: 1000}"
+    )
+    assert keys.partition("Laws, as of the example\n")[2] == (
+        "  share\n    none at all\n    distribution  P(X ≤ x) in closed form\n    mean          0\n  none  or no law"
+    )
+
+
+def test_examples_that_are_none(monkeypatch, mine):
+    mine("mine_bad", "{kind: mine_bad:Mine, threshold: 2, rat: 1000}")
+    code, output = listed("reception", "mine_bad:Mine", monkeypatch=monkeypatch)
+    assert code == 2
+    assert "the example of mine_bad:Mine: rat" in output
+    mine("mine_odd", "kind: [")
+    code, output = listed("reception", "mine_odd:Mine", monkeypatch=monkeypatch)
+    assert (code, output.split(":", 1)[0]) == (2, "the example of mine_odd")
+
+
+def test_what_is_not_there(monkeypatch):
+    assert listed("chanel", monkeypatch=monkeypatch) == (2, "no such family ('chanel'); did you mean 'channel'?")
+    code, output = listed("channel", "raileigh", monkeypatch=monkeypatch)
+    assert (code, output) == (2, "no such network/channel: 'raileigh'; did you mean 'rayleigh'?")

@@ -1,0 +1,146 @@
+"""``netfl new``: what it writes works at once, by the commands that a user would give."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from netfl.cli import app
+from netfl.registry import FAMILIES
+
+SHORT = [family.rpartition("/")[2] for family in FAMILIES]
+NETFL = "from netfl.cli import main; main()"
+"""As the console script, which has not the working folder on its path."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def new(*words):
+    result = CliRunner().invoke(app, ["new", *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def shell(*words, safe_path=True):
+    """A command of its own process, in the folder, and its output; Python itself does not look there for modules."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"COLUMNS": "100"}
+    options = ["-P"] if safe_path else []
+    done = subprocess.run(
+        [sys.executable, *options, *words], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """A starter of each family, and what pytest says of them all."""
+    where = tmp_path_factory.mktemp("starters")
+    here = Path.cwd()
+    os.chdir(where)
+    try:
+        told = {family: new(family, f"my_{family}")[1] for family in SHORT}
+        words = [
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-W",
+            "error",
+            "-rA",
+            "--continue-on-collection-errors",
+            ".",
+        ]
+        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300, check=False)
+    finally:
+        os.chdir(here)
+    return where, told, done.stdout
+
+
+@pytest.mark.parametrize("family", SHORT)
+def test_a_starter_of_each_family_passes_its_own_test(everything, family):
+    where, told, said = everything
+    model = f"my_{family}:My{family.capitalize()}"
+    assert model in told[family]
+    assert f"PASSED test_my_{family}.py::test_it_holds_its_laws" in said
+    assert f"PASSED test_my_{family}.py::test_it_runs_by_its_name" in said
+    assert len((where / f"my_{family}.py").read_text().splitlines()) <= 65
+
+
+@pytest.mark.parametrize("family", SHORT)
+def test_a_starter_of_each_family_is_listed(everything, monkeypatch, family):
+    monkeypatch.chdir(everything[0])
+    said = shell("-c", NETFL, "list", family, f"my_{family}:My{family.capitalize()}")
+    assert f"kind: my_{family}:My{family.capitalize()}" in said
+    assert "Laws" in said
+
+
+def test_a_channel_from_start_to_trace(folder):
+    code, told = new("channel", "my_fading")
+    assert code == 0
+    assert told.splitlines() == [
+        "my_fading.py: a small model that works, to be made your own; my_fading:MyFading is its kind in a scenario",
+        "test_my_fading.py: holds it to its laws, and runs it",
+        "next: netfl list channel my_fading:MyFading, or pytest test_my_fading.py",
+    ]
+    assert len((folder / "my_fading.py").read_text().splitlines()) <= 30
+    shell("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_fading.py")
+    assert "mean      -2" in shell("-c", NETFL, "list", "channel", "my_fading:MyFading")
+    scenario = (folder / "test_my_fading.py").read_text().split('"""')[3]
+    (folder / "small.yaml").write_text(scenario)
+    assert shell("-c", NETFL, "check", "small.yaml") == "small.yaml: good\n"
+    shell("-c", NETFL, "trace", "small.yaml", "--out", "run", "--set", "access.channel.1.p=0.5")
+    assert "my_fading:MyFading" in (folder / "run/scenario.yaml").read_text()
+
+
+def test_a_module_in_the_folder_does_not_hide_an_installed_one(folder):
+    (folder / "simpy.py").write_text("raise RuntimeError('not this one')\n")
+    new("channel", "mine")
+    assert "Laws" in shell("-c", NETFL, "list", "channel", "mine:Mine")
+
+
+def test_into_another_folder(folder):
+    code, told = new("queue", "lifo", "--out", "there/deep")
+    assert code == 0
+    assert (folder / "there/deep/lifo.py").exists()
+    assert told.splitlines()[-1] == (
+        "next: PYTHONPATH=there/deep netfl list queue lifo:Lifo, or pytest there/deep/test_lifo.py"
+    )
+
+
+@pytest.mark.parametrize("name", ["my-fading", "class", "_2", "a/b", "../up", "é b", ""])
+def test_names_that_python_cannot_import(folder, name):
+    remedy = "write letters, digits and underscores, such as my_fading"
+    assert new("channel", name) == (2, f"no name for a Python module ({name!r}); {remedy}\n")
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["queue", "numpy", "netfl"])
+def test_names_that_are_taken(folder, name):
+    assert new("channel", name) == (2, f"there is a Python module of that name already ('{name}'); take another name\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_families_that_there_are_not(folder):
+    assert new("chanel", "mine") == (2, "no such family ('chanel'); did you mean 'channel'?\n")
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("there", ["mine.py", "test_mine.py"])
+def test_nothing_is_overwritten(folder, there):
+    (folder / there).write_text("precious")
+    assert new("channel", "mine") == (2, f"{there} is there already; take another name, or move it away\n")
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(there, "precious")]
+
+
+def test_a_folder_that_cannot_be_written_ends_with_1(folder):
+    (folder / "file").write_text("")
+    assert new("channel", "mine", "--out", "file") == (1, "cannot write into file: File exists\n")

@@ -1,0 +1,103 @@
+"""Figures of replicas, their means and intervals, against independent calculations and cases done by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from netfl import statistics
+from netfl.statistics import Tally, delays, interval, jain, learned, summary
+from netfl.types import FATES, Delivery, Report, Round
+
+NONE = dict.fromkeys(FATES, 0)
+
+
+@pytest.mark.parametrize("size", [2, 3, 10, 200])
+def test_an_interval_is_that_of_student(size):
+    draws = np.random.default_rng(size).normal(3.0, 2.0, size)
+    found, known = interval(draws), stats.ttest_1samp(draws, 0.0).confidence_interval(0.95)
+    assert found.mean == pytest.approx(draws.mean())
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx(tuple(known))
+    assert found.replicas == size
+
+
+def test_t_factors_are_those_of_the_printed_table():
+    # Student's t, two-sided 95 %, 1, 4 and 29 degrees of freedom: 12.706, 2.776, 2.045
+    assert statistics.t_factor(2) * math.sqrt(2) == pytest.approx(12.706, abs=5e-4)
+    assert statistics.t_factor(5) * math.sqrt(5) == pytest.approx(2.776, abs=5e-4)
+    assert statistics.t_factor(30) * math.sqrt(30) == pytest.approx(2.045, abs=5e-4)
+
+
+def test_an_interval_covers_the_mean_as_often_as_it_says():
+    draws = np.random.default_rng(0).normal(1.0, 1.0, (4000, 5))
+    covered = np.mean([abs(one.mean - 1.0) <= one.half for one in map(interval, draws)])
+    assert abs(covered - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 4000)
+
+
+def test_jain_at_its_ends():
+    assert jain([5, 5, 5]) == 1.0
+    assert jain([7, 0, 0, 0]) == 0.25
+    assert jain([1, 3]) == pytest.approx(16 / 20)
+    assert math.isnan(jain([0, 0]))
+
+
+def test_delays_are_the_mean_and_the_quantiles():
+    values = np.random.default_rng(1).exponential(2.0, 50_000)
+    found = delays(values)
+    assert found["delay_mean_s"] == pytest.approx(2.0, rel=0.03)
+    for name, share in (("delay_p50_s", 0.5), ("delay_p95_s", 0.95), ("delay_p99_s", 0.99)):
+        assert found[name] == pytest.approx(-2.0 * math.log(1 - share), rel=0.04)
+    assert all(map(math.isnan, delays([]).values()))
+
+
+def test_a_tally_of_two_rounds_done_by_hand():
+    tally = Tally(4)
+    tally.add(Round(1, 0.0, 10.0, (Delivery(0, 0, 1.0, 4.0, 2), Delivery(1, 0, 2.0, 8.0, 1)), 1, 100.0, 7.0))
+    tally.add(Round(2, 10.0, 30.0, (Delivery(0, 1, 12.0, 16.0, 3),), 2, 50.0, 7.0))
+    found = tally.figures(NONE | {"delivered": 3, "collided": 1})
+    assert found["simulated_s"] == 30.0
+    assert found["rounds_per_hour"] == pytest.approx(2 / 30 * 3600)
+    assert found["delivered_per_round"] == 1.5
+    assert (found["delay_mean_s"], found["delay_p50_s"]) == (pytest.approx((4 + 8 + 6) / 3), 6.0)
+    assert found["attempts_mean"] == 2.0
+    assert found["jain"] == pytest.approx(9 / (4 * 5))
+    assert (found["uplink_bits"], found["downlink_bits"]) == (150.0, 14.0)
+    assert (found["share.delivered"], found["share.collided"], found["share.late"]) == (0.75, 0.25, 0.0)
+    assert (found["fate.delivered"], found["fate.collided"]) == (3, 1)
+
+
+def test_a_tally_of_silence_has_no_delay_and_says_so():
+    tally = Tally(2)
+    tally.add(Round(1, 0.0, 10.0, (), 1))
+    found = tally.figures(NONE)
+    assert found["delivered_per_round"] == 0.0
+    assert all(math.isnan(found[name]) for name in ("delay_mean_s", "delay_p99_s", "jain", "attempts_mean"))
+    assert summary([found])["delay_mean_s"] is None
+
+
+def test_figures_of_learning_are_those_of_each_replica():
+    lanes = [("A", 3), ("A", 4), ("B", 3), ("B", 4)]
+    reports = [Report(at, {"loss": np.arange(4.0) + at, "loss/user:0": np.zeros(4)}) for at in (0, 95, 100)]
+    found = learned(lanes, reports)
+    assert found.keys() == {3, 4}
+    assert found[4] == {"A.loss": 101.0, "A.loss.smoothed": 98.5, "B.loss": 103.0, "B.loss.smoothed": 100.5}
+    assert learned(lanes, []) == {3: {}, 4: {}}
+
+
+class TestSummary:
+    def test_means_with_intervals_and_sums_of_fates(self):
+        told = summary([{"delay": 1.0, "fate.late": 2.0}, {"delay": 3.0, "fate.late": 5.0}])
+        # half width: 12.706 * sqrt(2) / sqrt(2)
+        assert told == {"delay": 2.0, "delay.ci95": pytest.approx(12.706, abs=1e-3), "fate.late": 7}
+        assert isinstance(told["fate.late"], int)
+
+    def test_one_replica_has_no_interval(self):
+        assert summary([{"delay": 1.0}]) == {"delay": 1.0}
+
+    @pytest.mark.parametrize("missing", [{}, {"delay": math.nan}, {"delay": math.inf}])
+    def test_a_figure_that_a_replica_does_not_have_is_null(self, missing):
+        assert summary([{"delay": 1.0}, missing]) == {"delay": None, "delay.ci95": None}
+
+    def test_figures_keep_their_order(self):
+        assert list(summary([{"b": 1.0, "a": 1.0}])) == ["b", "a"]
