@@ -6,7 +6,8 @@ which model failed for whom and when, `MachineError` is what the machine, not th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -81,6 +82,15 @@ def suggest(word: str, known: Sequence[str]) -> str:
     """A hint for a misspelt *word*: the nearest of *known*, or all of them."""
     near = get_close_matches(word, known, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}"
+
+
+@contextmanager
+def under(key: str) -> Iterator[None]:
+    """Put *key* before the keys of faults."""
+    try:
+        yield
+    except ScenarioError as error:
+        raise ScenarioError([fault.under(key) for fault in error.faults]) from error
 
 
 def _short(value: object, limit: int = 80) -> str:

@@ -44,6 +44,7 @@ FAMILIES = (
     "network/routing",
     "network/outage",
     "network/traffic",
+    "network/theory",
     "learning/data",
     "learning/partition",
     "learning/model",

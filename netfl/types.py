@@ -28,12 +28,13 @@ FATES = (
 
 ``delivered``: it reached the server in time and counted.  ``late``: it reached the server after its round had
 closed.  ``collided``, ``faded``, ``lost``: its only attempt met another sender, a fade, or an outage (of the user,
-its tower or a router on the way).  ``given_up``: its last permitted attempt failed (``detail``: of what).
-``dropped``: a full queue turned it away.  ``superseded``: a newer version reached its user first.
+its tower, or a router or link on the way).  ``given_up``: its last permitted attempt failed (``detail``: of what).
+``dropped``: a queue turned it away.  ``superseded``: a newer version reached its user first, or a newer message of
+its user its place in a relay.
 ``unfinished``: the run ended before it did.
 """
 
-KINDS = (*FATES, "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up")
+KINDS = (*FATES, "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up", "sampled")
 """Every kind of event that a trace can record: the fates, and the steps on the way to them."""
 
 UPLINK_WORD_BITS = 32

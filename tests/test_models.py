@@ -65,6 +65,9 @@ def world(family: str, said: dict, folder: Path) -> dict:
         several = {"channel": [said], "outage": [said]}
         if said["kind"] == "underwater":
             data["access"]["radio"]["bandwidth"] = "4 kHz"
+        if said["kind"] == "csma_ca":
+            for name in ("radio", "channel", "reception"):
+                del data["access"][name]
         if said["kind"] == "lorawan":
             data["access"]["update_size"] = "50 B"
         if part == "placement":

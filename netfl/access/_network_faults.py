@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _AIR = ("radio", "reception", "mac")
 _SERVICE = ("compute", "broadcast_rate")
 _ROUNDS = ("compute", "broadcast_rate", "update_size", "first", "deadline")
+_TIMED = ("probe", "theory")
 
 
 def listed(value: Any) -> Any:
@@ -27,6 +28,7 @@ def network_faults(network: Network, facts: Facts) -> Iterator[Fault]:
     from_users = [traffic for traffic in network.traffic if traffic.enters == "users"]
     yield from _timed(network) if timed else _served(network, facts)
     yield from _air(network, needed=bool(from_users) or not timed)
+    yield from _probe(network)
     if len(from_users) > 1:
         yield Fault("traffic", "two kinds that both enter at users", None, "let users send one kind")
     if network.shared_air and network.interference == "collide" and network.capture is None:
@@ -48,6 +50,9 @@ def _served(network: Network, facts: Facts) -> Iterator[Fault]:
     for name in _SERVICE:
         if getattr(network, name) is None:
             yield Fault(name, "missing; rounds need it", None, f"give {name}, or a duration in place of rounds")
+    for name in _TIMED:
+        if getattr(network, name) is not None:
+            yield Fault(name, "has no effect on rounds", None, "leave it out, or give a duration in place of rounds")
     if network.first is None and network.deadline is None:
         yield Fault("", "nothing closes a round", None, "give first, deadline, or both")
     if network.first is not None and network.first > facts.users:
@@ -64,11 +69,12 @@ def _air(network: Network, *, needed: bool) -> Iterator[Fault]:
         there = getattr(network, name) is not None
         if needed and not there and not alone:
             yield Fault(name, "missing; users who send over the air need it", None, f"give {name}")
-        if there and not needed:
+        if there and not needed and not (name == "radio" and network.probe is not None):
             remedy = "leave it out, or let traffic enter at users"
             yield Fault(name, "has no effect: no user sends anything", None, remedy)
     for name, unset in (("channel", ()), ("capture", None), ("interference", "collide")):
-        if getattr(network, name) != unset and (alone or not needed):
+        looked_at = name == "channel" and network.probe is not None and network.radio is not None
+        if getattr(network, name) != unset and (alone or not needed) and not looked_at:
             why = "there is no reception" if needed else "no user sends anything"
             yield Fault(name, f"has no effect: {why}", None, "leave it out")
     if network.radio is not None and network.reception is not None and rate_bps is not None:
@@ -76,3 +82,14 @@ def _air(network: Network, *, needed: bool) -> Iterator[Fault]:
         if abs(told_bps - rate_bps) > 1e-6 * rate_bps:
             problem = f"it sends at {rate_bps:g} bit/s, and the reception at {told_bps:g}"
             yield Fault("mac", problem, None, "make them agree; where nothing fades, leave radio and reception out")
+
+
+def _probe(network: Network) -> Iterator[Fault]:
+    """A probe with nothing to look at."""
+    if network.probe is None:
+        return
+    if network.radio is None and not network.outages:
+        yield Fault("probe", "there is nothing to look at", None, "give radio and channel, or outages")
+    for name in ("level", "lag"):
+        if getattr(network.probe, name) is not None and network.radio is None:
+            yield Fault(f"probe.{name}", "has no effect: without a radio there is no SNR", None, "leave it out")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -11,33 +10,29 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from netfl.access import Access
+from netfl.access._building import build, sites_of
 from netfl.access._network_faults import listed, network_faults
-from netfl.errors import Fault, ScenarioError
+from netfl.access._observed import observed
+from netfl.errors import Fault
 from netfl.network.channel import Channel
 from netfl.network.compute import Compute
 from netfl.network.mac import Mac
-from netfl.network.medium import FadingMedium, Medium
 from netfl.network.motion import Motion
 from netfl.network.outage import Outage
-from netfl.network.outages import Outages
-from netfl.network.parts import Parts, Service
-from netfl.network.presence import Presence
+from netfl.network.probe import Probe
 from netfl.network.queue import Queue
 from netfl.network.queue.drop_tail import DropTail
-from netfl.network.radio import Air, Radio
+from netfl.network.radio import Radio
 from netfl.network.reception import Reception
 from netfl.network.routing import Routing
 from netfl.network.routing.shortest_path import ShortestPath
-from netfl.network.sites import Sites
+from netfl.network.theory import Theory
 from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
 from netfl.network.world import World
 from netfl.registry import Member
 from netfl.types import Facts, Law, Report, Round, Setting
 from netfl.units import Bitrate, Bits, Decibels, Seconds
-
-_NAMED = 8
-"""How many unreachable users are named."""
 
 
 class Network(Access):
@@ -59,12 +54,17 @@ class Network(Access):
     it abandons the update (superseded); what is on the air then is sent to its end, and may arrive late.  A user that
     is cut off, itself or its tower being down, notices and sends nothing.
 
-    **The air.**  The MAC decides who sends.  Attempts at the same time all collide.  One alone is lost if the user
-    or the tower goes down during it, faded if its SNR at its start is too low for the reception.  A failed attempt is
-    repeated as the MAC says.  At the end of its airtime the update enters its tower's output port.
+    **The air.**  The MAC decides who sends.  Attempts that overlap on one channel of a cell collide, unless one is
+    stronger than all others by ``capture``, or ``interference: sinr`` holds each against what it meets.  An attempt is
+    lost if the user or the tower goes down during it, faded if its SNR at its start is too low for the reception.  One
+    that fails is repeated as the MAC says.  At the end of its airtime the update enters its tower's output port.
 
-    **The way up.**  Towers and routers store and forward, along the route of least delay; a message is dropped where a
-    queue is full, and lost where a node goes down while it holds it, or is down when it comes.
+    **The way up.**  Towers and routers store and forward, by default along the route of least delay; a message is
+    dropped where a queue turns it away, and lost where a node or a link goes down while it is on it, or is down when it
+    comes.
+
+    **Traffic.**  Packets that come beside the updates share the same air, ports and links.  With ``duration`` in place
+    of ``rounds`` there are no updates, and the network is studied by its traffic alone.
 
     Example::
 
@@ -110,6 +110,10 @@ class Network(Access):
     """When users, towers, routers and links are cut off; a node is up when all of them let it be."""
     traffic: Annotated[tuple[Annotated[Traffic, Member()], ...], BeforeValidator(listed)] = ()
     """What comes beside the updates, or with ``duration`` in place of them: one kind, or a list."""
+    probe: Probe | None = None
+    """What is looked at while a ``duration`` runs: links and outages as such."""
+    theory: Annotated[Theory, Member()] | None = None
+    """A formula whose figures are told beside those of the network, with a ``duration``."""
     compute: Compute | None = None
     """How long users train."""
     broadcast_rate: Annotated[Bitrate, Field(gt=0)] | None = None
@@ -128,8 +132,8 @@ class Network(Access):
 
     @property
     def timed(self) -> bool:
-        """With traffic there is something to watch."""
-        return bool(self.traffic)
+        """With traffic or a probe there is something to watch."""
+        return bool(self.traffic) or self.probe is not None
 
     @property
     def wants_samples(self) -> bool:
@@ -146,13 +150,13 @@ class Network(Access):
 
     def places(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
         """Where each user stands, how far from its tower, and the tower's number."""
-        sites = self._sites(setting)
+        sites = sites_of(self, setting)
         x_m, y_m = sites.user_xy_m.T
         return {"x_m": x_m, "y_m": y_m, "distance_m": sites.distance_m, "tower": sites.cell}
 
     def nodes(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
         """Towers, routers and the server."""
-        graph = self._sites(setting).graph
+        graph = sites_of(self, setting).graph
         columns = {key: np.array([graph.nodes[name][key] for name in graph]) for key in ("role", "x_m", "y_m")}
         return {"node": np.array([*graph]), **columns}
 
@@ -164,7 +168,7 @@ class Network(Access):
                 that does not fit the sites.
             netfl.errors.ModelError: a model failed, or nothing can happen any more.
         """
-        world = self._world(setting)
+        world = World(observed(self, build(self, setting), setting), setting.streams, setting.recorder)
         if setting.duration_s is None:
             yield from world.rounds(setting.rounds)
         else:
@@ -173,97 +177,3 @@ class Network(Access):
     def laws(self) -> tuple[Law, ...]:
         """What emerges has no closed form; its parts are held to theirs."""
         return (Law.none("emerges; its channels, outages, MACs and queues are held to their own laws"),)
-
-    def _open(self, setting: Setting) -> Parts:
-        """The parts at work."""
-        streams, sites = setting.streams, self._sites(setting)
-        faults: list[Fault] = []
-        outages = Outages()
-        try:
-            outages = Outages.open(self.outages, sites, streams)
-        except ScenarioError as error:
-            faults += [fault.under("outages") for fault in error.faults]
-        presence = Presence(outages, sites.nodes)
-        service = None if setting.duration_s is not None else self._service(setting)
-        medium: Medium | None = None
-        if self.radio is None and self.mac is not None and self.mac.rate_bps is not None:
-            medium = Medium(self.mac.rate_bps, presence)
-        elif self.radio is not None and self.reception is not None:
-            air = Air(self.radio, self.channel, sites, streams)
-            medium = FadingMedium(
-                air,
-                self.reception,
-                presence,
-                streams.at("reception"),
-                interference=self.interference,
-                capture_db=self.capture,
-            )
-            sizes = [traffic.size.mean for traffic in self.traffic if traffic.enters == "users"]
-            bits = max([*sizes, *([] if service is None else [service.update_bits])])
-            faults += self._air_faults(air, self.radio, self.reception, sites.users, bits)
-            if self.mac is not None:
-                faults += [fault.under("mac") for fault in self.mac.misfits(medium.airtime_s(bits))]
-        if faults:
-            raise ScenarioError(faults)
-        return Parts(
-            sites=sites,
-            medium=medium,
-            mac=self.mac,
-            shared_air=self.shared_air,
-            queue=self.queue,
-            queues=self.queues,
-            routing=self.routing,
-            outages=outages,
-            presence=presence,
-            traffic=self.traffic,
-            service=service,
-        )
-
-    def _world(self, setting: Setting) -> World:
-        """The network at work."""
-        try:
-            return World(self._open(setting), setting.streams, setting.recorder)
-        except ScenarioError as error:
-            known = ("mac", "channel", "outages", "topology", "motion")
-            faults = [one if one.key.partition(".")[0] in known else one.under("routing") for one in error.faults]
-            raise ScenarioError(faults) from error
-
-    def _service(self, setting: Setting) -> Service:
-        """What serving rounds takes."""
-        if self.compute is None or self.broadcast_rate is None:
-            raise ValueError("rounds need compute and broadcast_rate")
-        given = self.update_size
-        return Service(
-            update_bits=setting.uplink_bits if given is None else given,
-            samples=self.compute.work(setting.samples),
-            compute_s=self.compute.time_s(setting.samples, setting.streams.at("compute")),
-            broadcast_bits=setting.downlink_bits if given is None else given,
-            broadcast_bps=self.broadcast_rate,
-            first=self.first,
-            deadline_s=self.deadline,
-        )
-
-    def _sites(self, setting: Setting) -> Sites:
-        """The network laid out."""
-        key = "topology"
-        try:
-            sites = self.topology.open(setting.users, setting.streams.at("topology"))
-            key = "motion"
-            if self.motion is not None:
-                sites = replace(sites, paths=self.motion.open(sites, setting.streams.at("motion")))
-        except ScenarioError as error:
-            raise ScenarioError([fault.under(key) for fault in error.faults]) from error
-        return sites
-
-    def _air_faults(self, air: Air, radio: Radio, reception: Reception, users: int, bits: float) -> Iterator[Fault]:
-        """The fault of users who would not be received even at their best."""
-        snr_db, least_db = air.best_snr_db(np.arange(users)), reception.threshold_db(radio.bandwidth, bits)
-        far = np.flatnonzero(snr_db < least_db)
-        if far.size:
-            who = ", ".join(map(str, far[:_NAMED])) + (f" and {len(far) - _NAMED} more" if len(far) > _NAMED else "")
-            problem = (
-                f"user{'s' * (len(far) > 1)} {who} can never be heard: at best the SNR is {snr_db.min():.1f} dB, "
-                f"{least_db - snr_db.min():.1f} dB below what the reception needs"
-            )
-            remedy = "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs"
-            yield Fault("channel", problem, None, remedy)

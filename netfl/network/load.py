@@ -76,8 +76,10 @@ class Load(ABC):
     def defer(self, users: Users, until_s: NDArray[np.float64]) -> None:
         """*users*, who wait to send, are cut off *until_s*; infinity for good."""
 
+    @abstractmethod
     def refresh(self, now_s: float) -> None:
         """Take note of what has come about by now without anybody looking."""
 
+    @abstractmethod
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         """The run ends: so does everything that is open, some of it *on_air*."""

@@ -70,6 +70,10 @@ class Medium:
         """What *tower* would hear of each user now, ``[n]``."""
         return np.full(len(ids), np.inf)
 
+    def best_snr_db(self, ids: Ids) -> NDArray[np.float64]:
+        """An SNR that each user exceeds practically never, ``[n]``."""
+        return np.full(len(ids), np.inf)
+
     def delay_s(self, ids: Ids, time_s: float) -> NDArray[np.float64] | None:
         """How long a signal of each user takes to its tower, ``[n]``; ``None`` where that counts for nothing."""
         return None
@@ -151,6 +155,10 @@ class FadingMedium(Medium):
     def snr_db(self, ids: Ids, tower: tuple[str, int], time_s: float) -> NDArray[np.float64]:
         """What *tower* would hear of each user now, ``[n]``."""
         return self._air.snr_db(ids, time_s, tower[0])
+
+    def best_snr_db(self, ids: Ids) -> NDArray[np.float64]:
+        """An SNR that each user exceeds practically never, ``[n]``."""
+        return self._air.best_snr_db(ids)
 
     def delay_s(self, ids: Ids, time_s: float) -> NDArray[np.float64] | None:
         """Distance over speed, where that is not the speed of light."""

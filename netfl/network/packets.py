@@ -38,7 +38,7 @@ class Packets(Load):
         size = len(ids)
         self._saturated, self._room = traffic.saturated, traffic.buffer or np.inf
         self.most_bits, self.quiet = traffic.size.mean, traffic.saturated
-        self._even = traffic.size.law == "fixed"
+        self._even, self._priority = traffic.size.law == "fixed", traffic.priority
         self.ready_s, self.on_air = np.full(size, np.inf), np.zeros(size, np.bool_)
         self._coming = [_Coming(traffic.blocks(user, link_bps, streams)) for user in ids.tolist()]
         self._waiting: list[deque[tuple[float, float]]] = [deque() for _ in range(size)]
@@ -84,6 +84,9 @@ class Packets(Load):
             self._head[user] = self._next(user, now_s)
         return messages
 
+    def refresh(self, now_s: float) -> None:
+        """All is known ahead."""
+
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         """Count what has come and has not been looked at."""
         for user, head in enumerate(self._head):
@@ -108,7 +111,7 @@ class Packets(Load):
             born_s, bits = waiting.popleft() if waiting else coming.take()
         self.ready_s[user] = born_s
         number = int(self.ids[user])
-        return Message(number, TRAFFIC, bits, np.nan, 0, number, born_s=born_s, counted=counted)
+        return Message(number, TRAFFIC, bits, np.nan, 0, number, self._priority, born_s=born_s, counted=counted)
 
     def _let_in(self, user: int, now_s: float) -> None:
         """Let in, or drop, those that have come by now, while the head was being sent."""
@@ -119,7 +122,7 @@ class Packets(Load):
             if len(waiting) + 1 < self._room:
                 waiting.append((born_s, bits))
             else:
-                dropped = Message(number, TRAFFIC, bits, np.nan, 0, number, born_s=born_s)
+                dropped = Message(number, TRAFFIC, bits, np.nan, 0, number, self._priority, born_s=born_s)
                 self._ledger.land(dropped, "dropped", born_s, node=self._tower)
 
     def _count(self, head: Message) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from netfl.network.mac import Mac
 from netfl.network.medium import Medium
 from netfl.network.outages import Outages
 from netfl.network.presence import Presence
+from netfl.network.probe import Sampler
 from netfl.network.queue import Queue
 from netfl.network.routing import Routing
 from netfl.network.sites import Sites
@@ -34,6 +35,8 @@ class Parts:
         presence: the same for the clock.
         traffic: what comes beside the updates, or in place of them.
         service: what serves rounds; ``None`` where there is traffic alone.
+        sampler: what looks at links and outages while a duration runs.
+        expected: what theory says, told beside the figures.
     """
 
     sites: Sites
@@ -47,6 +50,8 @@ class Parts:
     presence: Presence
     traffic: tuple[Traffic, ...]
     service: Service | None
+    sampler: Sampler | None = None
+    expected: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

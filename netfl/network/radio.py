@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from typing import Annotated, TypeVar
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from netfl.errors import ScenarioError
+from netfl.errors import under
 from netfl.network.channel import Channel, Gain
 from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.registry import Spec, kind_of
 from netfl.streams import Streams
 from netfl.units import DecibelMilliwatts, Decibels, Hertz
 
-Answer = TypeVar("Answer")
 THERMAL_DBM_HZ = -174.0
 """Thermal noise at about 290 K, in dBm per hertz."""
 
@@ -64,7 +63,10 @@ class Air:
         self._channels, self._sites, self._streams = tuple(channels), sites, streams
         self._own = self._open(sites, streams)
         self._foreign: dict[str, list[Gain]] = {}
-        noises = [self._blamed(index, partial(one.noise_dbm, radio.bandwidth)) for index, one in enumerate(channels)]
+        noises = []
+        for index, channel in enumerate(channels):
+            with under(f"channel.{index}"):
+                noises.append(channel.noise_dbm(radio.bandwidth))
         known = [noise for noise in noises if noise is not None]
         self._noise_dbm = _sum_dbm(known) if known else radio.noise_dbm
         self._slow = [channel for channel in channels if channel.speed_m_s < LIGHT_M_S]
@@ -84,7 +86,7 @@ class Air:
         return np.asarray(self.radio.power + best_db - self._noise_dbm)
 
     def delay_s(self, users: NDArray[np.int64], time_s: float) -> NDArray[np.float64] | None:
-        """How long a signal takes to each user's tower, ``[n]``; ``None`` at the speed of light, where it is nothing."""
+        """How long a signal takes to each user's tower, ``[n]``; ``None`` at the speed of light: no time at all."""
         if not self._slow:
             return None
         distance_m = self._sites.distances_m(users, time_s)
@@ -110,18 +112,11 @@ class Air:
 
     def _open(self, sites: Sites, streams: Streams) -> list[Gain]:
         """All channels at work on the links of *sites*."""
-        return [
-            self._blamed(index, partial(channel.open, sites, streams.at("channel", index, kind_of(type(channel)))))
-            for index, channel in enumerate(self._channels)
-        ]
-
-    @staticmethod
-    def _blamed(index: int, ask: Callable[[], Answer]) -> Answer:
-        """What *ask* says; its faults are those of channel *index*."""
-        try:
-            return ask()
-        except ScenarioError as error:
-            raise ScenarioError([fault.under(f"channel.{index}") for fault in error.faults]) from error
+        gains = []
+        for index, channel in enumerate(self._channels):
+            with under(f"channel.{index}"):
+                gains.append(channel.open(sites, streams.at("channel", index, kind_of(type(channel)))))
+        return gains
 
 
 def _sum_dbm(powers_dbm: Sequence[float]) -> float:

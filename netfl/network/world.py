@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from netfl.errors import ModelError, NetflError
+from netfl.errors import ModelError, NetflError, under
 from netfl.network.account import Account
 from netfl.network.cell import Cell
 from netfl.network.clock import call_after
@@ -47,10 +47,12 @@ class World:
         self._failure: NetflError | None = None
         self._arrived: list[Delivery] = []
         self._server = sites.number(sites.server)
-        self._routes = Routes(sites, parts.routing, parts.outages, streams)
-        self._sinks = self._routes.ports(
-            self._env, parts.queue, parts.presence, self._ledger, self._arrive, queues=parts.queues
-        )
+        with under("routing"):
+            self._routes = Routes(sites, parts.routing, parts.outages, streams)
+        with under("queues"):
+            self._sinks = self._routes.ports(
+                self._env, parts.queue, parts.presence, self._ledger, self._arrive, queues=parts.queues
+            )
         self._towers = open_towers(parts, self._env, self._ledger, self._sinks, streams)
         for tower in self._towers.values():
             self._env.process(self._serve(tower.cell))
@@ -93,6 +95,8 @@ class World:
             self._play()
             self._ledger.tell_packets()
             self._tell_outages(opened_s, self._env.now)
+            if self._parts.sampler is not None:
+                self._parts.sampler.look(opened_s, self._env.now, self._ledger)
             if index == count:
                 self._finish()
             yield Round(index, opened_s, self._env.now, (), index, self._ledger.uplink_bits, 0.0)
@@ -237,4 +241,5 @@ class World:
             tower.cell.finish()
         for message in tuple(self._ledger.flying):
             self._ledger.land(message, "unfinished", self._env.now)
-        self._recorder.figures(self._account.figures(self._env.now))
+        seen = {} if self._parts.sampler is None else self._parts.sampler.figures()
+        self._recorder.figures(self._account.figures(self._env.now) | seen | dict(self._parts.expected))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from netfl.access._building import sites_of
 from netfl.access.network import Network
 from netfl.consistency import faults_below
 from netfl.errors import ScenarioError
@@ -157,7 +158,7 @@ def test_another_mac_leaves_all_other_draws_as_they_were(make_setting):
         _, rows = play(access, make_setting, rounds=4)
         trained = {(row[3], row[5]): row[1] for row in rows if row[0] == "trained"}
         received = {(row[3], row[5]): row[1] for row in rows if row[0] == "received"}
-        sites = access._sites(setting)
+        sites = sites_of(access, setting)
         air, outages = (
             Air(access.radio, access.channel, sites, setting.streams),
             Outages.open(access.outages, sites, setting.streams),

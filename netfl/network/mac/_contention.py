@@ -174,17 +174,16 @@ class Contention:
             self._queued[user] = False
         if not senders:
             return
-        spaces = self._spaces(cell.largest_bits(senders))
-        if len(senders) == 1:
-            duration_s = (spaces.lead + spaces.data) * _NS
-        else:
-            duration_s = spaces.collision * _NS
-        heard = (yield cell.attempt(senders, duration_s=duration_s, limit=self._limit)).tolist()
-        answer = spaces.success - spaces.lead - spaces.data
+        numbers, alone = np.array(senders), len(senders) == 1
+        spaces = self._spaces(cell.largest_bits(numbers))
+        frame = spaces.lead + spaces.data
+        duration_s = (frame if alone else spaces.collision) * _NS
+        heard = (yield cell.attempt(numbers, duration_s=duration_s, limit=self._limit)).tolist()
+        answer = spaces.success - frame
         self._idle_since_s, self._wait = cell.env.now, spaces.bystanders
         if True in heard:
-            self._idle_since_s, self._wait = cell.env.now + answer * _NS, spaces.difs
-        elif len(senders) == 1:
+            self._idle_since_s, self._wait = self._idle_since_s + answer * _NS, spaces.difs
+        elif alone:
             self._wait = answer + spaces.difs
         for user, good in zip(senders, heard, strict=True):
             self._settle(user, spaces.timeout, good=good)

@@ -52,19 +52,19 @@ def line_of(case: Case) -> Line:
     )
 
 
-def line_misfits(case: Case, sizes: str, *, hops: int | None = 1, finite: bool = False) -> Iterator[Fault]:
+def line_misfits(case: Case, sizes: str | None, *, hops: int | None = 1, finite: bool = False) -> Iterator[Fault]:
     """Whatever is no line of *hops* links with Poisson packets of *sizes*.
 
     Args:
         case: the scenario.
-        sizes: the law of the sizes.
+        sizes: the law of the sizes; ``None`` for any.
         hops: how many links; ``None`` for any number.
         finite: whether the ports have room for so many packets; no limit if not, and a load below 1.
     """
     said = case.said
     if len(said.traffic) != 1 or not isinstance(said.traffic[0], Poisson) or said.traffic[0].enters == "users":
         yield misfit("traffic", "one kind of traffic, Poisson packets that enter at a tower or a router")
-    elif said.traffic[0].size.law != sizes:
+    elif sizes is not None and said.traffic[0].size.law != sizes:
         yield misfit("traffic", f"packets of {sizes} size", said.traffic[0].size.law)
     elif len(_senders(case)) != 1 or not nx.is_tree(case.sites.graph):
         yield misfit("topology", "one sender, and one way from it to the server")

@@ -1,0 +1,126 @@
+"""From what a scenario says of a network to the parts that a world is built of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netfl.errors import Fault, ScenarioError, under
+from netfl.network.medium import FadingMedium, Medium
+from netfl.network.outages import Outages
+from netfl.network.parts import Parts, Service
+from netfl.network.presence import Presence
+from netfl.network.radio import Air, Radio
+from netfl.network.reception import Reception
+from netfl.network.sites import Sites
+from netfl.types import Setting
+
+if TYPE_CHECKING:
+    from netfl.access.network import Network
+
+_NAMED = 8
+"""How many unreachable users are named."""
+
+
+def sites_of(network: Network, setting: Setting) -> Sites:
+    """The network laid out.
+
+    Raises:
+        ScenarioError: it cannot be; keys as in the scenario.
+    """
+    with under("topology"):
+        sites = network.topology.open(setting.users, setting.streams.at("topology"))
+    if network.motion is None:
+        return sites
+    with under("motion"):
+        return replace(sites, paths=network.motion.open(sites, setting.streams.at("motion")))
+
+
+def build(network: Network, setting: Setting) -> Parts:
+    """The parts at work.
+
+    Raises:
+        ScenarioError: with all that does not fit; keys as in the scenario.
+    """
+    sites = sites_of(network, setting)
+    faults: list[Fault] = []
+    outages = Outages()
+    try:
+        with under("outages"):
+            outages = Outages.open(network.outages, sites, setting.streams)
+    except ScenarioError as error:
+        faults += error.faults
+    presence = Presence(outages, sites.nodes)
+    service = None if setting.duration_s is not None else _service(network, setting)
+    medium = _medium(network, setting, sites, presence)
+    if medium is not None:
+        sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
+        bits = max([*sizes, *([] if service is None else [service.update_bits])])
+        if network.radio is not None and network.reception is not None:
+            faults += _unreachable(medium, network.radio, network.reception, sites.users, bits)
+        if network.mac is not None:
+            faults += [fault.under("mac") for fault in network.mac.misfits(medium.airtime_s(bits))]
+    if faults:
+        raise ScenarioError(faults)
+    return Parts(
+        sites=sites,
+        medium=medium,
+        mac=network.mac,
+        shared_air=network.shared_air,
+        queue=network.queue,
+        queues=network.queues,
+        routing=network.routing,
+        outages=outages,
+        presence=presence,
+        traffic=network.traffic,
+        service=service,
+    )
+
+
+def _medium(network: Network, setting: Setting, sites: Sites, presence: Presence) -> Medium | None:
+    """The air, if anybody sends over it."""
+    if network.radio is not None and network.reception is not None:
+        return FadingMedium(
+            Air(network.radio, network.channel, sites, setting.streams),
+            network.reception,
+            presence,
+            setting.streams.at("reception"),
+            interference=network.interference,
+            capture_db=network.capture,
+        )
+    if network.mac is not None and network.mac.rate_bps is not None:
+        return Medium(network.mac.rate_bps, presence)
+    return None
+
+
+def _service(network: Network, setting: Setting) -> Service:
+    """What serving rounds takes."""
+    if network.compute is None or network.broadcast_rate is None:
+        raise ValueError("rounds need compute and broadcast_rate")
+    given = network.update_size
+    return Service(
+        update_bits=setting.uplink_bits if given is None else given,
+        samples=network.compute.work(setting.samples),
+        compute_s=network.compute.time_s(setting.samples, setting.streams.at("compute")),
+        broadcast_bits=setting.downlink_bits if given is None else given,
+        broadcast_bps=network.broadcast_rate,
+        first=network.first,
+        deadline_s=network.deadline,
+    )
+
+
+def _unreachable(medium: Medium, radio: Radio, reception: Reception, users: int, bits: float) -> Iterator[Fault]:
+    """The fault of users who would not be received even at their best."""
+    snr_db, least_db = medium.best_snr_db(np.arange(users)), reception.threshold_db(radio.bandwidth, bits)
+    far = np.flatnonzero(snr_db < least_db)
+    if far.size:
+        who = ", ".join(map(str, far[:_NAMED])) + (f" and {len(far) - _NAMED} more" if len(far) > _NAMED else "")
+        problem = (
+            f"user{'s' * (len(far) > 1)} {who} can never be heard: at best the SNR is {snr_db.min():.1f} dB, "
+            f"{least_db - snr_db.min():.1f} dB below what the reception needs"
+        )
+        remedy = "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs"
+        yield Fault("channel", problem, None, remedy)

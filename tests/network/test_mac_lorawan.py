@@ -1,0 +1,263 @@
+"""LoRaWAN: airtimes against published tables, duty cycles, retries, spreading factors, and who disturbs whom."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import simpy
+from pydantic import ValidationError
+
+from netfl.errors import ScenarioError
+from netfl.network.cell import Cell
+from netfl.network.flight import Ether
+from netfl.network.ledger import Ledger
+from netfl.network.mac._bench import outcomes
+from netfl.network.mac._lora import MOST_BYTES, time_on_air_s
+from netfl.network.mac.lorawan import Lorawan
+from netfl.network.medium import FadingMedium
+from netfl.network.outages import Outages
+from netfl.network.presence import Presence
+from netfl.network.reception.lora import Lora
+from netfl.network.tower import Tower
+from netfl.network.updates import Updates
+from netfl.streams import Streams
+
+ALWAYS = [{"channels": 1, "duty_cycle": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("size", "coding", "milliseconds"),
+    [
+        # the airtime sheet of The Things Network's community, 24 bytes and 13 of headers
+        (37, 1, [82.176, 143.872, 267.264, 493.568, 1069.056, 1974.272]),
+        # Semtech's calculator as quoted: 10 bytes at SF7, SF11, SF12; 64 bytes at SF7, SF12; 255 bytes at SF7
+        (10, 1, [41.216, None, None, None, 577.536, 991.232]),
+        (64, 1, [118.016, None, None, None, None, 2793.472]),
+        (255, 1, [399.616, None, None, None, None, None]),
+        (13, 4, [None, None, None, None, None, 1318.912]),
+    ],
+)
+def test_airtimes_are_those_of_published_calculators(size, coding, milliseconds):
+    found = 1e3 * time_on_air_s(size, np.arange(6), 125e3, coding)
+    for mode, published in enumerate(milliseconds):
+        if published is not None:
+            assert found[mode] == pytest.approx(published, abs=5e-4), f"SF{mode + 7}"
+
+
+def test_low_data_rates_are_optimised_by_the_symbols_length():
+    """At 250 kHz only SF12's symbols last longer than 16 ms: 20 bytes take 8 + 7·5 symbols at SF11, 8 + 5·5 at SF12."""
+    found = time_on_air_s(20, [4, 5], 250e3) * 250e3 / 2.0 ** np.array([11, 12]) - 12.25
+    blocks_11, blocks_12 = -(-(160 - 44 + 44) // 44), -(-(160 - 48 + 44) // 40)
+    assert found.tolist() == [8 + 5 * blocks_11, 8 + 5 * blocks_12]
+
+
+def test_rates_and_least_snr_are_those_of_the_data_sheet():
+    """Bit rates at 125 kHz and code rate 4/5; sensitivities at a noise figure of 6 dB within a dB."""
+    model = Lora()
+    rates = [model.rate_bps(125e3, mode) for mode in range(6)]
+    assert np.round(rates).tolist() == [5469, 3125, 1758, 977, 537, 293]
+    noise_dbm = -174 + 10 * np.log10(125e3) + 6
+    for mode, sensitivity_dbm in enumerate([-123, -126, -129, -132, -134.5, -137]):
+        levels = np.arange(-150.0, -110.0, 0.25)
+        good = model.success(levels - noise_dbm, 125e3, 400.0, mode)
+        assert levels[good > 0][0] == pytest.approx(sensitivity_dbm, abs=1.5)
+    assert model.choose(np.array([3.0, -7.5, -9.0, -19.0, -25.0]), 125e3).tolist() == [0, 0, 1, 5, 5]
+    assert Lora(margin=5.0).choose(np.array([0.0, -4.0]), 125e3).tolist() == [0, 1]
+    assert model.threshold_db(125e3) == -20.0
+
+
+class Radio:
+    """Users at stated SNRs."""
+
+    radio = SimpleNamespace(bandwidth=125e3)
+
+    def __init__(self, snr_db):
+        self._snr_db, self.users = np.asarray(snr_db, float), len(snr_db)
+
+    def delay_s(self, users, time_s):
+        return None
+
+    def snr_db(self, users, time_s, tower=""):
+        return self._snr_db[users]
+
+
+class World:
+    """Users at stated SNRs who send updates of *size* bytes over LoRa; each has the next at once if *endless*."""
+
+    def __init__(self, mac, snr_db, size=50, endless=False, **options):
+        self.env, self.sent, self.heard, self.endless = simpy.Environment(0.0), [], [], endless
+        n = len(snr_db)
+        ledger = Ledger(self, n, lambda: None)
+        self.updates = Updates(np.arange(n), np.zeros(n), 8.0 * size, "tower:0", ledger)
+        presence = Presence(Outages(), n + 1)
+        medium = FadingMedium(Radio(snr_db), Lora(), presence, Streams(1), **options)
+        told = {"medium": medium, "ether": Ether(), "streams": Streams(1)}
+        self.cell = Cell(self.env, ("tower:0", n), self.updates, uplink=self.uplink, **told)
+        Tower(self.cell, n, self.updates, medium).expect(0, 0.0)
+        self.env.process(mac.serve(self.cell))
+
+    def wants(self, kind):
+        return kind == "sent"
+
+    def event(self, kind, time_s, *, user=-1, **told):
+        if kind == "sent":
+            self.sent += [(self.env.now, int(who)) for who in np.atleast_1d(user)]
+
+    def figures(self, values):
+        pass
+
+    def uplink(self, message):
+        self.heard.append((message.user, self.env.now))
+        if self.endless:
+            self.updates.start(np.array([message.user]), np.array([self.env.now]))
+
+    def starts(self, until_s):
+        self.env.run(until=until_s)
+        return np.array([time_s for time_s, _ in self.sent])
+
+
+def test_a_lone_user_keeps_to_its_duty_cycle():
+    """50 bytes at SF7 take 118.016 ms (63 bytes in all); at 1 % one every 100 airtimes."""
+    airtime_s = float(time_on_air_s(63, 0, 125e3))
+    mac = Lorawan(spreading_factor=7, sub_bands=[{"channels": 3, "duty_cycle": 0.01}])
+    starts = World(mac, [10.0], endless=True).starts(500 * airtime_s)
+    assert starts == pytest.approx(100 * airtime_s * np.arange(5))
+
+
+def test_a_second_sub_band_adds_its_share():
+    """1 % and 10 % together allow 11 % of the time, but 2 s pass after each uplink."""
+    airtime_s = float(time_on_air_s(63, 5, 125e3))
+    mac = Lorawan(spreading_factor=12, sub_bands=[{"duty_cycle": 0.01}, {"channels": 1, "duty_cycle": 0.1}])
+    starts = World(mac, [10.0], endless=True).starts(3e4)
+    assert len(starts) * airtime_s / 3e4 == pytest.approx(0.11, abs=0.003)
+    assert np.diff(starts).min() == pytest.approx(airtime_s + 2.0)
+
+
+def test_nothing_is_sent_before_the_second_window():
+    airtime_s = float(time_on_air_s(63, 1, 125e3))
+    starts = World(Lorawan(spreading_factor=8, sub_bands=ALWAYS), [10.0], endless=True).starts(50.0)
+    assert np.diff(starts) == pytest.approx(airtime_s + 2.0)
+
+
+def test_retries_wait_for_a_random_time_out():
+    """From the end of an attempt to the next 2 s and then U(1, 3) s: mean 4, variance 1/3."""
+    airtime_s, gaps = float(time_on_air_s(63, 0, 125e3)), []
+    world = World(Lorawan(spreading_factor=7, sub_bands=ALWAYS, max_attempts=8), [-30.0] * 60)
+    world.env.run(until=100)
+    for user in range(60):
+        mine = np.array([time_s for time_s, who in world.sent if who == user])
+        assert len(mine) == 8
+        gaps += (np.diff(mine) - airtime_s).tolist()
+    assert min(gaps) > 3
+    assert max(gaps) < 5
+    assert abs(np.mean(gaps) - 4) < 4.5 * np.sqrt(1 / 3 / len(gaps))
+    assert np.var(gaps) == pytest.approx(1 / 3, rel=0.25)
+
+
+def test_an_unconfirmed_uplink_is_sent_once():
+    world = World(Lorawan(spreading_factor=7, max_attempts=1), [-30.0])
+    assert len(world.starts(1e4)) == 1
+
+
+def test_the_least_spreading_factor_that_the_snr_bears():
+    """With 10 dB in hand SF7 takes 2.5 dB, SF8 0 dB and so on; below -10 dB SF12 has to do."""
+    snr_db = [2.5, 2.4, -0.1, -2.6, -5.1, -7.6, -19.0]
+    world = World(Lorawan(sub_bands=[{"channels": 64, "duty_cycle": 1.0}]), snr_db, size=40)
+    world.env.run(until=2.9)
+    ends = dict(world.heard)
+    expected = time_on_air_s(53, [0, 1, 2, 3, 4, 5, 5], 125e3)
+    assert [ends[user] for user in range(7)] == pytest.approx(expected)
+    tight = World(Lorawan(margin=0.0), [-7.5])
+    tight.env.run(until=5)
+    assert tight.heard[0][1] == pytest.approx(time_on_air_s(63, 0, 125e3))
+
+
+def test_random_spreading_factors_are_uniform_and_stay():
+    mac = Lorawan(spreading_factor="random", sub_bands=[{"channels": 10_000, "duty_cycle": 1.0}])
+    world = World(mac, [10.0] * 600, size=20, endless=True)
+    world.env.run(until=30)
+    airtimes = time_on_air_s(33, np.arange(6), 125e3)
+    first = {}
+    for user, at_s in world.heard:
+        first.setdefault(user, at_s)
+    modes = np.abs(np.array(list(first.values()))[:, None] - airtimes).argmin(axis=1)
+    assert np.abs(np.bincount(modes, minlength=6) / len(modes) - 1 / 6).max() < 4.5 * np.sqrt(5 / 36 / 600)
+    mine = np.diff([at_s for user, at_s in world.heard if user == 0])
+    assert mine == pytest.approx(first[0] + 2.0)
+
+
+@pytest.mark.parametrize(
+    ("orthogonal", "capture_db", "heard"), [(True, None, {0, 1}), (False, None, set()), (False, 6.0, {0})]
+)
+def test_who_disturbs_whom(orthogonal, capture_db, heard):
+    """Users at 12 and -4 dB: SF7 and SF10 on one channel at once."""
+    mac = Lorawan(sub_bands=ALWAYS, orthogonal=orthogonal, max_attempts=1)
+    world = World(mac, [12.0, -4.0], capture_db=capture_db)
+    world.env.run(until=20)
+    assert {user for user, _ in world.heard} == heard
+
+
+@pytest.mark.parametrize("factor", [7, 9, 12])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_uplinks_that_are_received(factor, channels):
+    """Silent for 2 s, longer than an airtime, and then for an exponential time: (1 - 2T/(Mμ))^(n-1), near e^(-2G)."""
+    airtime_s, users, rows = float(time_on_air_s(14, factor - 7, 125e3)), 60, 120
+    load, rng = 0.3, np.random.default_rng(factor)
+    cycle_s = users * airtime_s / load / channels
+    pause_s = cycle_s - airtime_s - 2.0
+    assert pause_s > 0 or factor == 7
+    if pause_s <= 0:
+        cycle_s, pause_s = airtime_s + 3.0, 1.0
+    mac = Lorawan(
+        spreading_factor=factor, sub_bands=[{"channels": channels, "duty_cycle": 1.0}], max_attempts=1
+    )
+    good, ended = outcomes(
+        mac,
+        users,
+        airtime_s,
+        Streams(2),
+        lambda who, now: now + 2.0 + rng.exponential(pause_s, len(who)),
+        100 * cycle_s / users,
+        rows,
+    )
+    share = (1 - 2 * airtime_s / (channels * cycle_s)) ** (users - 1)
+    g = users * airtime_s / (channels * cycle_s)
+    assert share == pytest.approx(np.exp(-2 * g), abs=0.02)
+    assert abs(good.mean() / ended.mean() - share) < 4.5 * (good - share * ended).std() / np.sqrt(rows) / ended.mean()
+
+
+@pytest.mark.parametrize(("factor", "size", "fits"), [(12, 52, "11"), (9, 116, "8"), (7, 223, None)])
+def test_an_update_that_is_too_large_is_a_fault(factor, size, fits):
+    with pytest.raises(ScenarioError) as caught:
+        World(Lorawan(spreading_factor=factor), [10.0], size=size).env.run(until=1)
+    [fault] = caught.value.faults
+    assert fault.key == "mac.spreading_factor"
+    assert f"{size} bytes" in fault.problem
+    assert str(MOST_BYTES[factor - 7]) in fault.remedy
+    if fits is None:
+        assert "spreading_factor" not in fault.remedy
+
+
+def test_adaptive_takes_what_the_update_fits_in():
+    """200 bytes fit up to SF8 only, however low the SNR."""
+    world = World(Lorawan(), [-9.0], size=200)
+    world.env.run(until=5)
+    assert world.heard[0][1] == pytest.approx(time_on_air_s(213, 1, 125e3))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"spreading_factor": 6},
+        {"spreading_factor": 13},
+        {"spreading_factor": 7, "margin": 3},
+        {"bandwidth": "100 kHz"},
+        {"sub_bands": []},
+        {"sub_bands": [{"duty_cycle": 0}]},
+        {"max_attempts": 16},
+        {"preamble": 3},
+    ],
+)
+def test_what_is_out_of_range(said):
+    with pytest.raises(ValidationError):
+        Lorawan(**said)
