@@ -25,6 +25,12 @@ _NETWORK = {
     "deadline": "10 min",
 }
 """A small network, into which a model of one of its families is put."""
+_WATCHED = {
+    "kind": "network",
+    "topology": "{kind: star, radius: 200 m, rate: 1 Mbps}",
+    "traffic": "{kind: poisson, load: 0.5, enters: towers}",
+}
+"""The same for a theory, which is held beside traffic."""
 _LEARNING = {
     "data": "{kind: blobs, centers: [[0, 0], [3, 3]], samples: 60}",
     "partition": "iid",
@@ -52,6 +58,7 @@ def write_starter(family: str, name: str, folder: Path) -> str:
     _check(name, model, paths)
     kind, part = f"{name}:{model}", family.rpartition("/")[2]
     told = {"name": name, "model": model, "start": _start(family), "scenario": _scenario(family, kind)}
+    told["rounds"] = "100" if part == "theory" else "4"
     starters = (
         Template(files("netfl").joinpath("starters", f"{one}.txt").read_text("utf-8")) for one in (part, "test")
     )
@@ -95,6 +102,11 @@ def _scenario(family: str, kind: str) -> str:
     lines = ["name: small", "users: 6", "rounds: 4"]
     if family == "access":
         return "\n".join([*lines, f"access: {kind}"])
+    if part == "theory":
+        lines[-1] = "duration: 20 s"
+        return "\n".join(
+            [*lines, "access:", *(f"  {key}: {value}" for key, value in _WATCHED.items()), f"  theory: {kind}"]
+        )
     if family.startswith("network/"):
         special = {
             "channel": {"channel": f"{_NETWORK['channel'][:-1]}, {kind}]"},

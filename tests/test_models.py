@@ -38,6 +38,7 @@ NETWORK = {
 }
 
 
+SHOWN = Path(__file__).parents[1] / "scenarios" / "validation"
 FILES = Path(__file__).parent / "network" / "data"
 OF_FILES = {
     ("network/topology", "file"): {"file": str(FILES / "valley.graphml"), "server": "town", "towers": ["mast"]},
@@ -59,6 +60,10 @@ def world(family: str, said: dict, folder: Path) -> dict:
             recorded["access"] = {"kind": "stationary", "rho": {"zipf": 1}}
             netfl.trace(checked(Document(recorded, "tiny")), folder / "recorded")
             data["access"] = said | {"run": str(folder / "recorded")}
+    elif family == "network/theory":
+        shown = SHOWN / f"{said['kind']}.yaml"
+        data = plain(parse(shown.read_text(), shown.name)) | {"duration": "1 s", "warmup": 0}
+        data["access"]["theory"] = said
     elif family.startswith("network/"):
         data["access"] = copy.deepcopy(NETWORK)
         said = said | OF_FILES.get((family, said["kind"]), {})
@@ -109,5 +114,5 @@ def test_example_runs_in_a_tiny_world(family, kind, tmp_path):
     assert checked(Document(plain(parse(scenario.to_yaml(), "resolved")), "resolved")) == scenario
     run = netfl.run(scenario, tmp_path / "run", device="cpu")
     assert run.manifest["status"] == "done"
-    assert list(run.rounds["round"]) == [1, 2, 3, 4]
+    assert list(run.rounds["round"]) == ([*range(1, 101)] if family == "network/theory" else [1, 2, 3, 4])
     assert run.metrics["value"].notna().all()

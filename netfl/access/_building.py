@@ -16,6 +16,7 @@ from netfl.network.presence import Presence
 from netfl.network.radio import Air, Radio
 from netfl.network.reception import Reception
 from netfl.network.sites import Sites
+from netfl.network.transport import Transport
 from netfl.types import Setting
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ def build(network: Network, setting: Setting) -> Parts:
     medium = _medium(network, setting, sites, presence)
     if medium is not None:
         sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
-        bits = max([*sizes, *([] if service is None else [service.update_bits])])
+        bits = max([*sizes, *([] if service is None else [service.cut.most_bits])])
         if network.radio is not None and network.reception is not None:
             faults += _unreachable(medium, network.radio, network.reception, sites.users, bits)
         if network.mac is not None:
-            faults += [fault.under("mac") for fault in network.mac.misfits(medium.airtime_s(bits))]
+            faults += [fault.under("mac") for fault in network.mac.misfits(medium.longest_s(bits))]
     if faults:
         raise ScenarioError(faults)
     return Parts(
@@ -100,15 +101,16 @@ def _service(network: Network, setting: Setting) -> Service:
     """What serving rounds takes."""
     if network.compute is None or network.broadcast_rate is None:
         raise ValueError("rounds need compute and broadcast_rate")
-    given = network.update_size
+    given, transport = network.update_size, network.transport or Transport()
     return Service(
-        update_bits=setting.uplink_bits if given is None else given,
+        update_bits=transport.up_bits(setting.uplink_bits if given is None else given),
         samples=network.compute.work(setting.samples),
         compute_s=network.compute.time_s(setting.samples, setting.streams.at("compute")),
-        broadcast_bits=setting.downlink_bits if given is None else given,
+        broadcast_bits=transport.down_bits(setting.downlink_bits if given is None else given),
         broadcast_bps=network.broadcast_rate,
         first=network.first,
         deadline_s=network.deadline,
+        transport=transport,
     )
 
 

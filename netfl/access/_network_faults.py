@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _AIR = ("radio", "reception", "mac")
 _SERVICE = ("compute", "broadcast_rate")
-_ROUNDS = ("compute", "broadcast_rate", "update_size", "first", "deadline")
+_ROUNDS = ("compute", "broadcast_rate", "update_size", "transport", "first", "deadline")
 _TIMED = ("probe", "theory")
 
 
@@ -82,6 +82,10 @@ def _air(network: Network, *, needed: bool) -> Iterator[Fault]:
         if abs(told_bps - rate_bps) > 1e-6 * rate_bps:
             problem = f"it sends at {rate_bps:g} bit/s, and the reception at {told_bps:g}"
             yield Fault("mac", problem, None, "make them agree; where nothing fades, leave radio and reception out")
+    bandwidth_hz = None if network.mac is None else network.mac.bandwidth_hz
+    if network.radio is not None and bandwidth_hz not in {None, network.radio.bandwidth}:
+        problem = f"its bandwidth is {bandwidth_hz:g} Hz, and the radio's {network.radio.bandwidth:g} Hz"
+        yield Fault("mac", problem, None, "make them agree")
 
 
 def _probe(network: Network) -> Iterator[Fault]:

@@ -29,6 +29,7 @@ from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.theory import Theory
 from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
+from netfl.network.transport import Transport
 from netfl.network.world import World
 from netfl.registry import Member
 from netfl.types import Facts, Law, Report, Round, Setting
@@ -120,6 +121,8 @@ class Network(Access):
     """The rate at which towers send the global model to their users."""
     update_size: Annotated[Bits, Field(gt=0)] | None = None
     """Size of an update, and of a broadcast; ``null`` takes it from the model."""
+    transport: Transport | None = None
+    """What an update is sent as: whole or in packets, with headers, compressed; ``null``: whole and as it is."""
     first: Annotated[int, Field(ge=1)] | None = None
     """m, with how many arrivals a round closes; ``null`` for no such number."""
     deadline: Annotated[Seconds, Field(gt=0)] | None = None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from netfl.network.meter import Meter
-from netfl.network.routes import Routes
 from netfl.network.tower import Tower
 from netfl.network.usage import Usage
 
@@ -17,19 +16,21 @@ class Account:
     Args:
         meter: counts of the packets of traffic.
         towers: the towers and their cells.
-        routes: the links behind them.
+        usage: what the links behind them have carried by now, by their names.
         serving: whether rounds are served: traffic is then something beside them, and its figures' names say so.
     """
 
-    def __init__(self, meter: Meter, towers: Mapping[str, Tower], routes: Routes, *, serving: bool) -> None:
-        self._meter, self._routes, self._serving = meter, routes, serving
+    def __init__(
+        self, meter: Meter, towers: Mapping[str, Tower], usage: Callable[[float], Mapping[str, Usage]], *, serving: bool
+    ) -> None:
+        self._meter, self._usage, self._serving = meter, usage, serving
         self._cells = {name: tower.cell for name, tower in towers.items()}
-        self._before: dict[str, Usage] = {}
+        self._before: Mapping[str, Usage] = {}
 
     def restart(self, now_s: float) -> None:
         """The warm-up is over: count from now on."""
         self._meter.restart(now_s)
-        self._before = self._routes.usage(now_s)
+        self._before = self._usage(now_s)
         for cell in self._cells.values():
             cell.restart()
 
@@ -39,7 +40,7 @@ class Account:
         told = {f"{prefix}{name}": value for name, value in self._meter.figures(now_s).items()}
         told |= self._attempts()
         told |= {f"utilisation.{name}": cell.busy_by_s(now_s) / span_s for name, cell in self._cells.items()}
-        for name, usage in self._routes.usage(now_s).items():
+        for name, usage in self._usage(now_s).items():
             told[f"utilisation.{name}"] = (usage - self._before.get(name, Usage())).busy_s / span_s
         return told
 

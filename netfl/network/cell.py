@@ -70,7 +70,7 @@ class Cell:
     @property
     def airtime_s(self) -> float:
         """The longest that a frame can be on the air: the largest, in the slowest mode."""
-        return self._medium.airtime_s(self._load.most_bits)
+        return self._medium.longest_s(self._load.most_bits)
 
     def airtimes_s(self, users: Users) -> NDArray[np.float64]:
         """How long the next frame of each of *users* would be on the air if it were sent now, ``[n]``."""
@@ -105,10 +105,10 @@ class Cell:
         """The size of the largest frame that there can be."""
         return self._load.most_bits
 
-    def largest_bits(self, users: Sequence[int]) -> float:
-        """The size of the largest of the next frames of *users*."""
-        bits = self._load.bits(np.asarray(users, np.int64))
-        return bits if isinstance(bits, float) else float(np.max(bits))
+    def sizes(self, users: Users) -> Sequence[float]:
+        """How large the next frames of *users* are; each size once where all are alike."""
+        bits = self._load.bits(users)
+        return (bits,) if isinstance(bits, float) else bits.tolist()
 
     def present(self, users: list[int]) -> list[int]:
         """Those of *users* who can send now; the others are put off until they can."""
@@ -205,6 +205,7 @@ class Cell:
 
     def _until_backlog(self) -> Generator[simpy.Event, Any, None]:
         """Wait until somebody has something to send."""
+        self._changed.clear()  # who waits for work does not ask what has changed
         while not self.backlog().size:
             self._changed.clear()
             yield self.change(self._idle_from_s().min())

@@ -57,6 +57,11 @@ class Flight:
         self.rivals: list[Flight] = []
 
 
+def touch_s(flight: Flight) -> float:
+    """By how much others may reach into *flight*, or it into them, by rounding, and still merely touch it."""
+    return _TOUCH * (flight.end_s - flight.start_s) + _ULPS * flight.end_s
+
+
 class Ether:
     """The air in which flights meet: that of one cell, or of all that share their channels."""
 
@@ -69,7 +74,7 @@ class Ether:
         if there is None:
             there = self._there[flight.channel] = []
         if there:
-            slack_s = _TOUCH * (flight.end_s - flight.start_s) + _ULPS * flight.end_s
+            slack_s = touch_s(flight)
             for other in there:
                 if other.end_s > flight.start_s + slack_s and flight.end_s > other.start_s + slack_s:
                     other.rivals.append(flight)

@@ -38,12 +38,17 @@ def launch(  # noqa: PLR0913, PLR0917 - all that an attempt is made of
     (asked, places), (duration_s, channel, mode) = who, how
     users = asked if len(places) == len(asked) else asked[list(places)]
     ids = load.ids[users]
+    delay_s = medium.delay_s(ids, now_s)
     if mode is None:
         mode = 0 if medium.modes == 1 else medium.choose(ids, tower, now_s)
-    else:
+    elif not isinstance(mode, int):
         mode = _of(mode, len(asked), places)
-    duration_s = _airtimes_s(load, medium, users, mode) if duration_s is None else _of(duration_s, len(asked), places)
-    channel, delay_s = _of(channel, len(asked), places), medium.delay_s(ids, now_s)
+    if duration_s is None:
+        duration_s = _airtimes_s(load, medium, users, mode)
+    elif not isinstance(duration_s, float):
+        duration_s = _of(duration_s, len(asked), places)
+    if not isinstance(channel, int):
+        channel = _of(channel, len(asked), places)
     if delay_s is None and isinstance(duration_s, float) and isinstance(channel, int) and isinstance(mode, int):
         return (_flight(load, medium, tower, (users, ids, places), (channel, mode, 0.0, duration_s), limit, now_s),)
     told = (channel, mode, 0.0 if delay_s is None else delay_s, duration_s)
@@ -60,9 +65,7 @@ def launch(  # noqa: PLR0913, PLR0917 - all that an attempt is made of
 
 def _of(told: ArrayLike, count: int, places: Sequence[int]) -> ArrayLike:
     """What was said for each of *count*, for those in *places* only; one figure for all stays one."""
-    if isinstance(told, float | int) or len(places) == count or np.ndim(told) == 0:
-        return told
-    return np.asarray(told)[list(places)]
+    return told if len(places) == count or np.ndim(told) == 0 else np.asarray(told)[list(places)]
 
 
 def _airtimes_s(load: Load, medium: Medium, users: Users, mode: ArrayLike) -> float | NDArray[np.float64]:
@@ -87,6 +90,6 @@ def _flight(  # noqa: PLR0913, PLR0917 - as `launch`
     (users, ids, places), (channel, mode, delay_s, duration_s) = who, alike
     frames = load.launch(users, now_s)
     medium.spend(ids, now_s, frames.bits)
-    cut = medium.cut(ids, tower[1], now_s, now_s + duration_s)
-    start_s = now_s + delay_s
-    return Flight(frames, ids, places, tower, channel, start_s, start_s + duration_s, mode, limit, cut)
+    start_s, end_s = now_s + delay_s, now_s + delay_s + duration_s
+    cut = medium.cut(ids, tower[1], now_s, now_s + duration_s, end_s)
+    return Flight(frames, ids, places, tower, channel, start_s, end_s, mode, limit, cut)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.meter import Meter
+from netfl.network.transfer import Segment
 from netfl.types import Recorder
+
+Numbers = NDArray[np.int64]
+Figures = NDArray[np.float64]
 
 
 class Ledger:
@@ -30,6 +35,7 @@ class Ledger:
         uplink_bits: bits put on the air in the open round.
         flying: updates between the air and the server, in the order in which they left the air.
         meter: counts of the packets of traffic.
+        figures: what those who send updates have counted, for the end of the run.
     """
 
     def __init__(
@@ -44,9 +50,10 @@ class Ledger:
         self._recorder, self._users, self._exhausted = recorder, users, exhausted
         self.meter = Meter(nodes)
         self._tells_packets = tells_packets
-        self._packets: dict[tuple[str, str], list[tuple[float, int, float]]] = {}
+        self._packets: dict[tuple[str, str], array[float]] = {}
         self.round = self.alive = self.reached = 0
         self.uplink_bits = 0.0
+        self.figures: dict[str, float] = {}
         self.flying: dict[Message, None] = {}
 
     def open(self, round: int) -> None:
@@ -68,23 +75,38 @@ class Ledger:
         self.event("received", time_s, user=users, node=node, value=base)
 
     def end(  # noqa: PLR0913 - the columns of the table
-        self, fate: str, time_s: ArrayLike, users: ArrayLike, base: ArrayLike, *, node: str = "", detail: str = ""
+        self,
+        fate: str,
+        time_s: ArrayLike,
+        users: ArrayLike,
+        base: ArrayLike,
+        *,
+        node: str = "",
+        detail: str = "",
+        hoped: bool = True,
     ) -> None:
-        """Updates end: *users*' that were trained from *base*, which is recorded as the event's value."""
+        """Updates end: *users*' that were trained from *base*, which is recorded as the event's value.
+
+        They are `strand`-ed with that, unless they had not been *hoped* for any more.
+        """
         if np.size(users):
             self._recorder.event(fate, time_s, round=self.round, user=users, node=node, value=base, detail=detail)
-            self.strand(base)
+            if hoped:
+                self.strand(base)
 
     def land(self, message: Message, fate: str, time_s: float, *, node: str = "") -> None:
         """A message ends."""
         if message.base == TRAFFIC:
             if fate == "delivered":
                 self.meter.deliver(message.user, message.bits, message.born_s, time_s)
-            else:
+            elif time_s >= self.meter.since_s:
                 self.meter.lose(message.user, fate)
             if self._tells_packets:
-                told = self._packets.setdefault((fate, node), [])
-                told.append((time_s, message.user, time_s - message.born_s))
+                told = self._packets.setdefault((fate, node), array("d"))
+                told.extend((time_s, message.user, time_s - message.born_s))
+            return
+        if isinstance(message, Segment):
+            message.transfer.land(message.part, fate, time_s, node)
             return
         del self.flying[message]
         self.end(fate, time_s, message.user, message.base, node=node)
@@ -94,12 +116,32 @@ class Ledger:
         if born_s >= self.meter.since_s:
             self.meter.offer(sender, 1, bits)
 
+    def offer_all(self, senders: Numbers, bits: Figures) -> None:
+        """Packets of traffic have come, in the order of time, all of them to one sender."""
+        if senders.size:
+            self.meter.offer(int(senders[0]), len(senders), float(bits.sum()))
+
+    def land_all(  # noqa: PLR0913 - the columns of the table
+        self, fate: str, times_s: Figures, senders: Numbers, bits: Figures, born_s: Figures, *, node: str
+    ) -> None:
+        """Packets of traffic end, in the order of time."""
+        if not senders.size:
+            return
+        if fate == "delivered":
+            self.meter.deliver_all(senders, bits, born_s, times_s)
+        else:
+            for sender, count in zip(*np.unique(senders, return_counts=True), strict=True):
+                self.meter.lose(int(sender), fate, int(count))
+        if self._tells_packets:
+            told = self._packets.setdefault((fate, node), array("d"))
+            told.frombytes(np.column_stack([times_s, senders, times_s - born_s]).tobytes())
+
     def tell_packets(self) -> None:
         """Hand the fates of packets to the record: the value is the time from a packet's coming to its end."""
         packets, self._packets = self._packets, {}
-        for (fate, node), rows in packets.items():
-            times_s, senders, delays_s = zip(*rows, strict=True)
-            users = np.where(np.array(senders) < self._users, senders, -1)
+        for (fate, node), rows in sorted(packets.items()):
+            times_s, senders, delays_s = np.frombuffer(rows).reshape(-1, 3).T
+            users = np.where(senders < self._users, senders, -1).astype(np.int64)
             self._recorder.event(fate, times_s, round=self.round, user=users, node=node, value=delays_s)
 
     def strand(self, base: ArrayLike) -> None:

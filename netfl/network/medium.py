@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.network.flight import Flight
+from netfl.network.flight import Flight, touch_s
 from netfl.network.presence import Presence
 from netfl.network.radio import Air
 from netfl.network.reception import Reception
@@ -56,6 +56,10 @@ class Medium:
         """How long *bits* are on the air."""
         return bits / self._rate_bps
 
+    def longest_s(self, bits: float) -> float:
+        """How long *bits* are on the air in the slowest mode."""
+        return max(self.airtime_s(bits, mode) for mode in range(self.modes))
+
     def judge(self, flight: Flight) -> Verdict:
         """What becomes of *flight*, now that it has ended."""
         n = len(flight.ids)
@@ -90,11 +94,19 @@ class Medium:
             return np.full(len(ids), time_s)
         return self._presence.together_from_s(np.column_stack([ids, np.full(len(ids), tower)]), time_s)
 
-    def cut(self, ids: Ids, tower: int, start_s: float, end_s: float) -> Sequence[bool] | None:
-        """Which transmissions an outage will cut; ``None`` for none.  To be asked in the order of *start_s*."""
+    def cut(self, ids: Ids, tower: int, start_s: float, end_s: float, heard_s: float) -> Sequence[bool] | None:
+        """Which transmissions an outage will cut; ``None`` for none.  To be asked in the order of *start_s*.
+
+        Args:
+            ids: who sends; of these it matters that they are up until the end of their sending.
+            tower: who is to hear it, and must be up until it has.
+            start_s: when the sending begins.
+            end_s: when it ends.
+            heard_s: when the last of it has arrived.
+        """
         if self._presence is None:
             return None
-        if self._presence.cut_s(tower, start_s, end_s) < end_s:
+        if self._presence.cut_s(tower, start_s, heard_s) < heard_s:
             return [True] * len(ids)
         return [self._presence.cut_s(user, start_s, end_s) < end_s for user in ids.tolist()]
 
@@ -179,21 +191,22 @@ class FadingMedium(Medium):
         snr_db = self._air.snr_db(flight.ids, flight.start_s, flight.tower[0])
         bits = float(np.max(flight.frames.bits))
         alone = self._reception.success(snr_db, self._bandwidth_hz, bits, flight.mode)
-        luck = self._luck(flight.ids, alone)
-        causes = ["" if good else "faded" for good in luck < alone]
-        if not met:
-            return causes, snr_db
-        signal, rest = 10.0 ** (snr_db / 10.0), self._interference(flight, snr_db)
-        if self._sinr:
-            sinr_db = 10.0 * np.log10(signal / (1.0 + rest))
-            good = luck < self._reception.success(sinr_db, self._bandwidth_hz, bits, flight.mode)
-        else:
-            good = signal >= rest * 10.0 ** ((self._capture_db or 0.0) / 10.0)
-        return [cause or ("" if won else "collided") for cause, won in zip(causes, good, strict=True)], snr_db
+        among = alone
+        if met:
+            signal, rest = 10.0 ** (snr_db / 10.0), self._interference(flight, snr_db)
+            if self._sinr:
+                sinr_db = 10.0 * np.log10(signal / (1.0 + rest))
+                among = self._reception.success(sinr_db, self._bandwidth_hz, bits, flight.mode)
+            else:
+                ratio = 10.0 ** ((self._capture_db or 0.0) / 10.0)
+                among = np.where((signal >= rest * ratio) & (signal > rest), alone, 0.0)
+        luck = self._luck(flight.ids, alone, among)
+        told = zip(luck < alone, luck < among, strict=True)
+        return ["" if won else "collided" if good else "faded" for good, won in told], snr_db
 
-    def _luck(self, ids: Ids, chance: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _luck(self, ids: Ids, alone: NDArray[np.float64], among: NDArray[np.float64]) -> NDArray[np.float64]:
         """A uniform draw for each reception, keyed by the user and how many it has drawn; none where all is certain."""
-        if not ((chance > 0.0) & (chance < 1.0)).any():
+        if not any(((chance > 0.0) & (chance < 1.0)).any() for chance in (alone, among)):
             return np.full(len(ids), 0.5)
         luck = self._field.uniform(ids, self._drawn[ids])
         self._drawn[ids] += 1
@@ -202,7 +215,7 @@ class FadingMedium(Medium):
     def _interference(self, flight: Flight, snr_db: NDArray[np.float64]) -> NDArray[np.float64]:
         """The power of all others over that of the noise, for each sender of *flight*, at its worst moment, ``[n]``."""
         own = 10.0 ** (snr_db / 10.0)
-        spans = [(rival.start_s, rival.end_s, self._power(rival, flight)) for rival in flight.rivals]
+        spans = [(rival.start_s, rival.end_s - touch_s(rival), self._power(rival, flight)) for rival in flight.rivals]
         moments = {max(start_s, flight.start_s) for start_s, _, _ in spans}
         worst = max((sum(p for start_s, end_s, p in spans if start_s <= at_s < end_s) for at_s in moments), default=0.0)
         return np.asarray(worst + own.sum() - own)

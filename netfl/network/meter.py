@@ -27,17 +27,16 @@ class Meter:
     """
 
     def __init__(self, senders: int) -> None:
-        self._senders = senders
+        self._senders, self._sending = senders, bytearray(senders)
         self.restart(0.0)
 
     def restart(self, now_s: float) -> None:
-        """Count from now on."""
+        """Count from now on; those who have sent before are senders still."""
         self.since_s = now_s
         self.offered, self.offered_bits, self.delivered = 0, 0.0, 0
         self.lost: dict[str, int] = {}
         self.delays_s = array("d")
         self._bits = [0.0] * self._senders
-        self._sending = bytearray(self._senders)
 
     def offer(self, sender: int, count: int, bits: float) -> None:
         """*count* packets of *bits* in all have come to *sender*."""
@@ -53,12 +52,20 @@ class Meter:
         if born_s >= self.since_s:
             self.delays_s.append(now_s - born_s)
 
-    def deliver_all(self, sender: int, bits: float, delays_s: NDArray[np.float64]) -> None:
-        """Many packets of one sender have arrived, of *bits* in all."""
-        self.delivered += len(delays_s)
-        self._bits[sender] += bits
-        self._sending[sender] = 1
-        self.delays_s.frombytes(np.ascontiguousarray(delays_s, np.float64).tobytes())
+    def deliver_all(
+        self,
+        senders: NDArray[np.int64],
+        bits: NDArray[np.float64],
+        born_s: NDArray[np.float64],
+        times_s: NDArray[np.float64],
+    ) -> None:
+        """Many packets have arrived."""
+        self.delivered += len(senders)
+        sums = np.bincount(senders, bits, self._senders)
+        for sender in np.unique(senders).tolist():
+            self._bits[sender] += float(sums[sender])
+            self._sending[sender] = 1
+        self.delays_s.frombytes((times_s - born_s)[born_s >= self.since_s].tobytes())
 
     def lose(self, sender: int, fate: str, count: int = 1) -> None:
         """Packets have ended on the way."""

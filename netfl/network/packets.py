@@ -55,7 +55,8 @@ class Packets(Load):
             head.attempts += 1
             if head.attempts == 1:
                 head.sent_s = now_s
-                self._count(head)
+                if not head.counted:
+                    self._count(head)
         self.on_air[users] = True
         if self._even:
             self._ledger.uplink_bits += self.most_bits * len(heads)
@@ -114,9 +115,9 @@ class Packets(Load):
         return Message(number, TRAFFIC, bits, np.nan, 0, number, self._priority, born_s=born_s, counted=counted)
 
     def _let_in(self, user: int, now_s: float) -> None:
-        """Let in, or drop, those that have come by now, while the head was being sent."""
+        """Let in, or drop, those that have come before now, while the head was being sent."""
         waiting, coming, number = self._waiting[user], self._coming[user], int(self.ids[user])
-        while coming.born_s <= now_s:
+        while coming.born_s < now_s:
             born_s, bits = coming.take()
             self._ledger.offer(number, bits, born_s)
             if len(waiting) + 1 < self._room:

@@ -17,6 +17,7 @@ from netfl.network.queue import Queue
 from netfl.network.routing import Routing
 from netfl.network.sites import Sites
 from netfl.network.traffic import Traffic
+from netfl.network.transport import Cut, Transport
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,14 @@ class Service:
     """What a world needs to serve rounds.
 
     Args:
-        update_bits: the size of one update.
+        update_bits: the size of one update, compressed, without headers.
         compute_s: how long each user trains for one update, ``[users]``.
         samples: training samples that it processes meanwhile, ``[users]``.
         broadcast_bits: the size of one broadcast.
         broadcast_bps: the rate at which towers send it to their users.
         first: with how many arrivals a round closes; ``None`` for no such number.
         deadline_s: how long after its opening a round closes at the latest; ``None`` for no such time.
+        transport: whether updates are sent whole.
     """
 
     update_bits: float
@@ -75,3 +77,9 @@ class Service:
     broadcast_bps: float
     first: int | None
     deadline_s: float | None
+    transport: Transport = field(default_factory=Transport)
+
+    @property
+    def cut(self) -> Cut:
+        """What an update is sent as."""
+        return self.transport.cut(self.update_bits)

@@ -92,7 +92,7 @@ class Sampler:
         first, last = (int(np.ceil(time_s / self._probe.every - _ROUNDING)) for time_s in (start_s, end_s))
         chunk = max(1, _CHUNK // max(1, len(self._users)))
         for begin in range(first, last, chunk):
-            times_s = self._probe.every * np.arange(begin, min(begin + chunk, last))
+            times_s = np.asarray(self._probe.every * np.arange(begin, min(begin + chunk, last)), np.float64)
             self._sample(self._air, times_s, ledger)
 
     def figures(self) -> dict[str, float]:

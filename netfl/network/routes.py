@@ -105,6 +105,16 @@ class Routes:
         """What each port has done by *now_s*, by its link's name, from and to; only those that were ever needed."""
         return {f"{node}-{after}": port.usage(now_s) for (node, after), port in self._ports.items()}
 
+    @property
+    def fixed(self) -> bool:
+        """Whether all messages of a node take the same way at all times."""
+        return self._table.fixed
+
+    def queue(self, node: str, after: str) -> Queue:
+        """The waiting room of the port at *node* for the link to *after*."""
+        shared = self._shared
+        return shared.queues.get(f"{node}-{after}", shared.queues.get(node, shared.queue))
+
     def _way(self, tower: str, now_s: float) -> tuple[str, ...]:
         """The best way now or, if none is known, the one of least delay when all is up."""
         return self.of(tower, now_s) or self._sites.route(tower)
@@ -114,11 +124,10 @@ class Routes:
         shared, sites, name = self._shared, self._sites, f"{node}-{after}"
         link = sites.graph.edges[node, after]
         rate_bps, numbers = link["rate_bps"], ((node, sites.number(node)), (name, sites.number(name)))
-        queue = shared.queues.get(name, shared.queues.get(node, shared.queue))
         self._ports[node, after] = port = Port(
             shared.env,
             Link(*numbers, rate_bps=rate_bps, delay_s=link["delay_s"]),
-            buffer=queue.open(rate_bps, self._streams.at("queue", node, after)),
+            buffer=self.queue(node, after).open(rate_bps, self._streams.at("queue", node, after)),
             presence=shared.presence,
             ledger=shared.ledger,
             onward=self._sinks[after],

@@ -27,9 +27,9 @@ class Segments(Updates):
         ids: the cell's users, as the whole network numbers them.
         compute_s: how long each trains for one update.
         cut: the packets of an update.
-        arq: how they are repeated; ``None``: they are not.
         tower: the tower's name.
         ledger: where events and fates go.
+        arq: how packets are repeated; ``None``: they are not.
         env: the clock.
         back_s: how long an acknowledgement takes now to a user, by its number in the whole network.
         train: told who begins to train and when; ``None`` if nobody asks.
@@ -40,16 +40,17 @@ class Segments(Updates):
         ids: Users,
         compute_s: NDArray[np.float64],
         cut: Cut,
-        arq: Arq | None,
         tower: str,
         ledger: Ledger,
         *,
+        arq: Arq | None,
         env: simpy.Environment,
         back_s: Callable[[int], float],
         train: Train | None = None,
     ) -> None:
         super().__init__(ids, compute_s, cut.most_bits, tower, ledger, train)
         self._cut, self._arq, self._env, self._back_s = cut, arq, env, back_s
+        ledger.figures |= {"packets_sent": 0.0, "packets_repeated": 0.0}
         self._away_s = np.full(len(ids), -np.inf)
         self._at: list[Transfer | None] = [None] * len(ids)
         self._left: dict[Transfer, None] = {}
@@ -68,9 +69,9 @@ class Segments(Updates):
         bits = self.most_bits if self._cut.even else np.array([self._cut.of(part) for part in parts])
         for transfer, part in zip(told, parts, strict=True):
             if transfer.tries == 1:
-                ledger.packets_sent += 1
-                ledger.packets_repeated += transfer.sends[part] > 1
-        ledger.uplink_bits += float(np.sum(np.broadcast_to(bits, len(users))))
+                ledger.figures["packets_sent"] += 1
+                ledger.figures["packets_repeated"] += transfer.sends[part] > 1
+        ledger.uplink_bits += float(np.broadcast_to(bits, len(users)).sum())
         ledger.event("sent", now_s, user=self.ids[users], node=self._tower, value=bits)
         return Frames(users, bits, [*zip(told, parts, strict=True)])
 
@@ -93,7 +94,7 @@ class Segments(Updates):
                 if not still:
                     self._end_one(transfer, "superseded", now_s, self._tower)
                     continue
-                if self._again(transfer, part, cause, snr_db[place : place + 1], limit, now_s):
+                if self._retried(transfer, part, cause, snr_db[place : place + 1], limit, now_s):
                     continue
             if still:
                 self._after(transfer, part, now_s)
@@ -145,11 +146,9 @@ class Segments(Updates):
     def _segment(self, transfer: Transfer, part: int) -> Segment:
         """A packet that was received, on its way to the server."""
         user = int(self.ids[transfer.user])
-        return Segment(
-            user, transfer.base, self._cut.of(part), transfer.sent_s, 1, user, part=part, transfer=transfer
-        )
+        return Segment(user, transfer.base, self._cut.of(part), transfer.sent_s, 1, user, part=part, transfer=transfer)
 
-    def _again(  # noqa: PLR0913, PLR0917 - what an attempt was
+    def _retried(  # noqa: PLR0913, PLR0917 - what an attempt was
         self, transfer: Transfer, part: int, cause: str, snr_db: NDArray[np.float64], limit: int | None, now_s: float
     ) -> bool:
         """An attempt failed: whether the MAC makes another.  If not, and nobody repeats packets, the update ends."""
@@ -208,7 +207,7 @@ class Segments(Updates):
         due_s = self._due_s[user] + self._compute_s[user]
         self.ready_s[user] = max(now_s, self._away_s[user]) if transfer.advance() and np.isinf(due_s) else due_s
 
-    def _stop(self, transfer: Transfer, fate: str, detail: str, now_s: float, node: str) -> None:  # noqa: PLR0913, PLR0917
+    def _stop(self, transfer: Transfer, fate: str, detail: str, now_s: float, node: str) -> None:
         """An update ends, and its user sends no more of it."""
         self._end_one(transfer, fate, now_s, node, detail)
         transfer.sending = False
@@ -216,7 +215,7 @@ class Segments(Updates):
             transfer.head = NOTHING
         self._turn(transfer, now_s)
 
-    def _end_one(self, transfer: Transfer, fate: str, now_s: float, node: str = "", detail: str = "") -> None:  # noqa: PLR0913, PLR0917
+    def _end_one(self, transfer: Transfer, fate: str, now_s: float, node: str = "", detail: str = "") -> None:
         """An update has its fate, if it has none yet."""
         if transfer.open:
             transfer.open = False
@@ -240,11 +239,11 @@ class Segments(Updates):
             if transfer is None:
                 ends = bool(self.open[user])
             else:
-                ends, transfer.sending, transfer.left = transfer.open and transfer.lacking > 0, False, True
-                if ends:
-                    transfer.open = False
-                elif transfer.open:
+                ends = bool(self.open[user]) and transfer.lacking > 0
+                transfer.sending, transfer.left = False, True
+                if self.open[user] and not ends:
                     self._left[transfer] = None
+                transfer.open = transfer in self._left
             if ends:
                 places.append(place)
         self._away_s[users] = -np.inf

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import simpy
 
+from netfl.network.batch import Batch, fits
 from netfl.network.ledger import Ledger
 from netfl.network.message import TRAFFIC, Message
+from netfl.network.parts import Parts
 from netfl.network.port import Sink
+from netfl.network.routes import Routes
 from netfl.network.timer import Timer
 from netfl.network.traffic import Block
+from netfl.streams import Streams
+
+
+def open_sources(  # noqa: PLR0913, PLR0917 - sources join these
+    parts: Parts, env: simpy.Environment, routes: Routes, sinks: Mapping[str, Sink], ledger: Ledger, streams: Streams
+) -> Batch | None:
+    """Let all traffic of towers and routers come: as events or, where that gives the same, in the batch given back."""
+    batch, sites = Batch(parts, routes, ledger) if fits(parts, routes, ledger) else None, parts.sites
+    for index, traffic in enumerate(parts.traffic):
+        role = traffic.enters.removesuffix("s")
+        for name in () if role == "user" else sites.with_role(role):
+            first, after = routes.of(name)[:2]
+            rate_bps, number = sites.graph.edges[first, after]["rate_bps"], sites.number(name)
+            blocks = traffic.blocks(number, rate_bps, streams.at("traffic", index))
+            if batch is None:
+                inject(env, blocks, (number, number + index * sites.nodes, traffic.priority), sinks[name], ledger)
+            else:
+                batch.enter(name, blocks, traffic.rate_hz(rate_bps) or 0.0)
+    return batch
 
 
 def inject(

@@ -19,6 +19,8 @@ from netfl.network.medium import Medium
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.packets import Packets
 from netfl.network.parts import Parts
+from netfl.network.routes import Routes
+from netfl.network.segments import Segments
 from netfl.network.updates import Updates
 from netfl.streams import Streams
 
@@ -62,8 +64,13 @@ class Tower:
         self.cell.note(users)
 
 
-def open_towers(
-    parts: Parts, env: simpy.Environment, ledger: Ledger, sinks: Mapping[str, Sink], streams: Streams
+def open_towers(  # noqa: PLR0913, PLR0917 - all that towers join
+    parts: Parts,
+    env: simpy.Environment,
+    ledger: Ledger,
+    sinks: Mapping[str, Sink],
+    streams: Streams,
+    routes: Routes,
 ) -> dict[str, Tower]:
     """The towers whose users have something to send, each with its cell."""
     towers: dict[str, Tower] = {}
@@ -72,33 +79,57 @@ def open_towers(
     ether, early = Ether(), any(traffic.leaves == "tower" for traffic in parts.traffic)
     for index, name in enumerate(parts.sites.towers):
         ids, node = np.flatnonzero(parts.sites.cell == index), parts.sites.number(name)
-        loads = _loads(parts, parts.medium, ids, name, ledger, streams) if ids.size else []
+        updates = _updates(parts, parts.medium, ids, name, ledger, (env, routes)) if ids.size else None
+        loads: list[Load] = [] if updates is None else [updates]
+        loads += _packets(parts, parts.medium, ids, name, ledger, streams) if ids.size else []
         if not loads:
             continue
+        load = reduce(Both, loads)
         cell = Cell(
             env,
             (name, node),
-            reduce(Both, loads),
+            load,
             medium=parts.medium,
             ether=ether if parts.shared_air else Ether(),
             streams=streams.at("mac", index),
             uplink=_early(name, sinks[name], env, ledger) if early else sinks[name],
         )
-        updates = loads[0] if isinstance(loads[0], Updates) else None
+        if updates is not None:
+            updates.wake = partial(_wake, cell, load)
         towers[name] = Tower(cell, node, updates, parts.medium)
     return towers
 
 
-def _loads(  # noqa: PLR0913, PLR0917 - a load joins these
+def _wake(cell: Cell, load: Load, users: Users) -> None:
+    """Tell the MAC of *users* whose entries have changed; of those on the air it is told when that ends."""
+    cell.note(users[~load.on_air[users]])
+
+
+def _updates(  # noqa: PLR0913, PLR0917 - a load joins these
+    parts: Parts, medium: Medium, ids: Users, tower: str, ledger: Ledger, above: tuple[simpy.Environment, Routes]
+) -> Updates | None:
+    """The updates of one cell's users, whole or in packets; *above* are the clock and the way to the server."""
+    service, (env, routes) = parts.service, above
+    if service is None:
+        return None
+    train = partial(_train, medium, service.samples) if parts.presence.metered else None
+    cut, compute_s = service.cut, service.compute_s[ids]
+    if service.transport.grain == "message":
+        return Updates(ids, compute_s, cut.most_bits, tower, ledger, train)
+
+    def back_s(user: int) -> float:
+        air_s = medium.delay_s(np.array([user]), env.now)
+        return routes.delay_s(tower, 0.0, env.now) + (0.0 if air_s is None else float(air_s[0]))
+
+    arq = service.transport.arq
+    return Segments(ids, compute_s, cut, tower, ledger, arq=arq, env=env, back_s=back_s, train=train)
+
+
+def _packets(  # noqa: PLR0913, PLR0917 - a load joins these
     parts: Parts, medium: Medium, ids: Users, tower: str, ledger: Ledger, streams: Streams
 ) -> list[Load]:
-    """What the users of one cell have to send."""
+    """The traffic of one cell's users."""
     loads: list[Load] = []
-    if parts.service is not None:
-        service, train = parts.service, None
-        if parts.presence.metered:
-            train = partial(_train, medium, service.samples)
-        loads.append(Updates(ids, service.compute_s[ids], service.update_bits, tower, ledger, train))
     for number, traffic in enumerate(parts.traffic):
         if traffic.enters == "users":
             link_bps = 1.0 / medium.airtime_s(1.0)

@@ -12,6 +12,9 @@ from netfl.network.ledger import Ledger
 from netfl.network.load import Frames, Load, Users
 from netfl.network.message import Message
 
+Train = Callable[[Users, NDArray[np.float64]], None]
+"""What is told which users begin to train, and when."""
+
 
 class _Sent(NamedTuple):
     """What was sent: updates that start from these versions."""
@@ -43,6 +46,7 @@ class Updates(Load):
         sent_s: when its first attempt began; NaN before.
         attempts: how many attempts it has made.
         on_air: whether it is on the air.
+        wake: told of users whose entries have changed otherwise than by what the cell asked for.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - all that it starts from
@@ -52,10 +56,11 @@ class Updates(Load):
         bits: float,
         tower: str,
         ledger: Ledger,
-        train: Callable[[Users, NDArray[np.float64]], None] | None = None,
+        train: Train | None = None,
     ) -> None:
         self.ids, self._compute_s, self.most_bits, self._tower, self._ledger = ids, compute_s, bits, tower, ledger
         size, self._train = len(ids), train
+        self.wake: Callable[[Users], None] = lambda _: None
         self.base = np.full(size, -1, np.int64)
         self.open = np.zeros(size, np.bool_)
         self.ready_s = np.full(size, np.inf)
@@ -93,7 +98,7 @@ class Updates(Load):
         if not users.size:
             return
         self._tell_trained(users, at_s)
-        old = np.flatnonzero(self.open[users] & ~self.on_air[users])
+        old = self._abandon(users)
         self._ledger.end("superseded", at_s[old], self.ids[users[old]], self.base[users[old]])
         self._ledger.received(at_s, self.ids[users], self._version, self._tower)
         self.base[users] = self._version
@@ -103,7 +108,11 @@ class Updates(Load):
         if self._train is not None:
             self._train(self.ids[users], at_s)
 
-    def bits(self, users: Users) -> float:
+    def _abandon(self, users: Users) -> NDArray[np.int64]:
+        """The places of those whose update ends as a newer version comes: those that are not on the air."""
+        return np.flatnonzero(self.open[users] & ~self.on_air[users])
+
+    def bits(self, users: Users) -> float | NDArray[np.float64]:
         """All updates are of one size."""
         return self.most_bits
 

@@ -16,9 +16,9 @@ from netfl.network.ledger import Ledger
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.parts import Parts, Service
 from netfl.network.routes import Routes
-from netfl.network.sources import inject
+from netfl.network.sources import open_sources
 from netfl.network.tower import open_towers
-from netfl.network.traffic import Traffic
+from netfl.network.transfer import Segment
 from netfl.registry import kind_of
 from netfl.streams import Streams
 from netfl.types import Delivery, Recorder, Round
@@ -53,13 +53,12 @@ class World:
             self._sinks = self._routes.ports(
                 self._env, parts.queue, parts.presence, self._ledger, self._arrive, queues=parts.queues
             )
-        self._towers = open_towers(parts, self._env, self._ledger, self._sinks, streams)
+        self._towers = open_towers(parts, self._env, self._ledger, self._sinks, streams, self._routes)
         for tower in self._towers.values():
             self._env.process(self._serve(tower.cell))
-        self._account = Account(self._ledger.meter, self._towers, self._routes, serving=parts.service is not None)
-        for index, traffic in enumerate(parts.traffic):
-            if traffic.enters != "users":
-                self._enter(index, traffic, streams.at("traffic", index))
+        self._batch = open_sources(parts, self._env, self._routes, self._sinks, self._ledger, streams)
+        usage = self._routes.usage if self._batch is None else self._batch.usage
+        self._account = Account(self._ledger.meter, self._towers, usage, serving=parts.service is not None)
 
     def rounds(self, count: int) -> Iterator[Round]:
         """The rounds, one after the other.
@@ -88,11 +87,12 @@ class World:
             ModelError: a model failed.
         """
         if warmup_s:
-            call_after(self._env, warmup_s, lambda _: self._account.restart(self._env.now))
+            call_after(self._env, warmup_s, lambda _: self._restart())
         for index in range(1, count + 1):
             opened_s = self._open_round(index)
             self._close_after(duration_s * index / count - opened_s)
             self._play()
+            self._catch_up()
             self._ledger.tell_packets()
             self._tell_outages(opened_s, self._env.now)
             if self._parts.sampler is not None:
@@ -101,14 +101,15 @@ class World:
                 self._finish()
             yield Round(index, opened_s, self._env.now, (), index, self._ledger.uplink_bits, 0.0)
 
-    def _enter(self, index: int, traffic: Traffic, streams: Streams) -> None:
-        """Let *traffic* enter at its towers or routers."""
-        sites = self._parts.sites
-        for name in sites.with_role(traffic.enters.removesuffix("s")):
-            first, after = self._routes.of(name)[:2]
-            blocks = traffic.blocks(sites.number(name), sites.graph.edges[first, after]["rate_bps"], streams)
-            sender = (sites.number(name), sites.number(name) + index * sites.nodes, traffic.priority)
-            inject(self._env, blocks, sender, self._sinks[name], self._ledger)
+    def _catch_up(self) -> None:
+        """Packets that need no events have been carried up to now, too."""
+        if self._batch is not None:
+            self._batch.play(self._env.now)
+
+    def _restart(self) -> None:
+        """The warm-up is over."""
+        self._catch_up()
+        self._account.restart(self._env.now)
 
     def _open_round(self, index: int) -> float:
         """Round, or window, *index* opens: when."""
@@ -158,6 +159,8 @@ class World:
             self._ledger.land(message, "lost", now, node=server)
         elif message.base == TRAFFIC:
             self._ledger.land(message, "delivered", now, node=server)
+        elif isinstance(message, Segment) and not message.transfer.arrive(message):
+            return
         elif self._closed.triggered or message.base != self._ledger.round - 1:
             self._ledger.land(message, "late", now, node=server)
         else:
@@ -242,4 +245,6 @@ class World:
         for message in tuple(self._ledger.flying):
             self._ledger.land(message, "unfinished", self._env.now)
         seen = {} if self._parts.sampler is None else self._parts.sampler.figures()
-        self._recorder.figures(self._account.figures(self._env.now) | seen | dict(self._parts.expected))
+        self._recorder.figures(
+            self._account.figures(self._env.now) | self._ledger.figures | seen | dict(self._parts.expected)
+        )

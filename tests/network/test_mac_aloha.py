@@ -105,7 +105,7 @@ def test_a_lone_user_sends_in_the_first_slot(make_cell, adaptive):
 
 
 def test_adaptive_users_have_equal_chances_in_every_slot():
-    """n saturated users at p = 1/n, batches of slots: the share of successes is (1-1/n)^(n-1), slots are independent."""
+    """n saturated users at p = 1/n: a slot is a success with (1-1/n)^(n-1), independently of the next."""
     heard = successes(SlottedAloha(adaptive="known"), 7, 1.0, Streams(4), 6000)
     share = (6 / 7) ** 6
     assert abs(heard.mean() - share) < 4.5 * np.sqrt(share * (1 - share) / 6000)

@@ -1,4 +1,4 @@
-"""LoRaWAN: airtimes against published tables, duty cycles, retries, spreading factors, and who disturbs whom."""
+"""LoRaWAN: duty cycles, retries, spreading factors, who disturbs whom, and what is too large."""
 
 from types import SimpleNamespace
 
@@ -23,47 +23,6 @@ from netfl.network.updates import Updates
 from netfl.streams import Streams
 
 ALWAYS = [{"channels": 1, "duty_cycle": 1.0}]
-
-
-@pytest.mark.parametrize(
-    ("size", "coding", "milliseconds"),
-    [
-        # the airtime sheet of The Things Network's community, 24 bytes and 13 of headers
-        (37, 1, [82.176, 143.872, 267.264, 493.568, 1069.056, 1974.272]),
-        # Semtech's calculator as quoted: 10 bytes at SF7, SF11, SF12; 64 bytes at SF7, SF12; 255 bytes at SF7
-        (10, 1, [41.216, None, None, None, 577.536, 991.232]),
-        (64, 1, [118.016, None, None, None, None, 2793.472]),
-        (255, 1, [399.616, None, None, None, None, None]),
-        (13, 4, [None, None, None, None, None, 1318.912]),
-    ],
-)
-def test_airtimes_are_those_of_published_calculators(size, coding, milliseconds):
-    found = 1e3 * time_on_air_s(size, np.arange(6), 125e3, coding)
-    for mode, published in enumerate(milliseconds):
-        if published is not None:
-            assert found[mode] == pytest.approx(published, abs=5e-4), f"SF{mode + 7}"
-
-
-def test_low_data_rates_are_optimised_by_the_symbols_length():
-    """At 250 kHz only SF12's symbols last longer than 16 ms: 20 bytes take 8 + 7·5 symbols at SF11, 8 + 5·5 at SF12."""
-    found = time_on_air_s(20, [4, 5], 250e3) * 250e3 / 2.0 ** np.array([11, 12]) - 12.25
-    blocks_11, blocks_12 = -(-(160 - 44 + 44) // 44), -(-(160 - 48 + 44) // 40)
-    assert found.tolist() == [8 + 5 * blocks_11, 8 + 5 * blocks_12]
-
-
-def test_rates_and_least_snr_are_those_of_the_data_sheet():
-    """Bit rates at 125 kHz and code rate 4/5; sensitivities at a noise figure of 6 dB within a dB."""
-    model = Lora()
-    rates = [model.rate_bps(125e3, mode) for mode in range(6)]
-    assert np.round(rates).tolist() == [5469, 3125, 1758, 977, 537, 293]
-    noise_dbm = -174 + 10 * np.log10(125e3) + 6
-    for mode, sensitivity_dbm in enumerate([-123, -126, -129, -132, -134.5, -137]):
-        levels = np.arange(-150.0, -110.0, 0.25)
-        good = model.success(levels - noise_dbm, 125e3, 400.0, mode)
-        assert levels[good > 0][0] == pytest.approx(sensitivity_dbm, abs=1.5)
-    assert model.choose(np.array([3.0, -7.5, -9.0, -19.0, -25.0]), 125e3).tolist() == [0, 0, 1, 5, 5]
-    assert Lora(margin=5.0).choose(np.array([0.0, -4.0]), 125e3).tolist() == [0, 1]
-    assert model.threshold_db(125e3) == -20.0
 
 
 class Radio:
@@ -94,7 +53,14 @@ class World:
         told = {"medium": medium, "ether": Ether(), "streams": Streams(1)}
         self.cell = Cell(self.env, ("tower:0", n), self.updates, uplink=self.uplink, **told)
         Tower(self.cell, n, self.updates, medium).expect(0, 0.0)
-        self.env.process(mac.serve(self.cell))
+        self.failure = None
+        self.env.process(self.serve(mac))
+
+    def serve(self, mac):
+        try:
+            yield from mac.serve(self.cell)
+        except ScenarioError as error:
+            self.failure = error
 
     def wants(self, kind):
         return kind == "sent"
@@ -197,20 +163,16 @@ def test_who_disturbs_whom(orthogonal, capture_db, heard):
     assert {user for user, _ in world.heard} == heard
 
 
-@pytest.mark.parametrize("factor", [7, 9, 12])
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("factor", "channels"), [(7, 3), (9, 1), (12, 1)])
 def test_uplinks_that_are_received(factor, channels):
     """Silent for 2 s, longer than an airtime, and then for an exponential time: (1 - 2T/(Mμ))^(n-1), near e^(-2G)."""
-    airtime_s, users, rows = float(time_on_air_s(14, factor - 7, 125e3)), 60, 120
+    airtime_s, users, rows = float(time_on_air_s(14, factor - 7, 125e3)), 60, 100
     load, rng = 0.3, np.random.default_rng(factor)
     cycle_s = users * airtime_s / load / channels
     pause_s = cycle_s - airtime_s - 2.0
-    assert pause_s > 0 or factor == 7
     if pause_s <= 0:
         cycle_s, pause_s = airtime_s + 3.0, 1.0
-    mac = Lorawan(
-        spreading_factor=factor, sub_bands=[{"channels": channels, "duty_cycle": 1.0}], max_attempts=1
-    )
+    mac = Lorawan(spreading_factor=factor, sub_bands=[{"channels": channels, "duty_cycle": 1.0}], max_attempts=1)
     good, ended = outcomes(
         mac,
         users,
@@ -226,16 +188,15 @@ def test_uplinks_that_are_received(factor, channels):
     assert abs(good.mean() / ended.mean() - share) < 4.5 * (good - share * ended).std() / np.sqrt(rows) / ended.mean()
 
 
-@pytest.mark.parametrize(("factor", "size", "fits"), [(12, 52, "11"), (9, 116, "8"), (7, 223, None)])
+@pytest.mark.parametrize(("factor", "size", "fits"), [(12, 52, 9), (9, 116, 8), (7, 223, None)])
 def test_an_update_that_is_too_large_is_a_fault(factor, size, fits):
-    with pytest.raises(ScenarioError) as caught:
-        World(Lorawan(spreading_factor=factor), [10.0], size=size).env.run(until=1)
-    [fault] = caught.value.faults
+    world = World(Lorawan(spreading_factor=factor), [10.0], size=size)
+    world.env.run(until=1)
+    [fault] = world.failure.faults
     assert fault.key == "mac.spreading_factor"
     assert f"{size} bytes" in fault.problem
-    assert str(MOST_BYTES[factor - 7]) in fault.remedy
-    if fits is None:
-        assert "spreading_factor" not in fault.remedy
+    assert f"{MOST_BYTES[factor - 7]} bytes at most" in fault.remedy
+    assert fault.remedy.startswith(f"a spreading_factor of {fits} at most") == (fits is not None)
 
 
 def test_adaptive_takes_what_the_update_fits_in():

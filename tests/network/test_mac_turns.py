@@ -177,7 +177,8 @@ def test_lottery_among_those_who_have_something(make_cell):
 
 
 def test_weights_of_users_that_there_are_not():
-    [fault] = Priority(weights={7: 2.0}).faults(Facts(users=5, rounds=1))
-    assert fault.key == "weights"
+    for duration_s in (None, 10.0):
+        [fault] = Priority(weights={7: 2.0, 4: 1.0}).faults(Facts(users=5, rounds=1, duration_s=duration_s))
+        assert (fault.key, fault.value) == ("weights", [7])
     with pytest.raises(ValidationError):
         Priority(weights=[1, 0])

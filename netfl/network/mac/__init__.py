@@ -4,13 +4,22 @@ A MAC is one SimPy process per cell, written as a generator over a `netfl.networ
 something to send, decide who sends, let them, and begin again.  It holds its state in local variables, as arrays over
 the cell's users, who are numbered 0 … ``cell.size - 1``.  What it may use of the cell:
 
-- ``cell.ready_s``: from when on each user has an update to send; infinity if none.  The future is in it, too.
-- ``cell.backlog()``: who has one now.  ``yield cell.work()``: wait until somebody has.
-- ``heard = yield cell.attempt(users)``: these users send, all at once; it takes ``cell.airtime_s`` (or the
-  ``duration_s`` that you give), and gives back whose update was received.  ``limit`` is how many attempts an
-  update has.  Whoever was not received stays in the backlog; whoever is cut off leaves it until it is back.
-- ``cell.changes()`` and ``yield cell.change(by_s)``, for a MAC that plans ahead from ``ready_s`` and wants to be
-  woken only for what it has planned or when its plan no longer holds.
+- ``cell.ready_s``: from when on each user has a frame to send, an update or a packet; infinity if none.  The future is
+  in it, too.
+- ``cell.backlog()``: who has one now and is not sending.  ``yield cell.work()``: wait until somebody has.
+- ``heard = yield cell.attempt(users)``: these users send, all at once; at the end of it comes whose frame was received.
+  It takes each frame's airtime, or the ``duration_s`` that you give; ``limit`` is how many attempts a frame has,
+  ``channel`` and ``mode`` (of the reception) are one for all or one for each.  Whoever was not received stays in the
+  backlog; whoever is cut off leaves it until it is back.
+- Attempts may overlap: a MAC need not wait for the end of one before it begins the next.  Whatever is on one channel at
+  the same time meets, and the medium says what becomes of it: all collide, the strongest is captured, or each is held
+  against its SINR.
+- ``cell.changes()``: whose ``ready_s`` is new, or whose attempt has failed, since you last asked; ``yield
+  cell.change(by_s)``: wait for that, or until *by_s*: for a MAC that plans ahead from ``ready_s`` and wants to be woken
+  only for what it has planned or when its plan no longer holds.
+- What a scheduler measures of users now: ``cell.snr_db(users)``, ``cell.modes(users)`` (those that they would send in),
+  ``cell.airtimes_s(users)`` (how long their next frames would take), ``cell.sizes(users)`` (in bits; one figure where
+  all are alike) and ``cell.connected(users)``.
 - ``cell.streams``: where to draw from; ``cell.env``: the clock; ``cell.ids``: the users' numbers in the whole network.
 
 A complete MAC, which asks the users of the backlog in turn::
@@ -65,6 +74,11 @@ class Mac(Spec):
     @property
     def rate_bps(self) -> float | None:
         """The bit rate of what it sends, where the MAC says that itself; ``None``: the reception says it."""
+        return None
+
+    @property
+    def bandwidth_hz(self) -> float | None:
+        """The bandwidth that its airtimes are of, where the MAC says that itself: the radio must agree."""
         return None
 
     def misfits(self, airtime_s: float) -> Iterator[Fault]:

@@ -11,6 +11,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from netfl.network.mac._draws import Draws
 from netfl.network.mac._slots import NEVER, Slots, after, alike, slot_at, slots_from
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def serve_adaptive(
         limit: attempts that an update has.
         channel: ``channel(users)`` gives the channel that each who sends now takes.
     """
-    field, draws = cell.streams.field("hazard"), np.zeros(cell.size, np.int64)
+    thresholds = Draws(cell.streams.field("hazard").exponential, cell.ids)
     joins, targets = np.full(cell.size, NEVER), np.full(cell.size, np.inf)
     state = _State(0, 0.0, rule.idle(0.0, 1))
     while True:
@@ -109,9 +110,8 @@ def serve_adaptive(
             joins[users] = slots_from(cell.ready_s[users], slot_s)
         new = np.flatnonzero(joins <= state.slot)
         if new.size:
-            targets[new] = state.hazard + field.exponential(cell.ids[new], draws[new])
+            targets[new] = state.hazard + thresholds.next(new)
             joins[new] = NEVER
-            draws[new] += 1
         then = _ahead(rule, state, targets, int(joins.min()))
         start_s = then.slot * slot_s if then.slot < NEVER else np.inf
         if start_s > cell.env.now:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault
 from netfl.network.mac import Mac
 from netfl.network.mac._adaptive import Known, PseudoBayesian, serve_adaptive
+from netfl.network.mac._draws import Draws
 from netfl.network.mac._slots import Slots, serve_slots, too_short
 from netfl.units import Seconds
 
@@ -61,28 +63,25 @@ class Aloha(Mac):
 
 def _picker(cell: Cell, channels: int) -> Callable[[Slots], Slots]:
     """The channel that each user takes for its next attempt."""
-    field, picked = cell.streams.field("channel"), np.zeros(cell.size, np.int64)
+    luck = Draws(cell.streams.field("channel").uniform, cell.ids)
 
     def pick(users: Slots) -> Slots:
         if channels == 1:
             return np.zeros(len(users), np.int64)
-        chosen = (channels * field.uniform(cell.ids[users], picked[users])).astype(np.int64)
-        picked[users] += 1
-        return chosen
+        return (channels * luck.next(users)).astype(np.int64)
 
     return pick
 
 
 def _fixed(cell: Cell, probability: float) -> Callable[[Slots, Slots], Slots]:
     """Draw for each user how many slots it lets pass before its next attempt."""
-    gaps = cell.streams.field("gap")
-    draws, turn = np.zeros(cell.size, np.int64), np.full(cell.size, -1)
+    gaps = Draws(partial(cell.streams.field("gap").geometric, probability), cell.ids)
+    turn = np.full(cell.size, -1)
 
     def choose(users: Slots, first: Slots) -> Slots:
         over = turn[users] < first  # a gap that is not over has no memory of when it began: it serves on
         again = users[over]
-        turn[again] = first[over] - 1 + gaps.geometric(probability, cell.ids[again], draws[again])
-        draws[again] += 1
+        turn[again] = first[over] - 1 + gaps.next(again).astype(np.int64)
         return turn[users]
 
     return choose
@@ -90,8 +89,7 @@ def _fixed(cell: Cell, probability: float) -> Callable[[Slots, Slots], Slots]:
 
 def _backoff(cell: Cell) -> tuple[Callable[[Slots, Slots], Slots], Callable[[Slots, NDArray[np.bool_]], None]]:
     """The same with p = 2^-failures of the update at hand, and what counts the failures."""
-    gaps = cell.streams.field("gap")
-    draws, turn = np.zeros(cell.size, np.int64), np.full(cell.size, -1)
+    gaps, turn = Draws(cell.streams.field("gap").uniform, cell.ids), np.full(cell.size, -1)
     failures, ready_s = np.zeros(cell.size, np.int64), np.full(cell.size, np.nan)
 
     def choose(users: Slots, first: Slots) -> Slots:
@@ -100,12 +98,11 @@ def _backoff(cell: Cell) -> tuple[Callable[[Slots, Slots], Slots], Callable[[Slo
         failures[users[new]] = 0
         over = new | (turn[users] < first)
         again, first = users[over], first[over]
-        trials = np.log(gaps.uniform(cell.ids[again], draws[again]))
+        trials = np.log(gaps.next(again))
         doublings = np.minimum(failures[again], _MOST_DOUBLINGS)
         with np.errstate(divide="ignore"):
             trials /= np.log1p(-(0.5**doublings))
         turn[again] = first - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
-        draws[again] += 1
         return turn[users]
 
     def ended(users: Slots, heard: NDArray[np.bool_]) -> None:

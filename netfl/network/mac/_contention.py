@@ -2,8 +2,8 @@
 
 Times within an idle period are whole nanoseconds from its beginning, so that slots never drift apart.  Stations that
 wait with frozen counters are kept by the *virtual slot* in which their counter runs out: the number of idle slots that
-have been counted since the start of the run.  A busy period freezes them all by standing still, which costs nothing; the
-cost of an event is that of a heap, whatever the number of stations.
+have been counted since the start of the run.  A busy period freezes them all by standing still, which costs nothing;
+the cost of an event is that of a heap, whatever the number of stations.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
 from heapq import heappop, heappush
+from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +26,7 @@ _NS = 1e-9
 _SLACK_S = 1e-8
 """By how much the clock may miss an instant, by rounding."""
 _DRAWS = 4096
+_COLLISION = attrgetter("collision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +87,14 @@ class Contention:
         while True:
             self._take_note()
             offset = self._next_offset()
-            start_s = np.inf if offset is None else self._idle_since_s + offset * _NS
+            start_s = inf if offset is None else self._idle_since_s + offset * _NS
             until_s = min(start_s, self._coming[0][0]) if self._coming else start_s
             if until_s > env.now + _SLACK_S:
                 yield cell.change(until_s)
                 if cell.changed or self._comes_by(until_s):
                     continue
             if start_s <= until_s and offset is not None:
-                yield from self._send(self._take(offset))
+                yield from self._send(offset)
 
     def _comes_by(self, time_s: float) -> bool:
         """Whether a frame will have come by then."""
@@ -101,14 +104,14 @@ class Contention:
         """Stations whose frames have come, gone or changed."""
         cell, now = self._cell, self._cell.env.now
         if cell.changed:
-            ready_s = cell.ready_s
-            for user in cell.changes().tolist():
-                if ready_s[user] > now:
-                    self._queued[user] = False
-                    if ready_s[user] < np.inf:
-                        heappush(self._coming, (float(ready_s[user]), user))
+            users = cell.changes()
+            for user, ready_s in zip(users.tolist(), cell.ready_s[users].tolist(), strict=True):
+                if ready_s > now:
+                    self._withdraw(user)
+                    if ready_s < inf:
+                        heappush(self._coming, (ready_s, user))
                 elif not self._queued[user]:
-                    self._join(user, float(ready_s[user]))
+                    self._join(user, ready_s)
         while self._comes_by(now):
             came_s, user = heappop(self._coming)
             if not self._queued[user] and cell.ready_s[user] == came_s:
@@ -127,6 +130,13 @@ class Contention:
         if over:
             self._draw(user)
         heappush(self._frozen, (self._due[user], user))
+
+    def _withdraw(self, user: int) -> None:
+        """A station has no frame any more, or is cut off: its next begins with the least window."""
+        self._queued[user] = False
+        self._window[user], self._failures[user] = self._least, 0
+        if self._late:
+            self._late = [one for one in self._late if one[2] != user]
 
     def _draw(self, user: int) -> int:
         """A new counter: so many slots."""
@@ -147,57 +157,65 @@ class Contention:
         return offset
 
     def _take(self, offset: int) -> list[int]:
-        """The stations that send at *offset*; all others freeze."""
+        """The stations whose turn is at *offset*; none of them waits any more."""
         slot, frozen, senders = self._slot, self._frozen, dict[int, None]()
         while frozen and self._wait + (frozen[0][0] - self._virtual) * slot == offset:
             due, user = heappop(frozen)
             if self._queued[user] and self._due[user] == due:
                 senders[user] = None
+        for begins, slots, user in self._late:
+            if begins + slots * slot == offset and self._queued[user]:
+                senders[user] = None
+        for user in senders:
+            self._queued[user] = False
+        if self._late:
+            self._late = [one for one in self._late if self._queued[one[2]]]
+        return list(senders)
+
+    def _freeze(self, offset: int) -> None:
+        """Somebody begins to send at *offset*: all who wait stop counting."""
+        slot = self._slot
         if offset > self._wait:
             self._virtual += (offset - self._wait) // slot
         late, self._late = self._late, []
         for begins, slots, user in late:
-            if begins + slots * slot == offset and self._queued[user]:
-                senders[user] = None
-            elif self._queued[user]:
-                counted = (offset - begins) // slot if offset > begins else 0
-                self._due[user] = self._virtual + slots - counted
-                heappush(frozen, (self._due[user], user))
+            counted = (offset - begins) // slot if offset > begins else 0
+            self._due[user] = self._virtual + slots - counted
+            heappush(self._frozen, (self._due[user], user))
         self._period += 1
-        return list(senders)
 
-    def _send(self, chosen: list[int]) -> Generator[simpy.Event, Any, None]:
-        """Let them send, and see what becomes of it."""
+    def _send(self, offset: int) -> Generator[simpy.Event, Any, None]:
+        """Let those send whose turn it is, and see what becomes of it; where all are cut off, the slot stays idle."""
         cell = self._cell
-        senders = cell.present(chosen)
-        for user in chosen:
-            self._queued[user] = False
+        senders = cell.present(self._take(offset))
         if not senders:
             return
+        self._freeze(offset)
         numbers, alone = np.array(senders), len(senders) == 1
-        spaces = self._spaces(cell.largest_bits(numbers))
-        frame = spaces.lead + spaces.data
-        duration_s = (frame if alone else spaces.collision) * _NS
-        heard = (yield cell.attempt(numbers, duration_s=duration_s, limit=self._limit)).tolist()
-        answer = spaces.success - frame
-        self._idle_since_s, self._wait = cell.env.now, spaces.bystanders
+        spaces = max(map(self._spaces, cell.sizes(numbers)), key=_COLLISION)
+        duration, frames_s = spaces.lead + spaces.data if alone else spaces.collision, cell.ready_s[numbers].tolist()
+        heard = (yield cell.attempt(numbers, duration_s=duration * _NS, limit=self._limit)).tolist()
+        answer = spaces.success - duration
+        self._idle_since_s, self._wait, begins = cell.env.now, spaces.bystanders, spaces.timeout
         if True in heard:
-            self._idle_since_s, self._wait = self._idle_since_s + answer * _NS, spaces.difs
+            self._idle_since_s, self._wait, begins = cell.env.now + answer * _NS, spaces.difs, spaces.difs
         elif alone:
             self._wait = answer + spaces.difs
-        for user, good in zip(senders, heard, strict=True):
-            self._settle(user, spaces.timeout, good=good)
+        for user, good, frame_s in zip(senders, heard, frames_s, strict=True):
+            self._settle(user, begins, frame_s, good=good)
 
-    def _settle(self, user: int, begins: int, *, good: bool) -> None:
-        """A station draws its next counter: with a doubled window after a failure, unless the frame is given up."""
+    def _settle(self, user: int, begins: int, frame_s: float, *, good: bool) -> None:
+        """A station draws its next counter: with a doubled window if the frame that was there at *frame_s* still is."""
         self._failures[user] += 1
-        if good or self._failures[user] == self._limit:
+        ready_s = self._cell.ready_s[user]
+        if good or ready_s != frame_s or self._failures[user] == self._limit:
             self._window[user], self._failures[user] = self._least, 0
-            self._draw(user)
-            return
-        self._window[user] = min(2 * self._window[user] + 1, self._most)
-        self._queued[user] = True
-        self._late.append((begins, self._draw(user), user))
+        else:
+            self._window[user] = min(2 * self._window[user] + 1, self._most)
+        slots = self._draw(user)
+        if not good and ready_s <= self._cell.env.now:
+            self._queued[user] = True
+            self._late.append((begins, slots, user))
 
 
 def _uniforms(rng: np.random.Generator) -> Iterator[float]:

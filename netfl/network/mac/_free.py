@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from netfl.network.mac._slots import alike
 
 if TYPE_CHECKING:
     from netfl.network.cell import Cell
@@ -22,26 +24,24 @@ class Tries:
         cell: the cell.
 
     Attributes:
-        made: attempts of each user, ``[size]``: what draws are keyed by.
         failures: those of the frame at hand that have failed, ``[size]``.
         over_s: when each user's last attempt is over, ``[size]``.
     """
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self.made, self.failures = np.zeros(cell.size, np.int64), np.zeros(cell.size, np.int64)
+        self.failures = np.zeros(cell.size, np.int64)
         self.over_s = np.full(cell.size, -np.inf)
         self._ready_s = np.full(cell.size, np.nan)
         self._sent = np.zeros(cell.size, np.bool_)
         self._heard: dict[int, tuple[NDArray[np.bool_], int]] = {}
 
-    def send(self, users: Users, limit: int | None, duration_s: NDArray[np.float64], **how: ArrayLike) -> None:
+    def send(self, users: Users, limit: int | None, duration_s: NDArray[np.float64], **how: NDArray[np.int64]) -> None:
         """Let *users* send, for *duration_s* each."""
-        now, even = self._cell.env.now, bool((duration_s == duration_s[0]).all())
-        self.made[users] += 1
-        self.over_s[users] = now + duration_s
+        self.over_s[users] = self._cell.env.now + duration_s
         self._sent[users] = True
-        heard = self._cell.attempt(users, limit=limit, duration_s=float(duration_s[0]) if even else duration_s, **how)
+        one = {key: alike(each) for key, each in how.items()}
+        heard = self._cell.attempt(users, limit=limit, duration_s=alike(duration_s), **one)
         told = np.asarray(heard.value)  # filled in as the attempts end
         self._heard.update((user, (told, place)) for place, user in enumerate(users.tolist()))
 

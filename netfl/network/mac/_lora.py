@@ -47,4 +47,4 @@ def time_on_air_s(
 
 def payload_bytes(cell: Cell, users: NDArray[np.int64]) -> NDArray[np.int64]:
     """The next frame of each of *users*, in whole bytes."""
-    return np.ceil(np.array([cell.largest_bits([user]) for user in users.tolist()]) / 8.0).astype(np.int64)
+    return np.ceil(np.broadcast_to(cell.sizes(users), len(users)) / 8.0).astype(np.int64)

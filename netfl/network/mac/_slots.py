@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Slots = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
-_ROUNDING = 1e-9
+_ROUNDING = 1e-6
 """By how many slots a boundary may be missed and still count as met."""
 
 
@@ -50,7 +50,7 @@ def serve_slots(  # noqa: PLR0913 - two of them are for some MACs only
             chosen[users] = NEVER
             users = users[np.isfinite(cell.ready_s[users])]
             chosen[users] = choose(users, np.maximum(slots_from(cell.ready_s[users], slot_s), free))
-        slot = int(chosen.min()) if cell.size else NEVER
+        slot = int(chosen.min())
         start_s = slot * slot_s if slot < NEVER else np.inf
         if start_s > cell.env.now:
             yield cell.change(by_s=start_s)
@@ -65,9 +65,9 @@ def serve_slots(  # noqa: PLR0913 - two of them are for some MACs only
             chosen[users] = choose(users, np.full(len(users), free))
 
 
-def alike(channel: Slots) -> int | Slots:
-    """One channel for all where all have taken the same, which is quicker to send on."""
-    return int(channel[0]) if (channel == channel[0]).all() else channel
+def alike(each: NDArray[Any]) -> Any:
+    """One figure for all where all are the same, with which it is quicker to send."""
+    return each[0].item() if (each == each[0]).all() else each
 
 
 def slots_from(time_s: NDArray[np.float64], slot_s: float) -> Slots:

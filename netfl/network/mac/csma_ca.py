@@ -31,9 +31,9 @@ class CsmaCa(Mac):
     freeze while the medium is busy; a slot in which somebody begins to send counts for nobody, so that the slot right
     after a success can be used by its winner alone, which may have drawn 0.  (In Bianchi's chain, IEEE J-SAC 18(3),
     2000, a busy slot counts, which makes throughputs a few per cent different.)  CW is doubled, 2 CW + 1, with every
-    failure up to its greatest value, and set back after a success or when the frame is given up.  After each of its
-    frames a station draws anew, with or without another frame.  A frame that finds the medium idle for DIFS, and its
-    station's counter run out, is sent at once.
+    failure up to its greatest value, and set back after a success, when the frame is given up or abandoned, and when
+    the station is cut off.  After each of its frames a station draws anew, with or without another frame.  A frame that
+    finds the medium idle for DIFS, and its station's counter run out, is sent at once.
 
     **Frames.**  The payload with 36 bytes of MAC and LLC headers, at the rate of the standard's physical layer, then
     SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell hear each other.
@@ -41,7 +41,7 @@ class CsmaCa(Mac):
     **After a collision.**  The colliders go on with their backoff at the end of the ACK (CTS) time-out.  The
     bystanders wait DIFS where they cannot decode anything of the overlapping preambles and merely sense energy (OFDM),
     or EIFS where they take it for a frame in error (DSSS); ``after_collision`` overrides that.  A frame that
-    fades alone is heard by the bystanders, who leave room for its ACK.
+    fades alone is heard by the bystanders, who leave room for its ACK; after a captured frame all wait for its ACK.
 
     Example::
 
@@ -117,7 +117,9 @@ class CsmaCa(Mac):
                 draw=cycles,
                 mean=least_s + slot_s * most / 2,
                 variance=slot_s**2 * most * (most + 2) / 12,
-                cdf=lambda x: np.clip(np.floor((np.asarray(x) - least_s) / slot_s + 1e-3) + 1, 0, most + 1) / (most + 1),
+                cdf=lambda x: (
+                    np.clip(np.floor((np.asarray(x) - least_s) / slot_s + 1e-3) + 1, 0, most + 1) / (most + 1)
+                ),
             ),
         )
 

@@ -14,6 +14,7 @@ from netfl.claims import Figure
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import Mac
 from netfl.network.mac._bench import outcomes
+from netfl.network.mac._draws import Draws
 from netfl.network.mac._free import Tries, Users, serve_free
 from netfl.network.mac._lora import MOST_BYTES, OVERHEAD_BYTES, payload_bytes, time_on_air_s
 from netfl.network.reception.lora import FACTORS, fastest
@@ -101,22 +102,28 @@ class Lorawan(Mac):
             raise ValueError("margin has an effect on adaptive spreading factors only; leave it out")
         return self
 
+    @property
+    def bandwidth_hz(self) -> float:
+        """That of its airtimes."""
+        return self.bandwidth
+
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let everybody send when it may."""
         tries, bands = Tries(cell), _Bands(cell, self.sub_bands)
-        timeouts, choose = cell.streams.field("ack_timeout"), self._chooser(cell)
+        timeouts, choose = Draws(cell.streams.field("ack_timeout").uniform, cell.ids), self._chooser(cell)
 
         def plan(users: Users) -> NDArray[np.float64]:
             least_s, most_s = _ACK_TIMEOUT_S
-            luck = timeouts.uniform(cell.ids[users], tries.made[users])
-            wait_s = _WINDOW_S + np.where(tries.failures[users] > 0, least_s + (most_s - least_s) * luck, 0.0)
-            return bands.open_s(users, np.maximum(cell.ready_s[users], tries.over_s[users] + wait_s))
+            again, free_s = tries.failures[users] > 0, tries.over_s[users] + _WINDOW_S
+            if again.any():
+                free_s[again] += least_s + (most_s - least_s) * timeouts.next(users[again])
+            return bands.open_s(users, np.maximum(cell.ready_s[users], free_s))
 
         def send(users: Users) -> None:
             payload = payload_bytes(cell, users)
             modes = choose(users, payload)
             duration_s = self._time_on_air_s(payload, modes)
-            channel = bands.take(users, tries.made[users], duration_s)
+            channel = bands.take(users, duration_s)
             place = channel * len(FACTORS) + modes if self.orthogonal else channel
             tries.send(users, self.max_attempts, duration_s, channel=place, mode=modes)
 
@@ -181,7 +188,7 @@ class _Bands:
     """
 
     def __init__(self, cell: Cell, bands: Sequence[SubBand]) -> None:
-        self._cell, self._field = cell, cell.streams.field("channel")
+        self._cell, self._luck = cell, Draws(cell.streams.field("channel").uniform, cell.ids)
         self._band = np.repeat(np.arange(len(bands)), [band.channels for band in bands])
         self._duty = np.array([band.duty_cycle for band in bands])
         self._open_s = np.full((cell.size, len(bands)), -np.inf)
@@ -190,11 +197,11 @@ class _Bands:
         """The first time from *at_s* on at which each user may use some channel."""
         return np.asarray(np.maximum(at_s, self._open_s[users].min(axis=1)))
 
-    def take(self, users: Users, index: NDArray[np.int64], duration_s: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The channel that each user takes now, for so long, by its *index*-th draw."""
+    def take(self, users: Users, duration_s: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The channel that each user takes now, for so long."""
         now = self._cell.env.now
         may = (self._open_s[users] <= now)[:, self._band]
-        which = np.floor(self._field.uniform(self._cell.ids[users], index) * may.sum(axis=1))
+        which = np.floor(self._luck.next(users) * may.sum(axis=1))
         channel = (np.cumsum(may, axis=1) > which[:, None]).argmax(axis=1)
         band = self._band[channel]
         self._open_s[users, band] = now + duration_s / self._duty[band]

@@ -13,7 +13,7 @@ from netfl.claims import Figure
 from netfl.errors import Fault
 from netfl.network.mac._bench import turns
 from netfl.network.mac._turns import Turns, Users, next_of
-from netfl.network.queue._weights import Weights, faults_of
+from netfl.network.weights import Weights
 from netfl.streams import Streams
 from netfl.types import Facts, Law
 
@@ -32,7 +32,8 @@ class Priority(Turns):
       Waldspurger and W. Weihl, "Lottery scheduling", OSDI 1994).
     - ``stride``: the same shares as evenly as can be: each turn moves a user 1/w_i on, and the one least far on is
       next.  Of any two users that always have something to send, neither is ever more than one turn from its share of
-      theirs; who has had nothing to send starts where the others are (Waldspurger and Weihl, MIT/LCS/TM-528, 1995).
+      theirs; who has had nothing to send starts where the others are (Waldspurger and Weihl, MIT/LCS/TM-528, 1995; for
+      frames of one length S. J. Golestani's self-clocked fair queueing, IEEE INFOCOM 1994).
 
     Shares are counted in turns, whatever becomes of the attempts.
 
@@ -50,7 +51,9 @@ class Priority(Turns):
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """Weights of users that there are not."""
-        yield from faults_of(self.weights, facts)
+        strangers = [user for user in self.weights if user >= facts.users]
+        if strangers:
+            yield Fault("weights", "no such users", strangers, f"users are numbered 0 to {facts.users - 1}")
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """As the weights say."""
@@ -114,14 +117,18 @@ def _lottery(cell: Cell, weights: NDArray[np.float64]) -> Pick:
 
 def _stride(cell: Cell, weights: NDArray[np.float64]) -> Pick:
     """The one least far on."""
-    passed, now = 1.0 / weights, 0.0
+    strides, now, there = 1.0 / weights, 0.0, np.zeros(cell.size, np.bool_)
+    passed = strides.copy()  # how far on each will be after its next turn
 
     def pick(backlog: Users) -> int:
         nonlocal now
-        passed[backlog] = np.maximum(passed[backlog], now)
+        new = backlog[~there[backlog]]
+        passed[new] = np.maximum(passed[new], now + strides[new])
+        there[:] = False
+        there[backlog] = True
         user = int(backlog[passed[backlog].argmin()])
         now = float(passed[user])
-        passed[user] += 1.0 / weights[user]
+        passed[user] += strides[user]
         return user
 
     return pick

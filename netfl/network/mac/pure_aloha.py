@@ -14,6 +14,7 @@ from pydantic import Field
 from netfl.claims import Figure
 from netfl.network.mac import Mac
 from netfl.network.mac._bench import outcomes
+from netfl.network.mac._draws import Draws
 from netfl.network.mac._free import Tries, Users, serve_free
 from netfl.streams import Streams
 from netfl.types import Law
@@ -51,13 +52,14 @@ class PureAloha(Mac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let everybody send when it likes."""
-        tries, times = Tries(cell), cell.streams.field("backoff")
+        tries, pauses = Tries(cell), Draws(cell.streams.field("backoff").exponential, cell.ids)
 
         def plan(users: Users) -> NDArray[np.float64]:
+            at_s: NDArray[np.float64] = np.maximum(cell.ready_s[users], tries.over_s[users])
             again = tries.failures[users] > 0
-            at_s = np.maximum(cell.ready_s[users], tries.over_s[users])
-            wait_s = self.backoff * times.exponential(cell.ids[users], tries.made[users])
-            return np.where(again, cell.env.now + wait_s, at_s)
+            if again.any():
+                at_s[again] = cell.env.now + self.backoff * pauses.next(users[again])
+            return at_s
 
         def send(users: Users) -> None:
             tries.send(users, self.max_attempts, cell.airtimes_s(users))

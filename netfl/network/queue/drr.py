@@ -13,7 +13,7 @@ from netfl.errors import Fault
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
 from netfl.network.queue._room import Messages, Room, Row
-from netfl.network.queue._weights import Weights, faults_of
+from netfl.network.weights import Weights, faults_of
 from netfl.streams import Streams
 from netfl.types import Facts, Law
 from netfl.units import Bits

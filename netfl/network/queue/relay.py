@@ -15,8 +15,8 @@ from netfl.claims import Figure
 from netfl.errors import Fault
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._weights import Weights, faults_of
 from netfl.network.queue._wheel import Wheel
+from netfl.network.weights import Weights, faults_of
 from netfl.streams import Streams
 from netfl.types import Facts, Law
 

@@ -12,9 +12,9 @@ from netfl.network.theory._ports import line_misfits, line_of
 class MM1K(Theory):
     """M/M/1/K: the share P_K = ρ^K / (1 + ρ + … + ρ^K) of the packets is turned away.
 
-    K = capacity + 1, as the packet being sent is not in the waiting room; any load ρ = λ/μ.  With L = Σ n P_n packets in
-    the system, the mean delay of those that are let in is L / (λ (1 - P_K)) (Little), and the link is busy for the share
-    1 - P_0 of time.  L. Kleinrock, "Queueing Systems", vol. I, 1975, §3.6.
+    K = capacity + 1, as the packet being sent is not in the waiting room; any load ρ = λ/μ.  With L = Σ n P_n packets
+    in the system, the mean delay of those that are let in is L / (λ (1 - P_K)) (Little), and the link is busy for the
+    share 1 - P_0 of time.  L. Kleinrock, "Queueing Systems", vol. I, 1975, §3.6.
 
     Example::
 

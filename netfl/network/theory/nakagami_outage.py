@@ -47,12 +47,16 @@ class NakagamiOutage(Theory):
         yield from alone_misfits(case)
         fading = fading_of(case)
         if not isinstance(fading, Nakagami | Rayleigh | Rician) or fading.coherence is None:
-            yield misfit("channel", "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss")
+            yield misfit(
+                "channel", "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss"
+            )
         if threshold_of(case) is None:
             yield misfit("reception", "all-or-nothing receptions, snr_threshold or shannon")
         mac = case.said.mac
         if not isinstance(mac, Tdma | RoundRobin) and not (isinstance(mac, Aloha) and mac.probability is not None):
-            yield misfit("mac", "attempts that take no heed of the fading (tdma, round_robin, ALOHA of fixed probability)")
+            yield misfit(
+                "mac", "attempts that take no heed of the fading (tdma, round_robin, ALOHA of fixed probability)"
+            )
 
     def figures(self, case: Case) -> Mapping[str, float]:
         """The outage probability."""

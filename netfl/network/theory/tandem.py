@@ -34,8 +34,8 @@ class Tandem(Theory):
     O. J. Boxma, "On a tandem queueing model with identical service times at both counters", Adv. Appl. Prob. 11, 1979.
 
     Where ports have limited room a packet is turned away by a port that holds as many as it can.  ``delay_theory_se_s``
-    and ``loss_ratio_theory_se`` are the standard errors of what is told.  Without limits the first link, whose mean delay is
-    known, steadies the estimate (a control variate).
+    and ``loss_ratio_theory_se`` are the standard errors of what is told.  Without limits the first link, whose mean
+    delay is known, steadies the estimate (a control variate).
 
     Example::
 

@@ -16,8 +16,8 @@ from netfl.network.traffic.constant import Constant
 class UnderwaterLink(Theory):
     """The sonar equation SNR = SL - TL - (NL + 10 log10 B) and the delay l / c + bits / rate of one sender.
 
-    SL = 170.8 + 10 log10(P / 1 W) dB re 1 µPa at 1 m is the source level, TL = 10 k log10 l + α l / 1000 the loss over l
-    metres with Thorp's α(f), NL the spectral density of the sea's noise (turbulence, ships, wind, heat) at the centre
+    SL = 170.8 + 10 log10(P / 1 W) dB re 1 µPa at 1 m is the source level, TL = 10 k log10 l + α l / 1000 the loss over
+    l metres with Thorp's α(f), NL the spectral density of the sea's noise (turbulence, ships, wind, heat) at the centre
     of the band, taken as flat over it: for bands narrow against f.  R. J. Urick, "Principles of Underwater Sound",
     3rd ed., 1983, §2; M. Stojanovic, ACM MC2R 11, 2007, p. 34.
 
@@ -37,7 +37,9 @@ class UnderwaterLink(Theory):
             yield misfit("channel", "one underwater channel alone, and a radio")
             return
         if said.radio.bandwidth > said.channel[0].frequency / 4.0:
-            yield misfit("radio.bandwidth", "bands narrow against their frequency, a quarter at most", said.radio.bandwidth)
+            yield misfit(
+                "radio.bandwidth", "bands narrow against their frequency, a quarter at most", said.radio.bandwidth
+            )
         if not said.traffic:
             return
         traffic = said.traffic[0]

@@ -1,0 +1,188 @@
+"""What docs/validation.md shows: for each scenario of scenarios/validation the panels of its picture."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+Line = Callable[[Mapping[str, Any]], float]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture: a figure over one key of a scenario.
+
+    Args:
+        over: the key that varies.
+        values: its values.
+        figure: the figure that is shown.
+        theory: what theory calls it, or what works it out from the changes.
+        x: label of the abscissa.
+        y: label of the ordinate.
+        curves: what else is set, by the label of the curve.
+        scale: what both axes are multiplied with.
+        log: axes with logarithmic scales.
+        others: lines beside, by label: wrong or approximate theories.
+        words: whether the values are words.
+        replicas: independent runs for each value.
+        fine: theory is drawn between the values, at multiples of this; 0 for anywhere, ``None`` for nowhere.
+    """
+
+    over: str
+    values: Sequence[Any]
+    figure: str
+    theory: str | Line
+    x: str
+    y: str
+    curves: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
+    scale: tuple[float, float] = (1.0, 1.0)
+    log: str = ""
+    others: Mapping[str, str | Line] = field(default_factory=dict)
+    words: bool = False
+    fine: float | None = 0.0
+    replicas: int = 4
+
+
+def dcf_times(changes: Mapping[str, Any]) -> Any:
+    """The reference for DCF, which lies with the tests."""
+    sys.path.insert(0, str(ROOT / "tests/network"))
+    import dcf_reference  # noqa: PLC0415 - no part of any package
+
+    return dcf_reference, changes["access.mac.standard"], int(changes["users"])
+
+
+def dcf(which: int) -> Line:
+    """Throughput (0) or collisions (1) of the slot-exact reference, over 400 s."""
+
+    def line(changes: Mapping[str, Any]) -> float:
+        reference, standard, users = dcf_times(changes)
+        return float(reference.simulate(standard, users, 400.0, 2026)[which])
+
+    return line
+
+
+def bianchi(which: int) -> Line:
+    """The same by Bianchi's fixed point, in which a busy slot counts for everybody (IEEE J-SAC 18(3), 2000)."""
+
+    def line(changes: Mapping[str, Any]) -> float:
+        reference, standard, users = dcf_times(changes)
+        times = reference.SETUPS[standard]
+        window, stages = times.least + 1, round(np.log2((times.most + 1) / (times.least + 1)))
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            p = (low + high) / 2.0
+            growth = sum((2.0 * p) ** i for i in range(stages))
+            tau = 2.0 / (window + 1.0 + p * window * growth)
+            low, high = (p, high) if 1.0 - (1.0 - tau) ** (users - 1) > p else (low, p)
+        busy, good = 1.0 - (1.0 - tau) ** users, users * tau * (1.0 - tau) ** (users - 1)
+        success_us = times.data + times.sifs + times.ack + times.difs
+        mean_us = (1 - busy) * times.slot + good * success_us + (busy - good) * (times.data + times.bystanders)
+        return (good * 12_000 / mean_us * 1e6, p)[which]
+
+    return line
+
+
+STANDARDS = {standard: {"access.mac.standard": standard, "duration": 100.0} for standard in ("802.11a", "802.11b")}
+STATIONS = (1, 2, 3, 5, 10, 20, 30, 50)
+LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9)
+UP, DOWN = "access.outages.0.up", "access.outages.0.down"
+LAWS: Mapping[str, Mapping[str, Any]] = {
+    "exponential": {},
+    "fixed": {},
+    "Weibull 0.7": {"law": "weibull", "shape": 0.7},
+    "gamma 3": {"law": "gamma", "shape": 3},
+    "lognormal": {"law": "lognormal", "sigma": 1.0},
+    "Pareto 2.5": {"law": "pareto", "shape": 2.5},
+    "uniform": {"law": "uniform", "width": 0.5},
+    "hyperexp.": {"law": "hyperexponential", "cv": 2.0},
+}
+DELAY, LOAD = "mean delay, ms", "load ρ"
+
+PAGES: Mapping[str, Sequence[Panel]] = {
+    "mm1": [
+        Panel("access.traffic.load", LOADS, "delay_mean_s", "delay_theory_s", LOAD, DELAY, scale=(1, 1e3),
+              replicas=12),
+        Panel("access.traffic.load", LOADS, "delay_p99_s", "delay_p99_theory_s", LOAD,
+              "99 % of delays, ms", scale=(1, 1e3), replicas=12),
+    ],
+    "md1": [Panel("access.traffic.load", LOADS, "delay_mean_s", "delay_theory_s", LOAD, DELAY, scale=(1, 1e3),
+                  replicas=12)],
+    "mm1k": [
+        Panel("access.traffic.load", (0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 1.5, 2.0), figure, theory, LOAD, label,
+              curves={f"K = {room + 1}": {"access.queue.capacity": room, "duration": 60.0} for room in (1, 4, 9)},
+              scale=(1, scale))
+        for figure, theory, label, scale in (
+            ("loss_ratio", "loss_ratio_theory", "share turned away", 1), ("delay_mean_s", "delay_theory_s", DELAY, 1e3))
+    ],
+    "tandem": [
+        Panel("access.traffic.load", (0.1, 0.3, 0.5, 0.7, 0.8, 0.9), "delay_mean_s", "delay_theory_s", LOAD, DELAY,
+              scale=(1, 1e3), others={"if hops were independent": "delay_independent_s"}, fine=None, replicas=8),
+    ],
+    "finite_tandem": [
+        Panel("access.queue.capacity", (1, 2, 4, 9, 14, 19), figure, theory, "packets that may wait at a port", label,
+              curves={f"load {load:g}": {"access.traffic.load": load, "duration": 60.0} for load in (0.6, 0.9, 1.2)},
+              scale=(1, scale), fine=None)
+        for figure, theory, label, scale in (
+            ("loss_ratio", "loss_ratio_theory", "share lost", 1), ("delay_mean_s", "delay_theory_s", DELAY, 1e3))
+    ],
+    "slotted_aloha": [
+        Panel("access.mac.probability", (0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4), figure, theory, "p", label,
+              curves={f"{n} users": {"users": n, "duration": 20.0} for n in (5, 10, 20)}, scale=(1, scale))
+        for figure, theory, label, scale in (
+            ("throughput_bps", "throughput_theory_bps", "packets per slot", 1e-6),
+            ("collision_probability", "collision_probability_theory", "collisions per attempt", 1))
+    ],
+    "multichannel_aloha": [
+        Panel("access.mac.probability", (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0), figure, theory, "p", label,
+              curves={f"{m} channel{'s' * (m > 1)}": {"access.mac.channels": m, "duration": 6.0} for m in (1, 4, 8)},
+              scale=(1, scale))
+        for figure, theory, label, scale in (
+            ("throughput_bps", "throughput_theory_bps", "packets per slot", 1e-6),
+            ("collision_probability", "collision_probability_theory", "collisions per attempt", 1))
+    ],
+    "dcf": [
+        Panel("users", STATIONS, "throughput_bps", dcf(0), "stations", "throughput, Mb/s", STANDARDS, (1, 1e-6),
+              others={"Bianchi": bianchi(0)}),
+        Panel("users", STATIONS, "collision_probability", dcf(1), "stations", "collisions per attempt", STANDARDS,
+              others={"Bianchi": bianchi(1)}),
+    ],
+    "nakagami_outage": [
+        Panel("access.topology.distance", (60.0, 80.0, 100.0, 120.0, 150.0, 200.0), "outage_probability",
+              "outage_theory", "distance, m", "outage probability",
+              {f"m = {m:g}": {"access.channel.1.m": m, "duration": 20.0} for m in (0.5, 1, 1.5, 3)}, log="xy"),
+    ],
+    "jakes": [
+        Panel("access.probe.lag", tuple(0.004 * k for k in range(1, 25, 2)), "autocorrelation",
+              "autocorrelation_theory", "lag, ms", "autocorrelation of the power", scale=(1e3, 1), fine=0.0005),
+        Panel("access.probe.level", (5.0, 8.0, 11.0, 14.0, 17.0, 20.0, 23.0), "level_crossing_rate_hz",
+              "level_crossing_rate_theory_hz", "level, dB (the mean is 20)", "falls below it per second"),
+        Panel("access.probe.level", (5.0, 8.0, 11.0, 14.0, 17.0, 20.0, 23.0), "fade_duration_s",
+              "fade_duration_theory_s", "level, dB (the mean is 20)", "mean fade, ms", scale=(1, 1e3), log="y"),
+    ],
+    "gilbert_elliott": [
+        Panel("access.channel.1.bad", (0.002, 0.005, 0.01, 0.02, 0.05), figure, theory, "mean time bad, ms", label,
+              scale=(1e3, scale), log="x")
+        for figure, theory, label, scale in (
+            ("loss_ratio", "loss_ratio_theory", "share of packets lost", 1),
+            ("fade_duration_s", "fade_duration_theory_s", "mean bad stretch seen, ms", 1e3),
+            ("autocorrelation", "autocorrelation_theory", "autocorrelation over 5 ms", 1))
+    ],
+    "availability": [
+        Panel("law", tuple(LAWS), figure, theory, "", label, scale=(1, scale), words=True)
+        for figure, theory, label, scale in (
+            ("availability", "availability_theory", "availability", 1),
+            ("up_mean_s", "up_mean_theory_s", "mean time up, min", 1 / 60))
+    ],
+    "underwater_link": [
+        Panel("access.topology.distance", (100.0, 300.0, 600.0, 1000.0, 1500.0, 2000.0, 2400.0), figure, theory,
+              "distance, m", label)
+        for figure, theory, label in (
+            ("snr_mean_db", "snr_theory_db", "SNR, dB"), ("delay_mean_s", "delay_theory_s", "mean delay, s"))
+    ],
+}  # fmt: skip

@@ -1,0 +1,77 @@
+"""The meter and the account: figures worked out by hand."""
+
+import numpy as np
+import pytest
+
+from netfl.network.ledger import Ledger
+from netfl.network.message import TRAFFIC, Message
+from netfl.network.meter import Meter, jain
+
+
+@pytest.mark.parametrize(
+    ("shares", "index"), [([3.0], 1), ([2, 2, 2], 1), ([1, 0, 0, 0], 0.25), ([1, 2, 3], 36 / 42), ([1, 3], 0.8)]
+)
+def test_jains_index(shares, index):
+    assert jain(np.array(shares, float)) == pytest.approx(index)
+
+
+def test_the_figures_of_a_few_packets():
+    """From 10 to 30 s: four come, two of them and an older one arrive, one is dropped and one faded."""
+    meter = Meter(5)
+    meter.restart(10.0)
+    for sender, bits in ((0, 100.0), (1, 300.0), (1, 300.0), (3, 50.0)):
+        meter.offer(sender, 1, bits)
+    meter.deliver(0, 100.0, 11.0, 12.0)
+    meter.deliver(1, 300.0, 12.0, 15.0)
+    meter.deliver(2, 80.0, 9.0, 14.0)
+    meter.lose(1, "dropped")
+    meter.lose(3, "faded")
+    told = meter.figures(30.0)
+    assert told["offered_bps"] == pytest.approx(750 / 20)
+    assert told["throughput_bps"] == pytest.approx(480 / 20)
+    assert (told["delivered"], told["lost.dropped"], told["lost.faded"], told["lost.collided"]) == (3, 1, 1, 0)
+    assert told["loss_ratio"] == pytest.approx(2 / 5)
+    assert told["delay_mean_s"] == pytest.approx(2.0), "what came before is not part of it"
+    assert told["delay_p50_s"] == pytest.approx(2.0)
+    assert told["jain"] == pytest.approx(480**2 / (4 * (100**2 + 300**2 + 80**2))), "four sent, one of them in vain"
+
+
+def test_who_starves_counts_for_fairness_after_a_warm_up_too():
+    """Both had packets before; since then only user 0 got through: the index is 1/2."""
+    meter = Meter(3)
+    for sender in (0, 1):
+        meter.offer(sender, 1, 8.0)
+    meter.restart(5.0)
+    meter.offer(0, 1, 8.0)
+    meter.deliver(0, 8.0, 6.0, 7.0)
+    assert meter.figures(10.0)["jain"] == pytest.approx(0.5)
+
+
+def test_nothing_at_all():
+    assert Meter(0).figures(3.0) == {}
+    told = Meter(2).figures(3.0)
+    assert (told["throughput_bps"], told["loss_ratio"]) == (0, 0)
+    assert np.isnan(told["delay_mean_s"])
+    assert np.isnan(told["jain"])
+
+
+def test_many_at_once_are_as_many_one_by_one():
+    rng = np.random.default_rng(1)
+    senders, bits, born_s = rng.integers(0, 4, 50), rng.random(50), np.sort(rng.random(50))
+    times_s = born_s + rng.random(50)
+    one, all_ = Meter(5), Meter(5)
+    for meter in (one, all_):
+        meter.restart(0.3)
+    for row in zip(senders.tolist(), bits, born_s, times_s, strict=True):
+        one.deliver(*row)
+    all_.deliver_all(senders, bits, born_s, times_s)
+    assert one.figures(2.0) == pytest.approx(all_.figures(2.0))
+
+
+def test_a_loss_that_is_noticed_after_the_warm_up_is_none_of_the_time_after_it():
+    recorder = type("Deaf", (), {"wants": lambda self, kind: False})()
+    ledger = Ledger(recorder, 2, lambda: None, nodes=2)
+    ledger.meter.restart(10.0)
+    ledger.land(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "dropped", 9.0)
+    ledger.land(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "lost", 11.0)
+    assert ledger.meter.lost == {"lost": 1}
