@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format lint types layers bench theory constraints clean
+.PHONY: help demo test check format lint types layers bench network-bench theory constraints clean
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
@@ -12,6 +12,7 @@ help:
 	@echo "make check   format, lint, types, layers, tests with warnings as errors and docstring examples"
 	@echo "make format  put the code into its format"
 	@echo "make bench   how fast local training is, beside a plain PyTorch loop"
+	@echo "make network-bench  how fast the network is, beside plain SimPy (and ns.py: NS_PY=python where it is installed)"
 	@echo "make theory  the network's models beside their closed forms"
 
 $(READY): pyproject.toml constraints.txt
@@ -45,6 +46,9 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/lanes.py
+
+network-bench: $(READY)
+	$(BIN)/python benchmarks/network.py $(if $(NS_PY),--ns-py $(NS_PY))
 
 theory: $(READY)
 	$(BIN)/python benchmarks/theory.py

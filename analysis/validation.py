@@ -41,7 +41,8 @@ def changes_of(panel: Panel, curve: str, value: Any) -> dict[str, Any]:
             "duration": 2.6e5,
             "replicas": panel.replicas,
         }
-    return {**panel.curves[curve], panel.over: value, "replicas": panel.replicas}
+    seed = {"seed": 1 + panel.values.index(value)} if panel.own_seeds and value in panel.values else {}
+    return {**panel.curves[curve], panel.over: value, "replicas": panel.replicas, **seed}
 
 
 def summary_of(name: str, changes: Mapping[str, Any], runs: Path) -> Mapping[str, float]:
@@ -68,21 +69,21 @@ def points(name: str, panel: Panel, curve: str, runs: Path) -> Iterator[tuple[An
         yield value, told[panel.figure], half, by(panel.theory), [by(line) for line in panel.others.values()]
 
 
-def between(name: str, panel: Panel, curve: str) -> tuple[Any, Any] | None:
-    """Theory between the values, as the scenario's theory tells it without a run; ``None`` where it is not drawn."""
-    if panel.words or panel.fine is None or not isinstance(panel.theory, str):
+def between(name: str, panel: Panel, curve: str) -> tuple[Any, list[Any]] | None:
+    """Theory and the other lines between the values, as the scenario's theory tells them without a run, if it does."""
+    lines = [line for line in (panel.theory, *panel.others.values()) if isinstance(line, str)]
+    if panel.words or panel.fine is None or len(lines) <= len(panel.others):
         return None
     space = np.geomspace if "x" in panel.log else np.linspace
     dense = space(panel.values[0], panel.values[-1], 80)
     dense = np.unique(np.round(dense / panel.fine)) * panel.fine if panel.fine else dense
     told = []
     for value in dense.tolist():
-        changes = changes_of(panel, curve, round(value) if panel.fine == 1 else value)
-        scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", changes)
+        scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", changes_of(panel, curve, value))
         access, streams = scenario.access, streams_of(scenario, 0).at("access")
-        case = Case(access, access.topology.open(scenario.users, streams.at("topology")), streams)
-        told.append(access.theory.figures(case)[panel.theory])
-    return dense, np.array(told)
+        figures = access.theory.figures(Case(access, access.topology.open(scenario.users, streams), streams))
+        told.append([figures[line] for line in lines])
+    return dense, [*np.array(told).T]
 
 
 def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> None:
@@ -91,11 +92,11 @@ def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> No
         values, figure, half, theory, others = zip(*found, strict=True)
         x = np.arange(len(values)) if panel.words else panel.scale[0] * np.array(values, float)
         wide, up = panel.scale
-        dense, line = between(name, panel, curve) or (x / wide, np.array(theory))
+        dense, (line, *more) = between(name, panel, curve) or (x / wide, [np.array(theory), *np.array(others).T])
         many = len(rows) > 1
-        for label, other in zip(panel.others, np.array(others).T, strict=True):
+        for label, other in zip(panel.others, more, strict=True):
             told = label if curve == list(rows)[-1] else None
-            ax.plot(x, up * other, color=canvas.GREY, lw=1.1, ls="--", label=told, zorder=1)
+            ax.plot(wide * dense, up * other, color=canvas.GREY, lw=1.1, ls="--", label=told, zorder=1)
         ax.plot(wide * dense, up * line, color=shade if many else canvas.ORANGE, lw=1.3,
                 label=None if many else "theory", zorder=2)  # fmt: skip
         ax.errorbar(x, up * np.array(figure), up * np.array(half), fmt="o", ms=3.5, color=shade, elinewidth=1,
@@ -118,13 +119,16 @@ def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> No
 
 def tell(panel: Panel, rows: Mapping[str, list[Any]]) -> None:
     """The figures of one panel as a table."""
+    across, up = panel.scale
     for curve, found in rows.items():
-        heads = [panel.over.rpartition(".")[2], "netfl", "± 95 %", "theory", "apart", *panel.others]
-        print(f"\n{panel.figure} {curve}\n\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+        heads = [panel.x or "law", panel.y, "± 95 %", "theory", "apart", *panel.others]
+        print(f"\n{curve}\n\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
         for value, seen, half, theory, others in found:
             apart = f"{100 * (seen / theory - 1):+.2f} %" if theory else ""
-            cells = [value, f"{seen:.5g}", f"{half:.2g}", f"{theory:.5g}", apart, *(f"{other:.5g}" for other in others)]
-            print(f"| {' | '.join(map(str, cells))} |")
+            place = value if panel.words else f"{across * value:g}"
+            figures = [f"{up * seen:.4g}", f"{up * half:.2g}", f"{up * theory:.4g}"]
+            cells = [place, *figures, apart, *(f"{up * other:.4g}" for other in others)]
+            print(f"| {' | '.join(cells)} |")
 
 
 def page(name: str, runs: Path, out: Path, *, table: bool) -> Path:

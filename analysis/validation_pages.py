@@ -31,6 +31,7 @@ class Panel:
         others: lines beside, by label: wrong or approximate theories.
         words: whether the values are words.
         replicas: independent runs for each value.
+        own_seeds: whether each value has a seed of its own.
         fine: theory is drawn between the values, at multiples of this; 0 for anywhere, ``None`` for nowhere.
     """
 
@@ -47,6 +48,7 @@ class Panel:
     words: bool = False
     fine: float | None = 0.0
     replicas: int = 4
+    own_seeds: bool = False
 
 
 def dcf_times(changes: Mapping[str, Any]) -> Any:
@@ -107,12 +109,12 @@ DELAY, LOAD = "mean delay, ms", "load ρ"
 PAGES: Mapping[str, Sequence[Panel]] = {
     "mm1": [
         Panel("access.traffic.load", LOADS, "delay_mean_s", "delay_theory_s", LOAD, DELAY, scale=(1, 1e3),
-              replicas=12),
+              replicas=16, own_seeds=True),
         Panel("access.traffic.load", LOADS, "delay_p99_s", "delay_p99_theory_s", LOAD,
-              "99 % of delays, ms", scale=(1, 1e3), replicas=12),
+              "99 % of delays, ms", scale=(1, 1e3), replicas=16, own_seeds=True),
     ],
     "md1": [Panel("access.traffic.load", LOADS, "delay_mean_s", "delay_theory_s", LOAD, DELAY, scale=(1, 1e3),
-                  replicas=12)],
+                  replicas=16, own_seeds=True)],
     "mm1k": [
         Panel("access.traffic.load", (0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 1.5, 2.0), figure, theory, LOAD, label,
               curves={f"K = {room + 1}": {"access.queue.capacity": room, "duration": 60.0} for room in (1, 4, 9)},
@@ -122,7 +124,7 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     ],
     "tandem": [
         Panel("access.traffic.load", (0.1, 0.3, 0.5, 0.7, 0.8, 0.9), "delay_mean_s", "delay_theory_s", LOAD, DELAY,
-              scale=(1, 1e3), others={"if hops were independent": "delay_independent_s"}, fine=None, replicas=8),
+              scale=(1, 1e3), others={"if hops were independent": "delay_independent_s"}, fine=0.05, replicas=8),
     ],
     "finite_tandem": [
         Panel("access.queue.capacity", (1, 2, 4, 9, 14, 19), figure, theory, "packets that may wait at a port", label,
@@ -133,14 +135,14 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     ],
     "slotted_aloha": [
         Panel("access.mac.probability", (0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4), figure, theory, "p", label,
-              curves={f"{n} users": {"users": n, "duration": 20.0} for n in (5, 10, 20)}, scale=(1, scale))
+              curves={f"{n} users": {"users": n, "duration": 10.0} for n in (5, 10, 20)}, scale=(1, scale))
         for figure, theory, label, scale in (
             ("throughput_bps", "throughput_theory_bps", "packets per slot", 1e-6),
             ("collision_probability", "collision_probability_theory", "collisions per attempt", 1))
     ],
     "multichannel_aloha": [
         Panel("access.mac.probability", (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0), figure, theory, "p", label,
-              curves={f"{m} channel{'s' * (m > 1)}": {"access.mac.channels": m, "duration": 6.0} for m in (1, 4, 8)},
+              curves={f"{m} channel{'s' * (m > 1)}": {"access.mac.channels": m, "duration": 3.0} for m in (1, 4, 8)},
               scale=(1, scale))
         for figure, theory, label, scale in (
             ("throughput_bps", "throughput_theory_bps", "packets per slot", 1e-6),
@@ -148,14 +150,14 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     ],
     "dcf": [
         Panel("users", STATIONS, "throughput_bps", dcf(0), "stations", "throughput, Mb/s", STANDARDS, (1, 1e-6),
-              others={"Bianchi": bianchi(0)}),
+              log="x", others={"Bianchi": bianchi(0)}),
         Panel("users", STATIONS, "collision_probability", dcf(1), "stations", "collisions per attempt", STANDARDS,
-              others={"Bianchi": bianchi(1)}),
+              log="x", others={"Bianchi": bianchi(1)}),
     ],
     "nakagami_outage": [
         Panel("access.topology.distance", (60.0, 80.0, 100.0, 120.0, 150.0, 200.0), "outage_probability",
               "outage_theory", "distance, m", "outage probability",
-              {f"m = {m:g}": {"access.channel.1.m": m, "duration": 20.0} for m in (0.5, 1, 1.5, 3)}, log="xy"),
+              {f"m = {m:g}": {"access.channel.1.m": m, "duration": 8.0} for m in (0.5, 1, 1.5, 3)}, log="xy"),
     ],
     "jakes": [
         Panel("access.probe.lag", tuple(0.004 * k for k in range(1, 25, 2)), "autocorrelation",
@@ -167,7 +169,7 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     ],
     "gilbert_elliott": [
         Panel("access.channel.1.bad", (0.002, 0.005, 0.01, 0.02, 0.05), figure, theory, "mean time bad, ms", label,
-              scale=(1e3, scale), log="x")
+              {"": {"duration": 40.0}}, (1e3, scale), log="x")
         for figure, theory, label, scale in (
             ("loss_ratio", "loss_ratio_theory", "share of packets lost", 1),
             ("fade_duration_s", "fade_duration_theory_s", "mean bad stretch seen, ms", 1e3),

@@ -22,6 +22,8 @@ _LABELS = {
     "uplink_bits": "sent up",
     "downlink_bits": "sent down",
     "collision_probability": "collisions per attempt",
+    "snr_mean_db": "SNR, mean",
+    "snr_theory_db": "SNR, theory",
 }
 """Figures that have a name of their own; others are called by their own, less the unit."""
 
@@ -43,6 +45,7 @@ _STEPS = {
     "bps": ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1.0, "bps")),
     "bits": ((8e12, "TB"), (8e9, "GB"), (8e6, "MB"), (8e3, "kB"), (8.0, "B")),
     "hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
+    "db": ((1.0, "dB"),),
 }
 """For each ending of a name: units from the largest, each with what it is in SI units."""
 

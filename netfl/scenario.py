@@ -28,7 +28,7 @@ Name = Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)]
 
 EventKind = Literal[
     "delivered", "late", "collided", "faded", "lost", "dropped", "given_up", "superseded", "unfinished",
-    "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up",
+    "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up", "sampled",
 ]  # fmt: skip
 """One of `netfl.types.KINDS`."""
 
@@ -137,7 +137,8 @@ def load(path: str | Path, overrides: Mapping[str, object] | None = None, named:
     document = documents.read(Path(path))
     _apply_named(document, named)
     for key, value in (overrides or {}).items():
-        document.put(key, value, f"--set {key}={value}")
+        told = "…" if isinstance(value, Mapping | list) else value
+        document.put(key, value, f"--set {key}={told}")
     return checked(document)
 
 

@@ -227,7 +227,7 @@ WRONG = [
     ("mm1", {"access.queues": {"tower:0": "drop_tail"}}, "access.queues", "same waiting room"),
     ("mm1", {"access.topology": {"kind": "ring", "routers": 3, "radius": 100}}, "access.topology", "one sender"),
     ("md1", {"access.traffic": {"kind": "constant", "every": 0.01, "enters": "towers"}}, "access.traffic", "Poisson"),
-    ("mm1k", {"access.queue": "drop_tail"}, "access.queue", "a capacity in messages"),
+    ("mm1k", {"access.queue": {"kind": "drop_tail"}}, "access.queue", "a capacity in messages"),
     ("tandem", {"access.traffic.size.law": "fixed"}, "access.traffic", "exponential size"),
     ("slotted_aloha", {"access.mac": {"kind": "tdma"}}, "access.mac", "a fixed probability"),
     ("slotted_aloha", {"access.capture": 3}, "access.capture", "all are lost"),

@@ -54,6 +54,10 @@ def build(network: Network, setting: Setting) -> Parts:
             outages = Outages.open(network.outages, sites, setting.streams)
     except ScenarioError as error:
         faults += error.faults
+    for index, traffic in enumerate(network.traffic):
+        if traffic.enters != "users" and not sites.with_role(traffic.enters.removesuffix("s")):
+            there_are = f"there are no {traffic.enters} in this topology"
+            faults.append(Fault(f"traffic.{index}.enters", there_are, traffic.enters, "let it enter at towers"))
     presence = Presence(outages, sites.nodes)
     service = None if setting.duration_s is not None else _service(network, setting)
     medium = _medium(network, setting, sites, presence)

@@ -29,6 +29,7 @@ def network_faults(network: Network, facts: Facts) -> Iterator[Fault]:
     yield from _timed(network) if timed else _served(network, facts)
     yield from _air(network, needed=bool(from_users) or not timed)
     yield from _probe(network)
+    yield from _traffic(network)
     if len(from_users) > 1:
         yield Fault("traffic", "two kinds that both enter at users", None, "let users send one kind")
     if network.shared_air and network.interference == "collide" and network.capture is None:
@@ -36,6 +37,15 @@ def network_faults(network: Network, facts: Facts) -> Iterator[Fault]:
         yield Fault("shared_air", "then all cells together would be one collision domain", None, remedy)
     if network.capture is not None and network.interference == "sinr":
         yield Fault("capture", "has no effect with interference: sinr, which the reception decides", network.capture)
+
+
+def _traffic(network: Network) -> Iterator[Fault]:
+    """What only users make use of, said of traffic that others send."""
+    for index, traffic in enumerate(network.traffic):
+        for name, unset in (("leaves", "server"), ("buffer", None)):
+            value = getattr(traffic, name)
+            if traffic.enters != "users" and value != unset:
+                yield Fault(f"traffic.{index}.{name}", "has no effect: no user sends it", value, "leave it out")
 
 
 def _timed(network: Network) -> Iterator[Fault]:

@@ -35,7 +35,7 @@ class Cell:
         uplink: what takes the messages that got through, at the end of their airtime.
 
     Attributes:
-        attempts: frames that were put on the air.
+        attempts: frames that were put on the air and have ended.
         failed: those of them that were not received, by cause.
         busy_s: for how long any of the users were on the air, up to the last time that they all fell silent.
     """
@@ -175,7 +175,6 @@ class Cell:
         end: simpy.Event | None = None
         how = (duration_s, channel, mode)
         for flight in launch(self._load, self._medium, self._tower, (users, places), how, limit, now):
-            self.attempts += len(flight.ids)
             if not self._flights:
                 self._busy_since_s = now
             self._flights[flight] = None
@@ -233,6 +232,7 @@ class Cell:
             self.busy_s += now - self._busy_since_s
         causes, snr_db = self._medium.judge(flight)
         heard: NDArray[np.bool_] = event.value  # type: ignore[assignment]
+        self.attempts += len(causes)
         for place, cause in zip(flight.places, causes, strict=True):
             if cause:
                 self.failed[cause] += 1

@@ -89,7 +89,8 @@ def _flight(  # noqa: PLR0913, PLR0917 - as `launch`
     """Put some users on the air together: *who* are they in the cell, and in the network, and at which places."""
     (users, ids, places), (channel, mode, delay_s, duration_s) = who, alike
     frames = load.launch(users, now_s)
-    medium.spend(ids, now_s, frames.bits)
-    start_s, end_s = now_s + delay_s, now_s + delay_s + duration_s
-    cut = medium.cut(ids, tower[1], now_s, now_s + duration_s, end_s)
+    start_s, end_s, cut = now_s + delay_s, now_s + delay_s + duration_s, None
+    if not medium.steady:
+        medium.spend(ids, now_s, frames.bits)
+        cut = medium.cut(ids, tower[1], now_s, now_s + duration_s, end_s)
     return Flight(frames, ids, places, tower, channel, start_s, end_s, mode, limit, cut)

@@ -100,7 +100,9 @@ class Outages(Timeline):
                 return at_s
             waiting, now_s = nodes[todo], at_s[todo]
             for timeline in self._timelines:  # to the end of the outage that lasts longest
-                back_s = np.where(timeline.up(waiting, now_s), now_s, timeline.next_change(waiting, now_s))
+                back_s = timeline.next_change(waiting, now_s)
+                if len(self._timelines) > 1:  # else it is this one in which they are down
+                    back_s = np.where(timeline.up(waiting, now_s), now_s, back_s)
                 at_s[todo] = np.maximum(at_s[todo], back_s)
             todo = todo[np.isfinite(at_s[todo])]
             todo = todo[~self.up(nodes[todo], at_s[todo])]

@@ -50,14 +50,16 @@ class Packets(Load):
 
     def launch(self, users: Users, now_s: float) -> Frames:
         """The heads of *users* go on the air."""
-        heads = [self._head[user] for user in users.tolist()]
-        for head in heads:
+        heads, on_air = list[Message](), self.on_air
+        for user in users.tolist():  # mostly one
+            head = self._head[user]
+            heads.append(head)
+            on_air[user] = True
             head.attempts += 1
             if head.attempts == 1:
                 head.sent_s = now_s
                 if not head.counted:
                     self._count(head)
-        self.on_air[users] = True
         if self._even:
             self._ledger.uplink_bits += self.most_bits * len(heads)
             return Frames(users, self.most_bits, heads)
@@ -73,9 +75,9 @@ class Packets(Load):
         self, frames: Frames, causes: Sequence[str], snr_db: NDArray[np.float64], limit: int | None, now_s: float
     ) -> list[Message]:
         """Heads that were received go on, those given up are lost; the next of their queues move up."""
-        self.on_air[frames.users] = False
         messages = []
         for user, head, cause in zip(frames.users.tolist(), frames.told, causes, strict=True):
+            self.on_air[user] = False
             if not cause:
                 messages.append(head)
             elif limit is not None and head.attempts >= limit:

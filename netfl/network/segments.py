@@ -160,9 +160,8 @@ class Segments(Updates):
             self._stop(transfer, fate, detail, now_s, self._tower)
             return False
         transfer.cause[part] = cause
-        if self._ledger.wants("failed"):
-            user = int(self.ids[transfer.user])
-            self._ledger.event("failed", now_s, user=user, node=self._tower, value=snr_db, detail=cause)
+        user = self.ids[transfer.user]
+        self._ledger.event("failed", now_s, user=user, node=self._tower, value=snr_db, detail=cause)
         return not over
 
     def _after(self, transfer: Transfer, part: int, now_s: float) -> None:
@@ -198,8 +197,10 @@ class Segments(Updates):
         """What there is to send may be another now; while the user is on the air that can wait."""
         user = transfer.user
         if self._at[user] is transfer and not self.on_air[user] and transfer.head == NOTHING:
+            was_s = self.ready_s[user]
             self._move_up(transfer, now_s)
-            self.wake(np.array([user]))
+            if self.ready_s[user] != was_s:
+                self.wake(np.array([user]))
 
     def _move_up(self, transfer: Transfer, now_s: float) -> None:
         """The next packet is ready, if there is one, as soon as the user is not cut off."""
@@ -217,13 +218,12 @@ class Segments(Updates):
 
     def _end_one(self, transfer: Transfer, fate: str, now_s: float, node: str = "", detail: str = "") -> None:
         """An update has its fate, if it has none yet."""
+        user, hoped = transfer.user, not transfer.stranded
         if transfer.open:
             transfer.open = False
             self._left.pop(transfer, None)
-            if self._at[transfer.user] is transfer:
-                self.open[transfer.user] = False
-            user, told = int(self.ids[transfer.user]), {"node": node, "detail": detail}
-            self._ledger.end(fate, now_s, user, transfer.base, hoped=not transfer.stranded, **told)
+            self.open[user] &= self._at[user] is not transfer
+            self._ledger.end(fate, now_s, self.ids[user], transfer.base, node=node, detail=detail, hoped=hoped)
 
     def _despair(self, transfer: Transfer) -> None:
         """Tell the ledger, once, of an update whose user is cut off for good with packets to send."""

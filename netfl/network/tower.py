@@ -76,7 +76,7 @@ def open_towers(  # noqa: PLR0913, PLR0917 - all that towers join
     towers: dict[str, Tower] = {}
     if parts.medium is None or parts.mac is None:
         return towers
-    ether, early = Ether(), any(traffic.leaves == "tower" for traffic in parts.traffic)
+    ether, early = Ether(), any(one.leaves == "tower" for one in parts.traffic if one.enters == "users")
     for index, name in enumerate(parts.sites.towers):
         ids, node = np.flatnonzero(parts.sites.cell == index), parts.sites.number(name)
         updates = _updates(parts, parts.medium, ids, name, ledger, (env, routes)) if ids.size else None

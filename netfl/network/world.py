@@ -242,6 +242,7 @@ class World:
         """The run ends: so does every update that is open; the figures are told."""
         for tower in self._towers.values():
             tower.cell.finish()
+        self._ledger.tell_packets()
         for message in tuple(self._ledger.flying):
             self._ledger.land(message, "unfinished", self._env.now)
         seen = {} if self._parts.sampler is None else self._parts.sampler.figures()

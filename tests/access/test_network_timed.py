@@ -19,7 +19,6 @@ RADIO = {
     "radio": {"power": "0 dBm", "bandwidth": "1 MHz", "noise_figure": "0 dB"},  # noise of -114 dBm
     "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "1 Mbps"},
 }
-EXPONENTIAL = {"law": "exponential", "mean": 1000.0}
 FIXED = {"law": "fixed", "mean": 1000.0}
 
 
@@ -71,25 +70,19 @@ def test_one_link_is_mm1_or_md1(make_setting, law, wait):
 
 
 def test_two_kinds_with_priorities_wait_as_cobham_says(make_setting):
-    """Loads 0.3 and 0.5 of exponential 1 ms: W0 = 0.8 ms; W = 0.8 / 0.7 and 0.8 / (0.7 · 0.2) = 1.14 and 5.71 ms.
+    """Urgent packets of 1 ms at load 0.3, others of 4 ms at 0.5: W0 = (0.3 · 1 + 0.5 · 4) / 2 = 1.15 ms.
 
-    Which kind a packet is of shows in its size: the urgent ones are of 999 bits in the mean.
+    W = 1.15 / 0.7 = 1.64 ms and 1.15 / (0.7 · 0.2) = 8.21 ms, so that delays are 2.64 and 12.21 ms; in the mean over
+    300 and 125 packets a second 5.46 ms.  The other way round W = 1.15 / 0.5 and 1.15 / (0.5 · 0.2), in the mean
+    (300 · 12.5 + 125 · 6.3) / 425 = 10.68 ms.  Without priorities all wait 5.75 ms: 7.63 ms.
     """
-    urgent = {"kind": "poisson", "load": 0.3, "size": EXPONENTIAL, "enters": "towers"}
-    other = {"kind": "poisson", "load": 0.5, "size": EXPONENTIAL, "enters": "towers", "priority": 1}
-    means = {}
-    for kinds in ([urgent, other], [other, urgent]):
-        access = network(traffic=kinds, queue={"kind": "priority"})
-        told, *_ = watch(make_setting, access, 1, 600.0, warmup_s=20.0)
-        means[str(kinds)] = told["delay_mean_s"]
-    expected = 1 + (0.3 * 0.8 / 0.7 + 0.5 * 0.8 / 0.14) / 0.8
-    for mean_s in means.values():
-        assert mean_s == pytest.approx(expected * 1e-3, rel=0.08), "the sum is as without priorities: M/M/1"
-    first = network(
-        traffic=[{**urgent, "rate": 300.0, "load": None}, {**other, "size": FIXED}], queue={"kind": "priority"}
-    )
-    _, _, rows = watch(make_setting, first, 1, 300.0)
-    assert {row[4] for row in rows if row[0] == "delivered"} == {"server"}
+    short = {"kind": "poisson", "load": 0.3, "size": FIXED, "enters": "towers"}
+    long = {"kind": "poisson", "load": 0.5, "size": FIXED | {"mean": 4000.0}, "enters": "towers"}
+    for ranks, expected_s in (((0, 1), 5.46e-3), ((1, 0), 10.68e-3), ((0, 0), 7.63e-3)):
+        kinds = [kind | {"priority": rank} for kind, rank in zip((short, long), ranks, strict=True)]
+        access = network(traffic=kinds[:: 1 - 2 * ranks[0]], queue={"kind": "priority"})
+        told, *_ = watch(make_setting, access, 1, 400.0, warmup_s=20.0)
+        assert told["delay_mean_s"] == pytest.approx(expected_s, rel=0.07)
 
 
 def test_routers_and_towers_load_their_own_links(make_setting):
@@ -129,9 +122,6 @@ def test_what_leaves_at_the_tower_is_only_the_kind_that_says_so(make_setting):
     _, _, rows = watch(make_setting, network(traffic=[users | {"leaves": "tower"}, towers], mac=mac), 2, 10.0)
     ends = Counter((row[3] >= 0, row[4]) for row in rows if row[0] == "delivered")
     assert set(ends) == {(True, "tower:0"), (False, "server")}
-    assert "traffic.1.leaves" in faults(
-        network(traffic=[users, towers | {"leaves": "tower"}], mac=mac)
-    ) or "traffic" in faults(network(traffic=[users, towers | {"leaves": "tower"}], mac=mac))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +174,7 @@ def test_windows_add_up_and_their_number_changes_nothing(make_setting):
     assert plain[0] == plain[1]
 
 
-@pytest.mark.parametrize("mac", [{"kind": "slotted_aloha", "probability": 0.2}, {"kind": "csma_ca", "rate": 6}])
+@pytest.mark.parametrize("mac", [{"kind": "slotted_aloha", "probability": 0.2}, {"kind": "csma_ca", "rate": 6e6}])
 @pytest.mark.parametrize("outages", [False, True])
 def test_what_came_is_delivered_lost_or_still_there(make_setting, mac, outages):
     """All packets, by the record of their fates; what is still there at the end is what was offered and has none."""
@@ -215,7 +205,7 @@ def test_what_came_is_delivered_lost_or_still_there(make_setting, mac, outages):
 
 
 def two_cells(**said):
-    """Towers at 0 and 1000 m with a user 100 m away from each, between them: 900 m from the other; loss 40 + 30 log d."""
+    """Towers at 0 and 1000 m, a user 100 m from each and 900 m from the other; loss 40 + 30 log d."""
     nodes = {
         "core": {"role": "server", "at": [500, 500]},
         "west": {"role": "tower", "at": [0, 0]},
@@ -235,7 +225,8 @@ def two_cells(**said):
         "traffic": traffic,
         "mac": {"kind": "slotted_aloha", "probability": 1},
     }
-    return Network.model_validate(told | RADIO | {"shared_air": True} | said)
+    radio = RADIO | {"radio": RADIO["radio"] | {"power": "30 dBm"}}
+    return Network.model_validate(told | radio | {"shared_air": True} | said)
 
 
 @pytest.mark.parametrize(("ratio", "good"), [("28 dB", True), ("29 dB", False)])
@@ -245,7 +236,7 @@ def test_cells_disturb_each_other_by_known_gains(make_setting, ratio, good):
         told, *_ = watch(make_setting, two_cells(**said), 2, 9.5)
         assert told["delivered"] == (20 if good else 0)
         if not good:
-            assert told["collision_probability"] == 1.0
+            assert told["collision_probability"] == pytest.approx(1, abs=1e-3), "all but those on the air at the end"
         alone, *_ = watch(make_setting, two_cells(**said, shared_air=False), 2, 9.5)
         assert alone["delivered"] == 20
 

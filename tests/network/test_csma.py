@@ -168,9 +168,9 @@ def test_airtimes_are_those_of_the_standard():
     assert (g.slot, g.difs, g.data, g.success) == (9000, 28000, 254000, 254000 + 10000 + 34000)
     eifs = CsmaCa(standard="802.11g", after_collision="eifs").spaces(BITS).bystanders
     assert eifs == 10000 + (20 + 24 + 6) * 1000 + 28000  # an ACK at 6 Mb/s is 6 symbols
-    assert CsmaCa(standard="802.11a", rate=54).spaces(BITS).data == 248000
-    assert CsmaCa(standard="802.11a", rate=54).spaces(BITS).success == 248000 + 16000 + 28000
-    slow = CsmaCa(standard="802.11b", rate=1).spaces(BITS)
+    assert CsmaCa(standard="802.11a", rate=54e6).spaces(BITS).data == 248000
+    assert CsmaCa(standard="802.11a", rate=54e6).spaces(BITS).success == 248000 + 16000 + 28000
+    slow = CsmaCa(standard="802.11b", rate=1e6).spaces(BITS)
     assert (slow.data, slow.success) == (192000 + 12288000, 192000 + 12288000 + 10000 + 304000)
 
 
@@ -280,6 +280,19 @@ def test_a_counter_that_ran_out_while_there_was_no_frame_is_drawn_anew_when_it_i
     assert world.sent == [(1000, 0), (3400, 1), (3400 + 2132 + 34 + 18, 0)]
 
 
+def test_a_counter_that_runs_out_as_another_begins_has_run_out(monkeypatch):
+    """0 draws 2 after its frame: at 3184, when 1 begins to send.  Its next frame comes meanwhile and draws 2 anew."""
+    backoffs(monkeypatch, (2, 15), (15, 15), (2, 15))
+    world = play(A, 7000, script([1000, 4000], [3184]), 2)
+    assert world.sent == [(1000, 0), (3184, 1), (3184 + 2132 + 34 + 18, 0)]
+
+
+@pytest.mark.parametrize("second", [2000, 3140])
+def test_a_backoff_of_no_slots_ends_with_difs(monkeypatch, second):
+    backoffs(monkeypatch, (0, 15), (9, 15), (15, 15))
+    assert play(A, 5000, script([1000, second]), 1).sent == [(1000, 0), (3166, 0)]
+
+
 def test_the_window_doubles_up_to_its_end_and_is_set_back_when_the_frame_is_given_up(monkeypatch):
     """Two that always draw alike, five attempts; the first of the next frame begins after the time-out, too."""
     windows = [15, 31, 63, 127, 255, 15]
@@ -324,11 +337,14 @@ def test_a_frame_without_rts_outlasts_an_rts_that_it_meets(monkeypatch):
 
 
 def test_a_station_that_is_cut_off_takes_no_slot_of_the_others(monkeypatch, planned):
-    """0 would send at 52 but is down from 40 to 9000; 1 counts its six slots as if 0 were not there."""
+    """0 would send at 52 but is down from 40 to 9000; 1 counts its six slots as if 0 were not there.
+
+    Once it is back, 0 waits DIFS and backs off: else all who waited for a tower would send at once when it is back.
+    """
     backoffs(monkeypatch, (2, 15), (6, 15), (15, 15), (15, 15))
     medium = Medium(6e6, presence_of(planned, {0: [(40, 9000)]}))
     world = play(A, 12_000, script([0], [0]), 2, medium=medium)
-    assert world.sent == [(34 + 54, 1), (9000, 0)]
+    assert world.sent == [(34 + 54, 1), (9000 + 34 + 15 * 9, 0)]
 
 
 def test_colliders_out_of_step_stay_so_when_another_is_cut_off(monkeypatch, planned):

@@ -3,6 +3,7 @@
 import copy
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,7 +102,9 @@ class Coin(SnrThreshold):
 def make_world(make_sites, make_air, planned, memory):
     """Users at one tower that have a version at 0.25 + 1 + 2 = 3.25 s; air and link carry 1000 bit/s, delay 0.25 s."""
 
-    def make(transport, update_bits, *, users=1, mac=None, plan=None, deadline_s=20.0, chance=None, snr_db=None, seed=1):
+    def make(
+        transport, update_bits, *, users=1, mac=None, plan=None, deadline_s=20.0, chance=None, snr_db=None, seed=1
+    ):
         sites = make_sites([("server", "tower:0", 1000.0, 0.25)], [(0, 0)] * users, {"tower:0": (0.0, 0.0)})
         outages = Outages([planned(plan)] if plan else [])
         presence = Presence(outages, sites.nodes)
@@ -162,7 +165,9 @@ class TestByHand:
         assert [round(at, 9) for at, _ in memory.of("sent")] == [4.0, 4.8]
         memory.rows.clear()
         [one] = make_world(packets(arq={"timeout": 0.9}), 900, mac=mac).rounds(1)
-        assert [round(at, 9) for at, _ in memory.of("sent")] == [4.0, 4.8], "4.5 + 0.9 < 5.5, but the next slot is later"
+        assert [round(at, 9) for at, _ in memory.of("sent")] == [4.0, 4.8], (
+            "4.5 + 0.9 < 5.5, but the next slot is later"
+        )
         assert one.deliveries[0].attempts == 2
 
     def test_lost_behind_the_air(self, make_world, memory):
@@ -216,7 +221,7 @@ class TestByHand:
         assert (memory.told["packets_sent"], memory.told["attempts"]) == (2, 4)
 
     def test_a_newer_version_ends_what_has_to_be_sent_still(self, make_world, memory):
-        """A version every 4 s: of six packets, sent from 3.25 to 6.25, one is left to arrive at 7.25, one to be sent."""
+        """The next version comes at 7.25: eight of nine packets have been sent, the ninth would go then."""
         list(make_world(packets(), 4500, deadline_s=4.0).rounds(2))
         assert memory.fates()[0, 0] == ["superseded"]
         assert memory.of("superseded") == [(7.25, 0)]
@@ -310,13 +315,15 @@ def play(said, users=8, rounds=5, seed=1):
     log, access = Log(), Network.model_validate(copy.deepcopy(PLAIN) | said)
     streams = Streams(seed).at("access", 0)
     setting = Setting(users, rounds, 0, streams, np.ones(users), 1e4, 1e4, log)
-    played = []
+    return list(access.rounds(setting)), log
+
+
+def survives(said, seed):
+    """The same, unless everybody is cut off for good before the end."""
     try:
-        played += access.rounds(setting)
-    except ModelError as error:
-        assert "cut off from the server for good" in str(error)
-        reject()
-    return played, log
+        return play(said, seed=seed)
+    except ModelError:
+        return reject()
 
 
 def hold(rounds, log, *, traffic=False):
@@ -342,10 +349,10 @@ ARQS = st.none() | st.fixed_dictionaries(
     optional={"window": st.integers(1, 4)},
 )
 RENEWAL = {"kind": "renewal", "up": {"law": "exponential", "mean": 25}, "down": {"law": "fixed", "mean": 6}}
-FOR_EVER = {"kind": "renewal", "up": {"law": "exponential", "mean": 80}, "down": {"law": "fixed", "mean": 1e9}}
+FOR_EVER = {"kind": "calendar", "file": str(Path(__file__).parent / "data" / "gone.csv")}
 OUTAGES = st.lists(
     st.sampled_from([RENEWAL | {"nodes": nodes} for nodes in ("users", "towers", "routers", ["router:1"])]), max_size=2
-) | st.just([FOR_EVER | {"nodes": "users"}])
+) | st.just([FOR_EVER])
 
 
 @st.composite
@@ -361,22 +368,22 @@ def networks(draw):
     return said
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(networks(), ARQS, st.sampled_from([1500.0, 3000.0, 10_100.0]), st.integers(0, 9))
 def test_every_update_has_one_fate_and_all_bits_are_counted(said, arq, mtu, seed):
     transport = {"grain": "packet", "mtu": mtu, "header": 100, "arq": arq}
-    rounds, log = play(said | {"transport": transport}, seed=seed)
+    rounds, log = survives(said | {"transport": transport}, seed)
     hold(rounds, log, traffic="traffic" in said)
     assert play(said | {"transport": transport}, seed=seed)[0] == rounds
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(networks(), st.integers(0, 9))
 def test_one_packet_without_a_header_is_a_message(said, seed):
-    rounds, log = play(said, seed=seed)
+    rounds, log = survives(said, seed)
     same, told = play(said | {"transport": {"grain": "packet", "mtu": "10 kbit"}}, seed=seed)
     assert same == rounds
-    assert sorted(log.rows) == sorted(told.rows)
+    assert sorted(map(str, log.rows)) == sorted(map(str, told.rows))
     assert told.told["packets_sent"] > 0
 
 

@@ -68,7 +68,7 @@ class Contention:
         self._cell, self._limit, (self._least, self._most) = cell, limit, cw
         self._spaces = cache(spaces)
         self._slot = self._spaces(cell.most_bits).slot
-        self._wait = self._spaces(cell.most_bits).difs  # idle time before slots are counted
+        self._wait = self._difs = self._spaces(cell.most_bits).difs  # idle time before slots are counted
         self._idle_since_s, self._period = 0.0, 0
         self._virtual = 0  # idle slots counted before this idle period
         self._window = [self._least] * cell.size
@@ -76,6 +76,7 @@ class Contention:
         self._due = [-1] * cell.size  # the virtual slot in which a station's counter runs out
         self._drawn = [-1] * cell.size  # the idle period before which it was drawn
         self._queued = [False] * cell.size  # whether a station has a frame and contends
+        self._waited: set[int] = set()  # those who had a frame when they were cut off: once back, they back off
         self._frozen: list[tuple[int, int]] = []  # heap of (virtual slot, station)
         self._late: list[tuple[int, int, int]] = []  # (begins to count at, slots, station) of those out of step
         self._coming: list[tuple[float, int]] = []  # heap of (when, station) of frames that will come
@@ -124,15 +125,20 @@ class Contention:
         counted = (offset - self._wait) // self._slot  # negative before slots are counted
         over = left < 0 or left <= counted or (left == 0 and self._drawn[user] != self._period)
         self._queued[user] = True
-        if over and counted >= 0:
-            self._late.append((offset, 0, user))
+        back = user in self._waited
+        self._waited.discard(user)
+        if counted >= 0 and (over or back):
+            late = (offset + self._difs, self._draw(user), user) if back else (offset, 0, user)
+            self._late.append(late)
             return
-        if over:
+        if over or back:
             self._draw(user)
         heappush(self._frozen, (self._due[user], user))
 
     def _withdraw(self, user: int) -> None:
         """A station has no frame any more, or is cut off: its next begins with the least window."""
+        if self._queued[user] and not self._cell.connected(np.array([user]))[0]:
+            self._waited.add(user)
         self._queued[user] = False
         self._window[user], self._failures[user] = self._least, 0
         if self._late:
@@ -169,7 +175,7 @@ class Contention:
         for user in senders:
             self._queued[user] = False
         if self._late:
-            self._late = [one for one in self._late if self._queued[one[2]]]
+            self._late = [one for one in self._late if one[2] not in senders]
         return list(senders)
 
     def _freeze(self, offset: int) -> None:
@@ -187,12 +193,15 @@ class Contention:
     def _send(self, offset: int) -> Generator[simpy.Event, Any, None]:
         """Let those send whose turn it is, and see what becomes of it; where all are cut off, the slot stays idle."""
         cell = self._cell
-        senders = cell.present(self._take(offset))
+        chosen = self._take(offset)
+        senders = cell.present(chosen)
+        self._waited.update(set(chosen) - set(senders))
         if not senders:
             return
         self._freeze(offset)
         numbers, alone = np.array(senders), len(senders) == 1
-        spaces = max(map(self._spaces, cell.sizes(numbers)), key=_COLLISION)
+        sizes = cell.sizes(numbers)
+        spaces = self._spaces(sizes[0]) if len(sizes) == 1 else max(map(self._spaces, sizes), key=_COLLISION)
         duration, frames_s = spaces.lead + spaces.data if alone else spaces.collision, cell.ready_s[numbers].tolist()
         heard = (yield cell.attempt(numbers, duration_s=duration * _NS, limit=self._limit)).tolist()
         answer = spaces.success - duration
@@ -207,13 +216,13 @@ class Contention:
     def _settle(self, user: int, begins: int, frame_s: float, *, good: bool) -> None:
         """A station draws its next counter: with a doubled window if the frame that was there at *frame_s* still is."""
         self._failures[user] += 1
-        ready_s = self._cell.ready_s[user]
+        ready_s = inf if good else self._cell.ready_s[user]
         if good or ready_s != frame_s or self._failures[user] == self._limit:
             self._window[user], self._failures[user] = self._least, 0
         else:
             self._window[user] = min(2 * self._window[user] + 1, self._most)
         slots = self._draw(user)
-        if not good and ready_s <= self._cell.env.now:
+        if ready_s <= self._cell.env.now:
             self._queued[user] = True
             self._late.append((begins, slots, user))
 

@@ -18,7 +18,7 @@ from netfl.network.mac._contention import Contention, Spaces
 from netfl.network.mac._wifi import ACK_BITS, CTS_BITS, PHYS, RTS_BITS, Standard
 from netfl.streams import Streams
 from netfl.types import Facts, Law
-from netfl.units import Bits
+from netfl.units import Bitrate, Bits
 
 if TYPE_CHECKING:
     from netfl.network.cell import Cell
@@ -52,8 +52,8 @@ class CsmaCa(Mac):
 
     standard: Standard = "802.11a"
     """Whose timings: 802.11a, 802.11b (long preamble) or 802.11g (without 802.11b stations)."""
-    rate: Annotated[float, Field(gt=0)] | None = None
-    """Rate of the data in Mb/s, one of the standard's; by default 6 (802.11a), 11 (802.11b), 54 (802.11g)."""
+    rate: Annotated[Bitrate, Field(gt=0)] | None = None
+    """Rate of the data, one of the standard's; by default 6 Mbps (802.11a), 11 Mbps (802.11b), 54 Mbps (802.11g)."""
     rts: Annotated[Bits, Field(ge=0)] | None = None
     """Payloads larger than this are preceded by RTS and CTS; ``null``: none."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
@@ -71,7 +71,7 @@ class CsmaCa(Mac):
         rates = PHYS[self.standard].rates
         if self._rate not in rates:
             told = ", ".join(f"{rate:g}" for rate in sorted(rates))
-            yield Fault("rate", f"{self.standard} has no such rate", self.rate, f"one of {told} (Mb/s)")
+            yield Fault("rate", f"{self.standard} has no such rate", self.rate, f"one of {told} Mbps")
 
     def spaces(self, bits: float) -> Spaces:
         """The times that a frame with *bits* of payload takes, and the spaces around it, in nanoseconds."""
@@ -126,7 +126,7 @@ class CsmaCa(Mac):
     @cached_property
     def _rate(self) -> float:
         """Mb/s."""
-        return PHYS[self.standard].rates[0] if self.rate is None else self.rate
+        return PHYS[self.standard].rates[0] if self.rate is None else self.rate / 1e6
 
 
 _HEADER_BITS = 36 * 8

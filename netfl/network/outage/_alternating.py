@@ -111,11 +111,11 @@ class Alternating(Timeline):
         todo: NDArray[np.int64] = np.arange(len(rows))
         while todo.size:
             row, at = rows[todo], time[todo]
-            ends_s = self._ends_s[row]
+            ends_s = self._ends_s.take(row, axis=0)
             here = at < ends_s[:, -1]
-            passed = (ends_s <= at[:, None]).sum(axis=1)
+            passed = (ends_s <= at[:, None]).argmin(axis=1)  # of those who are not here, looked at again below
             state[todo] = self._starts_up[row] ^ (passed % 2 == 1)
-            until_s[todo] = ends_s[np.arange(len(row)), np.minimum(passed, _SPAN - 1)]
+            until_s[todo] = ends_s[np.arange(len(row)), passed]
             if here.all():
                 break
             todo = todo[~here]
