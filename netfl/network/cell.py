@@ -16,6 +16,7 @@ from netfl.network.launch import launch
 from netfl.network.load import Load, Users
 from netfl.network.medium import Medium
 from netfl.network.message import Message
+from netfl.network.news import News
 from netfl.streams import Streams
 
 
@@ -37,6 +38,8 @@ class Cell:
     Attributes:
         attempts: frames that were put on the air and have ended.
         failed: those of them that were not received, by cause.
+        quiet: whether nothing changes in it but by what its MAC does.
+        note: tells the MAC that the entries of some users have changed.
         busy_s: for how long any of the users were on the air, up to the last time that they all fell silent.
     """
 
@@ -55,9 +58,9 @@ class Cell:
         self.ids, self.size = load.ids, len(load.ids)
         self._tower, self._load, self._medium, self._ether, self._uplink = tower, load, medium, ether, uplink
         self._flights: dict[Flight, None] = {}
-        self._changed: list[Users] = []
-        self._bell = env.event()
-        self._quiet = load.quiet and medium.steady
+        self.quiet = load.quiet and medium.steady
+        self._news = News(env, quiet=self.quiet)
+        self.note = self._news.add
         self.note(np.flatnonzero(np.isfinite(load.ready_s)))
         self.attempts, self.failed = 0, dict.fromkeys(("collided", "faded", "lost"), 0)
         self.busy_s = self._busy_since_s = 0.0
@@ -120,24 +123,15 @@ class Cell:
     @property
     def changed(self) -> bool:
         """Whether there are `changes`."""
-        return bool(self._changed)
+        return bool(self._news)
 
     def changes(self) -> Users:
         """The users whose ``ready_s`` is new, or who have to try again, since the last call; some perhaps twice."""
-        changed, self._changed = self._changed, []
-        return changed[0] if len(changed) == 1 else np.concatenate([np.empty(0, np.int64), *changed])
+        return self._news.take()
 
     def change(self, by_s: float = np.inf) -> simpy.Event:
         """An event that fires when there are `changes`, and at *by_s* at the latest; at once if there are."""
-        if self._changed:
-            return self.env.timeout(0)
-        delay_s = max(0.0, by_s - self.env.now)
-        if self._quiet and by_s < np.inf:
-            return self.env.timeout(delay_s)
-        bell = self._bell = self.env.event()
-        if by_s < np.inf:
-            call_after(self.env, delay_s, lambda _: _ring(bell))
-        return bell
+        return self._news.wait(by_s)
 
     def attempt(
         self,
@@ -147,6 +141,7 @@ class Cell:
         limit: int | None = None,
         channel: ArrayLike = 0,
         mode: ArrayLike | None = None,
+        begin_s: float = 0.0,
     ) -> simpy.Event:
         """Let *users* send: an event that fires at the end, with whether each was received, ``[n]``.
 
@@ -162,8 +157,9 @@ class Cell:
             limit: how many attempts a frame has, after which it is given up; no limit if not given.
             channel: the channel, one for all or one for each.
             mode: the mode of the reception, one for all or one for each; if not given, each sender chooses.
+            begin_s: when they begin, if that lies ahead; only in a `quiet` cell, where nothing can come in between.
         """
-        users, now = np.asarray(users, np.int64), self.env.now
+        users, now = np.asarray(users, np.int64), max(begin_s, self.env.now)
         heard = np.zeros(len(users), np.bool_)
         self._load.refresh(now)
         connected = None if self._medium.steady else self._connected(users, now)
@@ -179,15 +175,9 @@ class Cell:
                 self._busy_since_s = now
             self._flights[flight] = None
             self._ether.enter(flight)
-            end = call_after(self.env, flight.end_s - now, partial(self._land, flight), heard)
+            end = call_after(self.env, flight.end_s - self.env.now, partial(self._land, flight), heard)
         assert end is not None
         return end
-
-    def note(self, users: Users) -> None:
-        """Tell the MAC that the entries of *users* have changed."""
-        if users.size:
-            self._changed.append(users)
-            _ring(self._bell)
 
     def finish(self) -> None:
         """The run ends: so does all that has not left the cell."""
@@ -196,17 +186,16 @@ class Cell:
     def restart(self) -> None:
         """Count from now on."""
         self.attempts, self.failed = 0, dict.fromkeys(self.failed, 0)
-        self.busy_s, self._busy_since_s = 0.0, self.env.now
+        self.busy_s, self._busy_since_s = 0.0, max(self.env.now, self._busy_since_s)
 
     def busy_by_s(self, now: float) -> float:
         """For how long the cell's users have been on the air since the last `restart`."""
-        return self.busy_s + (now - self._busy_since_s if self._flights else 0.0)
+        return self.busy_s + (max(0.0, now - self._busy_since_s) if self._flights else 0.0)
 
     def _until_backlog(self) -> Generator[simpy.Event, Any, None]:
         """Wait until somebody has something to send."""
-        self._changed.clear()  # who waits for work does not ask what has changed
         while not self.backlog().size:
-            self._changed.clear()
+            self.changes()  # who waits for work does not ask what has changed
             yield self.change(self._idle_from_s().min())
 
     def _idle_from_s(self) -> NDArray[np.float64]:
@@ -242,9 +231,3 @@ class Cell:
         for message in self._load.end(frames, causes, snr_db, flight.limit, now):
             self._uplink(message)
         self.note(still)
-
-
-def _ring(bell: simpy.Event) -> None:
-    """Wake whoever waits for *bell*, once."""
-    if not bell.triggered:
-        bell.succeed()

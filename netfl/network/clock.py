@@ -1,4 +1,4 @@
-"""The clock's one convenience: to be called back later."""
+"""The clock's conveniences: to be called back later."""
 
 from __future__ import annotations
 
@@ -17,3 +17,22 @@ def call_after(
         raise RuntimeError("a new event has no callbacks")
     event.callbacks.append(callback)
     return event
+
+
+def call_at(env: simpy.Environment, at_s: float, callback: Callable[[simpy.Event], None]) -> None:
+    """Have *callback* called at *at_s*, and not before it, as by rounding an event may be that is to fire after a time.
+
+    >>> env, calls = simpy.Environment(0.8), []
+    >>> call_at(env, 3.4, lambda _: calls.append(env.now))
+    >>> env.run()
+    >>> calls, 0.8 + (3.4 - 0.8)
+    ([3.4], 3.3999999999999995)
+    """
+
+    def call(event: simpy.Event) -> None:
+        if env.now < at_s:
+            call_after(env, at_s - env.now, call)
+        else:
+            callback(event)
+
+    call_after(env, max(0.0, at_s - env.now), call)

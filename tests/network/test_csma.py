@@ -109,7 +109,7 @@ def stage(mac, traffic, users, *, medium=None, updates=None):
     attempt = world.cell.attempt
 
     def spy(senders, **options):
-        world.sent.append((round_us(env.now), *sorted(int(user) for user in senders)))
+        world.sent.append((round_us(max(options["begin_s"], env.now)), *sorted(int(user) for user in senders)))
         return attempt(senders, **options)
 
     world.cell.attempt = spy
@@ -122,6 +122,7 @@ def play(mac, until_us, traffic, users, **options):
     """Let the clock run."""
     world = stage(mac, traffic, users, **options)
     world.env.run(until=until_us * US)
+    world.sent = [one for one in world.sent if one[0] < until_us]  # a quiet cell puts attempts down ahead of time
     return world
 
 

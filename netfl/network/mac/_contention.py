@@ -90,7 +90,7 @@ class Contention:
             offset = self._next_offset()
             start_s = inf if offset is None else self._idle_since_s + offset * _NS
             until_s = min(start_s, self._coming[0][0]) if self._coming else start_s
-            if until_s > env.now + _SLACK_S:
+            if until_s > env.now + _SLACK_S and not (cell.quiet and offset is not None):
                 yield cell.change(until_s)
                 if cell.changed or self._comes_by(until_s):
                     continue
@@ -106,6 +106,11 @@ class Contention:
         cell, now = self._cell, self._cell.env.now
         if cell.changed:
             users = cell.changes()
+            if cell.quiet:  # whoever is named has a frame
+                for user in users.tolist():
+                    if not self._queued[user]:
+                        self._join(user, now)
+                return
             for user, ready_s in zip(users.tolist(), cell.ready_s[users].tolist(), strict=True):
                 if ready_s > now:
                     self._withdraw(user)
@@ -195,34 +200,37 @@ class Contention:
         cell = self._cell
         chosen = self._take(offset)
         senders = cell.present(chosen)
-        self._waited.update(set(chosen) - set(senders))
-        if not senders:
-            return
+        if len(senders) < len(chosen):
+            self._waited.update(set(chosen) - set(senders))
+            if not senders:
+                return
         self._freeze(offset)
         numbers, alone = np.array(senders), len(senders) == 1
         sizes = cell.sizes(numbers)
         spaces = self._spaces(sizes[0]) if len(sizes) == 1 else max(map(self._spaces, sizes), key=_COLLISION)
-        duration, frames_s = spaces.lead + spaces.data if alone else spaces.collision, cell.ready_s[numbers].tolist()
-        heard = (yield cell.attempt(numbers, duration_s=duration * _NS, limit=self._limit)).tolist()
+        duration = spaces.lead + spaces.data if alone else spaces.collision
+        frames_s = [] if cell.quiet else cell.ready_s[numbers].tolist()
+        start_s = self._idle_since_s + offset * _NS if cell.quiet else 0.0
+        told = yield cell.attempt(numbers, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)
+        heard = told.tolist()
         answer = spaces.success - duration
         self._idle_since_s, self._wait, begins = cell.env.now, spaces.bystanders, spaces.timeout
         if True in heard:
             self._idle_since_s, self._wait, begins = cell.env.now + answer * _NS, spaces.difs, spaces.difs
         elif alone:
             self._wait = answer + spaces.difs
-        for user, good, frame_s in zip(senders, heard, frames_s, strict=True):
-            self._settle(user, begins, frame_s, good=good)
+        for place, (user, good) in enumerate(zip(senders, heard, strict=True)):
+            self._settle(user, begins, good=good, kept=cell.quiet or cell.ready_s[user] == frames_s[place])
 
-    def _settle(self, user: int, begins: int, frame_s: float, *, good: bool) -> None:
-        """A station draws its next counter: with a doubled window if the frame that was there at *frame_s* still is."""
+    def _settle(self, user: int, begins: int, *, good: bool, kept: bool) -> None:
+        """A station draws its next counter: with a doubled window if its frame failed and it has *kept* it."""
         self._failures[user] += 1
-        ready_s = inf if good else self._cell.ready_s[user]
-        if good or ready_s != frame_s or self._failures[user] == self._limit:
+        if good or not kept or self._failures[user] == self._limit:
             self._window[user], self._failures[user] = self._least, 0
         else:
             self._window[user] = min(2 * self._window[user] + 1, self._most)
         slots = self._draw(user)
-        if ready_s <= self._cell.env.now:
+        if not good and (kept or self._cell.ready_s[user] <= self._cell.env.now):
             self._queued[user] = True
             self._late.append((begins, slots, user))
 
