@@ -85,7 +85,7 @@ def bianchi(which: int) -> Line:
         busy, good = 1.0 - (1.0 - tau) ** users, users * tau * (1.0 - tau) ** (users - 1)
         success_us = times.data + times.sifs + times.ack + times.difs
         mean_us = (1 - busy) * times.slot + good * success_us + (busy - good) * (times.data + times.bystanders)
-        return (good * 12_000 / mean_us * 1e6, p)[which]
+        return (good * 12_000 / mean_us * 1e6, float(round(p, 9)))[which]
 
     return line
 

@@ -75,6 +75,7 @@ def world(family: str, said: dict, folder: Path) -> dict:
                 del data["access"][name]
         if said["kind"] == "lorawan":
             data["access"]["update_size"] = "50 B"
+            data["access"]["radio"]["bandwidth"] = "125 kHz"
         if part == "placement":
             part, said = "topology", {"kind": "star", "placement": said}
         data["access"] |= {{"outage": "outages"}.get(part, part): several.get(part, said)}

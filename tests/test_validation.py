@@ -88,7 +88,7 @@ def test_the_model_agrees_with_theory(name, traced):
 def test_outage_under_nakagami_fading(traced, m):
     changes = {"access.channel.1.m": m, "access.topology.distance": "120 m", "duration": 1, "replicas": 10}
     told = traced("nakagami_outage", changes)
-    assert told["attempts"].min() >= 1000  # a slot of 1 ms each
+    assert told["attempts"].min() >= 999  # a slot of 1 ms each; the last ends with the run
     held(told, "outage_probability", "outage_theory")
 
 

@@ -133,7 +133,7 @@ class Cell:
         """An event that fires when there are `changes`, and at *by_s* at the latest; at once if there are."""
         return self._news.wait(by_s)
 
-    def attempt(
+    def attempt(  # noqa: PLR0913 - all that can be said of one
         self,
         users: Users | Sequence[int],
         *,

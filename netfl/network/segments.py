@@ -57,21 +57,20 @@ class Segments(Updates):
 
     def bits(self, users: Users) -> float | NDArray[np.float64]:
         """The sizes of the packets that go next."""
-        if self._cut.even:
-            return self.most_bits
-        return np.array([self._cut.of(self._of(user).head) for user in users.tolist()])
+        bits = [self._cut.of(self._of(user).head) for user in users.tolist()]
+        return bits[0] if len(set(bits)) == 1 else np.array(bits)
 
     def launch(self, users: Users, now_s: float) -> Frames:
         """The next packets of *users* go on the air."""
         self.on_air[users] = True
         ledger, told = self._ledger, [self._of(user) for user in users.tolist()]
         parts = [transfer.depart(now_s) for transfer in told]
-        bits = self.most_bits if self._cut.even else np.array([self._cut.of(part) for part in parts])
+        bits = np.array([self._cut.of(part) for part in parts])
         for transfer, part in zip(told, parts, strict=True):
             if transfer.tries == 1:
                 ledger.figures["packets_sent"] += 1
                 ledger.figures["packets_repeated"] += transfer.sends[part] > 1
-        ledger.uplink_bits += float(np.broadcast_to(bits, len(users)).sum())
+        ledger.uplink_bits += float(bits.sum())
         ledger.event("sent", now_s, user=self.ids[users], node=self._tower, value=bits)
         return Frames(users, bits, [*zip(told, parts, strict=True)])
 

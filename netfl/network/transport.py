@@ -20,11 +20,12 @@ _ROUNDING = 1e-9
 class Arq(Spec):
     """Selective repeat between a user and the server.
 
-    The user keeps a timer for each packet, which starts at the end of its time on the air (of its last attempt, if the
-    MAC makes several), heard or not.  The server acknowledges each packet when it is there; the acknowledgement costs
-    no air, is never lost, and is back after the delays of the links on the way and of the air, queues and rates apart.
-    If it is not back by ``timeout``, the packet is queued again, before those that have not been sent at all.  One that
-    is acknowledged while it is queued again leaves the queue.  Packets that have arrived before are discarded.
+    The user keeps a timer for each packet, which starts when its time on the air ends at the tower, heard or not (that
+    of its last attempt, if the MAC makes several).  The server acknowledges each packet when it is there; the
+    acknowledgement costs no air, is never lost, and is back after the delays of the links on the way and of the air,
+    queues and rates apart.  If it is not back by ``timeout``, the packet is queued again, before those that have not
+    been sent at all.  One that is acknowledged while it is queued again leaves the queue.  Packets that have arrived
+    before are discarded.
 
     If each sending of a packet fails with probability p, independently, an update of n packets gets through with
     probability (1 - p^(r+1))^n, r the retries, and each packet is sent (1 - p^(r+1)) / (1 - p) times in the mean if the
@@ -52,11 +53,6 @@ class Cut:
     count: int
     bits: float
     last_bits: float
-
-    @property
-    def even(self) -> bool:
-        """Whether all are of one size."""
-        return self.most_bits == self.last_bits
 
     @property
     def most_bits(self) -> float:

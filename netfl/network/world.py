@@ -246,6 +246,5 @@ class World:
         for message in tuple(self._ledger.flying):
             self._ledger.land(message, "unfinished", self._env.now)
         seen = {} if self._parts.sampler is None else self._parts.sampler.figures()
-        self._recorder.figures(
-            self._account.figures(self._env.now) | self._ledger.figures | seen | dict(self._parts.expected)
-        )
+        told = self._account.figures(self._env.now)
+        self._recorder.figures({**told, **self._ledger.figures, **seen, **self._parts.expected})

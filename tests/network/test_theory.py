@@ -101,6 +101,10 @@ class TestAloha:
         assert told["collision_probability_theory"] == pytest.approx(0.3)
         assert told["delay_theory_s"] == pytest.approx(1e-3 / (0.3 * 0.7))
 
+    def test_all_collide_where_all_always_send(self):
+        told = said("slotted_aloha", {"users": 2, "access.mac.probability": 1})
+        assert told == {"throughput_theory_bps": 0.0, "collision_probability_theory": 1.0}
+
     def test_two_users_on_two_channels(self):
         """Both always send: on different channels in half of the slots, and then both get through."""
         told = said("multichannel_aloha", {"users": 2, "access.mac.probability": 1, "access.mac.channels": 2})

@@ -32,6 +32,6 @@ def aloha_figures(case: Case, channels: int) -> Mapping[str, float]:
         "throughput_theory_bps": users * mac.probability * alone * bits / slot_s,
         "collision_probability_theory": 1.0 - alone,
     }
-    if mac.max_attempts is None:
+    if mac.max_attempts is None and alone > 0.0:  # else nobody ever gets through
         told["delay_theory_s"] = slot_s / (mac.probability * alone)
     return told
