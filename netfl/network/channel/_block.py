@@ -9,6 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.channel import Gain
 
+_AHEAD, _USERS = 64, 4096
+"""Blocks that are drawn ahead, and users for whom they are kept."""
+_NONE = np.empty(0)
+
 
 class BlockGain(Gain):
     """Gains that hold for one coherence time; block k of all users is the time from k to k+1 coherence times.
@@ -26,11 +30,24 @@ class BlockGain(Gain):
         peak_db: float,
     ) -> None:
         self._draw_db, self._coherence_s, self._peak_db = draw_db, coherence_s, peak_db
+        self._ahead: dict[int, tuple[int, NDArray[np.float64]]] = {}
 
     def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
         """The draw of the block that *time_s* lies in."""
         block = np.asarray(np.floor_divide(time_s, self._coherence_s)).astype(np.uint64)
-        return self._draw_db(users, block)
+        return self._alone(users, int(block)) if len(users) == 1 and block.size == 1 else self._draw_db(users, block)
+
+    def _alone(self, users: NDArray[np.int64], block: int) -> NDArray[np.float64]:
+        """The draw of one user: one that asks block after block is answered from draws made ahead, all at once."""
+        user = int(users[0])
+        first, gains_db = self._ahead.get(user, (-_AHEAD, _NONE))
+        if not 0 <= block - first < len(gains_db):
+            near = 0 <= block - first < 2 * _AHEAD
+            if len(self._ahead) >= _USERS:
+                self._ahead.clear()
+            blocks = np.arange(block, block + (_AHEAD if near else 1), dtype=np.uint64)
+            first, gains_db = self._ahead[user] = block, self._draw_db(np.full(len(blocks), user), blocks)
+        return gains_db[block - first : block - first + 1]
 
     def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
         """The same for all users."""
