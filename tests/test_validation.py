@@ -213,7 +213,7 @@ def test_the_summary_has_the_promised_keys(tmp_path):
         "nakagami_outage": {"outage_probability", "outage_theory"},
     }
     changes = {"dcf": {"users": 3, "access.mac.standard": "802.11b", "duration": "2 s", "seed": 7}}
-    changes["mm1"] = {"access.traffic.load": 0.8, "duration": 21}
+    changes["mm1"] = {"access.traffic.load": 0.8, "duration": 200}
     changes["nakagami_outage"] = {"access.channel.1.m": 3, "access.topology.distance": "120 m", "duration": 1}
     for name, keys in wanted.items():
         netfl.trace(netfl.load(FOLDER / f"{name}.yaml", changes[name]), tmp_path / name)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.errors import ModelError
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.meter import Meter
 from netfl.network.transfer import Segment
@@ -26,6 +27,7 @@ class Ledger:
         users: the number of users.
         exhausted: called when no update of the open round's version can come any more.
         nodes: the number of nodes that may send traffic; 0 for none.
+        patience: failed attempts of updates in one round without a delivery after which the run ends.
         tells_packets: whether the fates of packets are recorded as those of updates are.
 
     Attributes:
@@ -38,7 +40,7 @@ class Ledger:
         figures: what those who send updates have counted, for the end of the run.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it must know of its network
         self,
         recorder: Recorder,
         users: int,
@@ -46,19 +48,21 @@ class Ledger:
         *,
         nodes: int = 0,
         tells_packets: bool = False,
+        patience: float = np.inf,
     ) -> None:
-        self._recorder, self._users, self._exhausted = recorder, users, exhausted
+        self._recorder, self._users, self._exhausted, self._patience = recorder, users, exhausted, patience
         self.meter = Meter(nodes)
         self._tells_packets = tells_packets
         self._packets: dict[tuple[str, str], array[float]] = {}
         self.round = self.alive = self.reached = 0
-        self.uplink_bits = 0.0
+        self.uplink_bits, self._vain = 0.0, 0
         self.figures: dict[str, float] = {}
         self.flying: dict[Message, None] = {}
 
     def open(self, round: int) -> None:
         """Round *round* opens: every user may still answer it."""
         self.round, self.alive, self.reached, self.uplink_bits = round, self._users, 0, 0.0
+        self._vain = 0
 
     def wants(self, kind: str) -> bool:
         """Whether events of *kind* are recorded."""
@@ -90,9 +94,24 @@ class Ledger:
         They are `strand`-ed with that, unless they had not been *hoped* for any more.
         """
         if np.size(users):
+            self._vain = 0 if fate == "delivered" else self._vain
             self._recorder.event(fate, time_s, round=self.round, user=users, node=node, value=base, detail=detail)
             if hoped:
                 self.strand(base)
+
+    def fail(self, count: int, now_s: float) -> None:
+        """*count* attempts have failed that will be followed by others.
+
+        Raises:
+            ModelError: too many in one round without a delivery: it would go on for ever.
+        """
+        self._vain += count
+        if self._vain > self._patience:
+            problem = (
+                f"round {self.round}: {self._vain} attempts in a row have failed and nobody was heard; users may "
+                "collide for ever (mac), or no update fit between outages; a deadline would close such rounds"
+            )
+            raise ModelError("network", problem, time_s=now_s)
 
     def land(self, message: Message, fate: str, time_s: float, *, node: str = "") -> None:
         """A message ends."""

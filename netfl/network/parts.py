@@ -19,6 +19,9 @@ from netfl.network.sites import Sites
 from netfl.network.traffic import Traffic
 from netfl.network.transport import Cut, Transport
 
+_VAIN = 1e6
+"""Failed attempts in a row, at the least, after which no more are waited for."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -53,6 +56,12 @@ class Parts:
     service: Service | None
     sampler: Sampler | None = None
     expected: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def patience(self) -> float:
+        """Failed attempts in a round without a delivery after which it would go on for ever, as nothing closes it."""
+        endless = self.service is not None and self.service.deadline_s is None
+        return max(_VAIN, 100.0 * self.sites.users) if endless else np.inf
 
 
 @dataclass(frozen=True)

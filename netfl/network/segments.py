@@ -159,6 +159,7 @@ class Segments(Updates):
             self._stop(transfer, fate, detail, now_s, self._tower)
             return False
         transfer.cause[part] = cause
+        self._ledger.fail(1, now_s)
         user = self.ids[transfer.user]
         self._ledger.event("failed", now_s, user=user, node=self._tower, value=snr_db, detail=cause)
         return not over

@@ -167,6 +167,7 @@ class Updates(Load):
         self, frames: Frames, chosen: NDArray[np.bool_], cause: str, snr_db: NDArray[np.float64], now_s: float
     ) -> None:
         """Attempts failed that will be followed by others."""
+        self._ledger.fail(int(np.count_nonzero(chosen)), now_s)
         if chosen.any() and self._ledger.wants("failed"):
             told = {"user": self.ids[frames.users[chosen]], "node": self._tower, "detail": cause}
             self._ledger.event("failed", now_s, value=snr_db[chosen], **told)

@@ -34,14 +34,14 @@ class World:
     """
 
     def __init__(self, parts: Parts, streams: Streams, recorder: Recorder) -> None:
-        self._parts, self._env, self._recorder = parts, simpy.Environment(0.0), recorder
-        sites = parts.sites
+        self._parts, self._env, self._recorder, sites = parts, simpy.Environment(0.0), recorder, parts.sites
         self._ledger = Ledger(
             recorder,
             sites.users,
             self._exhausted,
             nodes=sites.nodes if parts.traffic else 0,
             tells_packets=parts.service is None,
+            patience=parts.patience,
         )
         self._closed = self._env.event()
         self._failure: NetflError | None = None
@@ -246,5 +246,5 @@ class World:
         for message in tuple(self._ledger.flying):
             self._ledger.land(message, "unfinished", self._env.now)
         seen = {} if self._parts.sampler is None else self._parts.sampler.figures()
-        told = self._account.figures(self._env.now)
-        self._recorder.figures({**told, **self._ledger.figures, **seen, **self._parts.expected})
+        told = {**self._account.figures(self._env.now), **self._ledger.figures, **seen}
+        self._recorder.figures({**told, **self._parts.expected})

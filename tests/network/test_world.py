@@ -221,3 +221,9 @@ def test_presence_is_that_of_the_outages(planned):
 def test_nodes_that_are_never_up_together(planned):
     plan = {0: [(10.0 * k, 10.0 * k + 5) for k in range(3000)], 1: [(10.0 * k + 5, 10.0 * k + 10) for k in range(3000)]}
     assert Presence(Outages([planned(plan)]), 2).together_from_s(np.array([[0, 1]]), 0.0)[0] == np.inf
+
+
+def test_users_who_collide_for_ever_end_the_run_with_a_message(make_world, monkeypatch):
+    monkeypatch.setattr("netfl.network.parts._VAIN", 1000.0)
+    with pytest.raises(ModelError, match="1002 attempts in a row have failed and nobody was heard"):
+        next(make_world(SlottedAloha(probability=1.0), first=1).rounds(1))
