@@ -16,6 +16,8 @@ from netfl.statistics import HALF
 _MANY = 6
 """Of a family of more figures, such as the utilisation of each link, only the largest so many are shown."""
 
+_FAMILIES = ("utilisation", "lost", "share")
+"""The words that such families begin with."""
 _LEARNERS = {
     "accuracy": "accuracy",
     "rare_accuracy": "rare classes",
@@ -96,7 +98,8 @@ def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str]
     """*names* without the smaller figures of a family of many, and how many were left out."""
     families: dict[str, list[str]] = {}
     for name in names:
-        families.setdefault(name.partition(".")[0] if "." in name else name, []).append(name)
+        like = any(part in name.split(".") for part in _FAMILIES)
+        families.setdefault(name.rpartition(".")[0] if like else name, []).append(name)
     kept: list[str] = []
     for family in families.values():
         ranked = sorted(family, key=lambda name: -(summary[name] or 0.0))[:_MANY]

@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find, kinds
+from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find, kind_of, kinds
 from netfl.scenario import Scenario
 from netfl.types import Law
 
@@ -110,6 +110,7 @@ def _show_model(console: Console, model: type[Spec], kind: str) -> None:
 def _show_keys(console: Console, model: type[Spec]) -> None:
     """A table of the keys of *model*."""
     table = _table("key", "type", "default", "meaning")
+    table.columns[0].overflow = "fold"  # a key that is cut off cannot be copied
     for column, share in zip(table.columns[1:3], (5, 6), strict=True):  # the meaning needs its room, too
         column.max_width = console.width // share
     for row in _keys(model, ""):
@@ -229,7 +230,8 @@ def _word(annotation: Any) -> str:
 def _bound(entry: object) -> str:
     """A constraint such as ``>= 0``."""
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-    return ", ".join(f"{sign} {getattr(entry, name)}" for name, sign in signs.items() if hasattr(entry, name))
+    told = ((sign, getattr(entry, name)) for name, sign in signs.items() if hasattr(entry, name))
+    return ", ".join(f"{sign} {value:g}" if isinstance(value, float) else f"{sign} {value}" for sign, value in told)
 
 
 def _default(field: FieldInfo) -> str:
@@ -238,9 +240,11 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True)
     if isinstance(value, Spec):
-        return type(value).__module__.rpartition(".")[2]
+        return kind_of(type(value)) if family_of(type(value).__mro__[1]) in FAMILIES else "as its own keys say"
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if value in ((), "", {}):
         return "empty"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) if all(isinstance(one, str) for one in value) else f"{len(value)} of its own"
     return f"{value:g}" if isinstance(value, float) else str(value)

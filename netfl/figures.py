@@ -10,6 +10,7 @@ _LABELS = {
     "offered_bps": "offered load",
     "delivered": "delivered",
     "loss_ratio": "lost, in all",
+    "lost.lost": "lost, outage",
     "delay_mean_s": "delay, mean",
     "delay_p50_s": "delay, p50",
     "delay_p95_s": "delay, p95",

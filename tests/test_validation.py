@@ -233,6 +233,7 @@ WRONG = [
     ("slotted_aloha", {"access.capture": 3}, "access.capture", "all are lost"),
     ("slotted_aloha", {"access.channel.0": {"kind": "rayleigh", "coherence": 0.01}}, "access.channel", "neither fades"),
     ("slotted_aloha", {"access.topology": {"kind": "star", "radius": 100}}, "access.topology", "one distance"),
+    ("slotted_aloha", {"access.traffic.leaves": "server"}, "access.traffic", "leaves: tower"),
     ("multichannel_aloha", {"access.mac": {"kind": "slotted_aloha", "probability": 0.1}}, "access.mac", "this MAC"),
     ("nakagami_outage", {"access.channel.1": {"kind": "lognormal_shadowing", "sigma": 4}}, "access.channel", "block"),
     ("nakagami_outage", {"access.traffic": {"kind": "poisson", "rate": 9}}, "access.traffic", "saturated"),

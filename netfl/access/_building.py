@@ -58,13 +58,17 @@ def build(network: Network, setting: Setting) -> Parts:
         if traffic.enters != "users" and not sites.with_role(traffic.enters.removesuffix("s")):
             there_are = f"there are no {traffic.enters} in this topology"
             faults.append(Fault(f"traffic.{index}.enters", there_are, traffic.enters, "let it enter at towers"))
+    if network.shared_air and len(sites.towers) == 1:
+        faults.append(
+            Fault("shared_air", "has no effect with one tower: there are no other cells", True, "leave it out")
+        )
     presence = Presence(outages, sites.nodes)
     service = None if setting.duration_s is not None else _service(network, setting)
     medium = _medium(network, setting, sites, presence)
     if medium is not None:
         sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
         bits = max([*sizes, *([] if service is None else [service.cut.most_bits])])
-        if network.radio is not None and network.reception is not None:
+        if network.radio is not None and network.reception is not None and network.unreachable == "fault":
             faults += _unreachable(medium, network.radio, network.reception, sites.users, bits)
         if network.mac is not None:
             faults += [fault.under("mac") for fault in network.mac.misfits(medium.longest_s(bits))]
@@ -127,6 +131,10 @@ def _unreachable(medium: Medium, radio: Radio, reception: Reception, users: int,
         problem = (
             f"user{'s' * (len(far) > 1)} {who} can never be heard: at best the SNR is {snr_db.min():.1f} dB, "
             f"{least_db - snr_db.min():.1f} dB below what the reception needs"
+            + (f" (that of user {snr_db.argmin()})" if len(far) > 1 else "")
         )
-        remedy = "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs"
+        remedy = (
+            "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs; "
+            "or set unreachable: keep"
+        )
         yield Fault("channel", problem, None, remedy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netfl.errors import Fault
 from netfl.types import Facts
@@ -17,19 +17,18 @@ _ROUNDS = ("compute", "broadcast_rate", "update_size", "transport", "first", "de
 _TIMED = ("probe", "theory")
 
 
-def listed(value: Any) -> Any:
-    """One kind as a list of one."""
-    return value if isinstance(value, list | tuple) else [value]
-
-
 def network_faults(network: Network, facts: Facts) -> Iterator[Fault]:
     """Whatever *network* lacks for what the scenario wants of it, and whatever in it would have no effect."""
     timed = facts.duration_s is not None
     from_users = [traffic for traffic in network.traffic if traffic.enters == "users"]
     yield from _timed(network) if timed else _served(network, facts)
     yield from _air(network, needed=bool(from_users) or not timed)
-    yield from _probe(network)
+    yield from _probe(network, facts)
     yield from _traffic(network)
+    if timed and network.traffic and all(traffic.leaves == "tower" for traffic in network.traffic):
+        yield from _behind(network)
+    if network.motion is not None and network.radio is None:
+        yield Fault("motion", "has no effect: without a radio nothing hangs on where users are", None, "leave it out")
     if len(from_users) > 1:
         yield Fault("traffic", "two kinds that both enter at users", None, "let users send one kind")
     if network.shared_air and network.interference == "collide" and network.capture is None:
@@ -46,6 +45,18 @@ def _traffic(network: Network) -> Iterator[Fault]:
             value = getattr(traffic, name)
             if traffic.enters != "users" and value != unset:
                 yield Fault(f"traffic.{index}.{name}", "has no effect: no user sends it", value, "leave it out")
+
+
+def _behind(network: Network) -> Iterator[Fault]:
+    """What is behind the towers, where nothing goes."""
+    remedy = "leave it out, or let traffic leave at the server"
+    for name in ("queue", "queues", "routing"):
+        if getattr(network, name) != type(network).model_fields[name].get_default(call_default_factory=True):
+            yield Fault(name, "has no effect: all traffic leaves at the tower", None, remedy)
+    for index, traffic in enumerate(network.traffic):
+        if traffic.priority:
+            key = f"traffic.{index}.priority"
+            yield Fault(key, "has no effect: it meets no queue of a port", traffic.priority, remedy)
 
 
 def _timed(network: Network) -> Iterator[Fault]:
@@ -82,15 +93,18 @@ def _air(network: Network, *, needed: bool) -> Iterator[Fault]:
         if there and not needed and not (name == "radio" and network.probe is not None):
             remedy = "leave it out, or let traffic enter at users"
             yield Fault(name, "has no effect: no user sends anything", None, remedy)
-    for name, unset in (("channel", ()), ("capture", None), ("interference", "collide")):
+    for name, unset in (("channel", ()), ("capture", None), ("interference", "collide"), ("unreachable", "fault")):
         looked_at = name == "channel" and network.probe is not None and network.radio is not None
         if getattr(network, name) != unset and (alone or not needed) and not looked_at:
             why = "there is no reception" if needed else "no user sends anything"
             yield Fault(name, f"has no effect: {why}", None, "leave it out")
     if network.radio is not None and network.reception is not None and rate_bps is not None:
         told_bps = network.reception.rate_bps(network.radio.bandwidth)
-        if abs(told_bps - rate_bps) > 1e-6 * rate_bps:
-            problem = f"it sends at {rate_bps:g} bit/s, and the reception at {told_bps:g}"
+        if network.reception.modes > 1:
+            problem = "it sends at one rate, and the reception has several"
+            yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
+        elif abs(told_bps - rate_bps) > 1e-6 * rate_bps:
+            problem = f"it sends at {rate_bps / 1e6:g} Mbps, and the reception at {told_bps / 1e6:g} Mbps"
             yield Fault("mac", problem, None, "make them agree; where nothing fades, leave radio and reception out")
     bandwidth_hz = None if network.mac is None else network.mac.bandwidth_hz
     if network.radio is not None and bandwidth_hz not in {None, network.radio.bandwidth}:
@@ -98,8 +112,8 @@ def _air(network: Network, *, needed: bool) -> Iterator[Fault]:
         yield Fault("mac", problem, None, "make them agree")
 
 
-def _probe(network: Network) -> Iterator[Fault]:
-    """A probe with nothing to look at."""
+def _probe(network: Network, facts: Facts) -> Iterator[Fault]:
+    """A probe with nothing to look at, or keys that say nothing to it."""
     if network.probe is None:
         return
     if network.radio is None and not network.outages:
@@ -107,3 +121,6 @@ def _probe(network: Network) -> Iterator[Fault]:
     for name in ("level", "lag"):
         if getattr(network.probe, name) is not None and network.radio is None:
             yield Fault(f"probe.{name}", "has no effect: without a radio there is no SNR", None, "leave it out")
+    if facts.duration_s is not None and (network.probe.lag or 0.0) >= facts.duration_s:
+        problem = f"has no effect: no shorter than the duration, {facts.duration_s:g} s"
+        yield Fault("probe.lag", problem, network.probe.lag, "make it shorter")

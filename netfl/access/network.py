@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, Field
 
 from netfl.access import Access
 from netfl.access._building import build, sites_of
-from netfl.access._network_faults import listed, network_faults
+from netfl.access._network_faults import network_faults
 from netfl.access._observed import observed
 from netfl.errors import Fault
 from netfl.network.channel import Channel
-from netfl.network.compute import Compute
+from netfl.network.compute import Compute, listed
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import Outage
@@ -99,6 +99,8 @@ class Network(Access):
     """By how much a signal must exceed all that it meets, together, to be received all the same; ``null`` for never."""
     shared_air: bool = False
     """Whether users of other cells disturb, too; with ``sinr`` or ``capture`` only."""
+    unreachable: Literal["fault", "keep"] = "fault"
+    """Whether users whose signal is too weak at its best are a fault, or part of what is studied."""
     mac: Annotated[Mac, Member()] | None = None
     """How the users of a cell share its medium."""
     queue: Annotated[Queue, Member()] = DropTail()

@@ -39,7 +39,6 @@ class Cell:
         attempts: frames that were put on the air and have ended.
         failed: those of them that were not received, by cause.
         quiet: whether nothing changes in it but by what its MAC does.
-        note: tells the MAC that the entries of some users have changed.
         busy_s: for how long any of the users were on the air, up to the last time that they all fell silent.
     """
 
@@ -60,8 +59,8 @@ class Cell:
         self._flights: dict[Flight, None] = {}
         self.quiet = load.quiet and medium.steady
         self._news = News(env, quiet=self.quiet)
-        self.note = self._news.add
-        self.note(np.flatnonzero(np.isfinite(load.ready_s)))
+        self._note = self._news.add
+        self._note(np.flatnonzero(np.isfinite(load.ready_s)))
         self.attempts, self.failed = 0, dict.fromkeys(("collided", "faded", "lost"), 0)
         self.busy_s = self._busy_since_s = 0.0
 
@@ -132,6 +131,10 @@ class Cell:
     def change(self, by_s: float = np.inf) -> simpy.Event:
         """An event that fires when there are `changes`, and at *by_s* at the latest; at once if there are."""
         return self._news.wait(by_s)
+
+    def wake(self, users: Users) -> None:
+        """Tell the MAC of *users* whose entries have changed; of those on the air it is told when that ends."""
+        self._note(users[~self._load.on_air[users]])
 
     def attempt(  # noqa: PLR0913 - all that can be said of one
         self,
@@ -209,7 +212,7 @@ class Cell:
             backlog = self.backlog()
             away = backlog[~self._medium.connected(self.ids[backlog], self._tower[1], now)]
             self._load.defer(away, self._medium.connected_from(self.ids[away], self._tower[1], now))
-            self.note(away)
+            self._note(away)
         return connected
 
     def _land(self, flight: Flight, event: simpy.Event) -> None:
@@ -230,4 +233,4 @@ class Cell:
         still = self._load.still(frames)
         for message in self._load.end(frames, causes, snr_db, flight.limit, now):
             self._uplink(message)
-        self.note(still)
+        self._note(still)

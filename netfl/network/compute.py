@@ -15,8 +15,8 @@ from netfl.streams import Streams
 from netfl.types import Facts
 
 
-def _listed(value: Any) -> Any:
-    """One number as a list of one."""
+def listed(value: Any) -> Any:
+    """One thing as a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 
 
@@ -26,7 +26,7 @@ class Compute(Spec):
     With a spread σ, user i's speed is speed·exp(σ z_i), z_i standard normal, drawn once.
     """
 
-    speed: Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(_listed), Field(min_length=1)]
+    speed: Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(listed), Field(min_length=1)]
     """Training samples per second: one number for all users (with a spread: their median), or a list, one for each."""
     spread: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviation of the natural logarithm of the users' speeds; only where one speed is given for all."""

@@ -131,9 +131,11 @@ class Ledger:
         self.end(fate, time_s, message.user, message.base, node=node)
 
     def offer(self, sender: int, bits: float, born_s: float) -> None:
-        """A packet of traffic has come to *sender*."""
+        """A packet of traffic has come to *sender*, who is one from then on, be it counted or not."""
         if born_s >= self.meter.since_s:
             self.meter.offer(sender, 1, bits)
+        else:
+            self.meter.offer(sender, 0, 0.0)
 
     def offer_all(self, senders: Numbers, bits: Figures) -> None:
         """Packets of traffic have come, in the order of time, all of them to one sender."""

@@ -36,7 +36,7 @@ class Load(ABC):
         ids: the users' numbers in the whole network, ``[size]``.
         ready_s: from when on each user has something to send, which may lie ahead; infinity if nothing, ``[size]``.
         on_air: whether each user's first frame is on the air, ``[size]``.
-        most_bits: the size of the largest frame.
+        most_bits: the size of the largest frame; the mean where sizes are drawn from a law without a largest.
         quiet: whether nothing of this ever changes but by a user's own sending.
     """
 

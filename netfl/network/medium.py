@@ -23,7 +23,9 @@ Verdict = tuple[Sequence[str], NDArray[np.float64]]
 @cache
 def _unknown(n: int) -> NDArray[np.float64]:
     """The SNR of *n* frames that nobody measured."""
-    return np.full(n, np.nan)
+    unknown = np.full(n, np.nan)
+    unknown.setflags(write=False)
+    return unknown
 
 
 def _lost(flight: Flight, causes: list[str]) -> list[str]:

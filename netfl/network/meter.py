@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-_LOSSES = ("collided", "dropped", "faded", "given_up", "lost")
-_KEPT = (("delay_p50_s", 0.50), ("delay_p95_s", 0.95), ("delay_p99_s", 0.99))
+from netfl.statistics import delays, jain
+
+_LOSSES = ("collided", "dropped", "faded", "given_up", "lost", "superseded")
 
 
 class Meter:
@@ -86,19 +87,6 @@ class Meter:
         }
         told |= {f"lost.{fate}": float(self.lost.get(fate, 0)) for fate in _LOSSES}
         told["loss_ratio"] = lost / max(lost + self.delivered, 1)
-        delays_s = np.frombuffer(self.delays_s, np.float64)
-        told["delay_mean_s"] = float(delays_s.mean()) if len(delays_s) else np.nan
-        told |= {name: float(np.quantile(delays_s, share)) if len(delays_s) else np.nan for name, share in _KEPT}
-        told["jain"] = jain(bits) if bits.any() else np.nan
+        told |= delays(np.frombuffer(self.delays_s))
+        told["jain"] = jain(bits)
         return told
-
-
-def jain(shares: NDArray[np.float64]) -> float:
-    """Jain's index of fairness, (Σx)² / (n Σx²): 1 where all have the same, 1/n where one has all.
-
-    R. Jain, D. Chiu and W. Hawe, DEC TR-301, 1984.
-
-    >>> round(jain(np.array([1.0, 1.0, 0.0, 0.0])), 3)
-    0.5
-    """
-    return float(shares.sum() ** 2 / (len(shares) * np.square(shares).sum()))

@@ -19,7 +19,7 @@ from netfl.network.sites import Sites
 from netfl.network.traffic import Traffic
 from netfl.network.transport import Cut, Transport
 
-_VAIN = 1e6
+_VAIN = 1e5
 """Failed attempts in a row, at the least, after which no more are waited for."""
 
 

@@ -102,8 +102,12 @@ class Routes:
         return self._sinks
 
     def usage(self, now_s: float) -> dict[str, Usage]:
-        """What each port has done by *now_s*, by its link's name, from and to; only those that were ever needed."""
-        return {f"{node}-{after}": port.usage(now_s) for (node, after), port in self._ports.items()}
+        """What each port has done by *now_s*, by its link's name, from and to.
+
+        Where messages may go other ways later, all links are told, in the direction of the server at least.
+        """
+        idle = {} if self._table.fixed else dict.fromkeys(self._sites.links, Usage())
+        return idle | {f"{node}-{after}": port.usage(now_s) for (node, after), port in self._ports.items()}
 
     @property
     def fixed(self) -> bool:

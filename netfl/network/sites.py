@@ -56,8 +56,14 @@ class Sites:
 
     @cached_property
     def links(self) -> tuple[str, ...]:
-        """Names of the links, such as ``tower:0-server``; link ``users + len(names) + i`` is ``links[i]``."""
-        return tuple(f"{one}-{other}" for one, other in self.graph.edges)
+        """Names of the links, the end that is farther from the server first, such as ``tower:0-server``.
+
+        Link ``users + len(names) + i`` is ``links[i]``.
+        """
+        servers = [name for name in self.names if self.graph.nodes[name].get("role") == "server"]
+        hops = nx.single_source_shortest_path_length(self.graph, servers[0]) if servers else {}
+        far = [sorted(ends, key=lambda name: -hops.get(name, np.inf)) for ends in self.graph.edges]
+        return tuple(f"{one}-{other}" for one, other in far)
 
     @property
     def nodes(self) -> int:

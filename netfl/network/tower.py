@@ -61,7 +61,7 @@ class Tower:
         away = users[~self._medium.connected(self.cell.ids, self._node, now)]
         due_s[away] = self._medium.connected_from(self.cell.ids[away], self._node, now)
         self._updates.hear(version, due_s, now)
-        self.cell.note(users)
+        self.cell.wake(users)
 
 
 def open_towers(  # noqa: PLR0913, PLR0917 - all that towers join
@@ -95,14 +95,9 @@ def open_towers(  # noqa: PLR0913, PLR0917 - all that towers join
             uplink=_early(name, sinks[name], env, ledger) if early else sinks[name],
         )
         if updates is not None:
-            updates.wake = partial(_wake, cell, load)
+            updates.wake = cell.wake
         towers[name] = Tower(cell, node, updates, parts.medium)
     return towers
-
-
-def _wake(cell: Cell, load: Load, users: Users) -> None:
-    """Tell the MAC of *users* whose entries have changed; of those on the air it is told when that ends."""
-    cell.note(users[~load.on_air[users]])
 
 
 def _updates(  # noqa: PLR0913, PLR0917 - a load joins these

@@ -28,9 +28,10 @@ def chapters(view: View) -> Iterator[Chapter]:
         yield Chapter("fates", "What became of updates", tuple(fates(view)))
     if view.own_figures:
         yield Chapter("network-figures", "Delay, throughput, loss", (own_figures(view),))
-    parts = (*outages(view), *maps(view))
+    cut_off = tuple(outages(view))
+    parts = (*cut_off, *maps(view))
     if parts:
-        yield Chapter("network", "Who was cut off, when and where", parts)
+        yield Chapter("network", "Who was cut off, when and where" if cut_off else "Where everybody stands", parts)
 
 
 def _replica(view: View) -> str:
@@ -202,7 +203,10 @@ def maps(view: View) -> Iterator[str]:
         return
     accuracy = view.accuracy[view.accuracy["replica"] == view.first]
     named = [name for name in view.learners if (accuracy["learner"] == name).any()][:2]
-    panels = [("heard", "times heard", view.one)]
+    if view.one["heard"].any() or view.duration_s is None:
+        panels = [("heard", "times heard" if view.duration_s is None else "packets delivered", view.one)]
+    else:
+        panels = [("distance_m", "distance to the tower (m)", view.one)]
     for name in named:
         rows = accuracy[accuracy["learner"] == name].assign(percent=lambda table: 100 * table["value"])
         panels.append(("percent", f"accuracy of {name} (%)", view.one.merge(rows[["user", "percent"]], on="user")))
@@ -218,6 +222,7 @@ def maps(view: View) -> Iterator[str]:
 
     rare = " Orange rings: users that hold a rare class." if view.one["rare"].any() else ""
     served = " and by the accuracy that it ends with" if named else ""
-    caption = f"Where the users stand, coloured by how often each was heard{served}.{rare}{_replica(view)}"
+    hue = "how often each was heard" if panels[0][0] == "heard" else "how far each is from its tower"
+    caption = f"Where the users stand, coloured by {hue}{served}.{rare}{_replica(view)}"
     width = min(9.6, 3.6 * len(panels))
     yield markup.figure(paint, name="map", caption=caption, size=(width, 0.9 * width / len(panels) + 1.5))

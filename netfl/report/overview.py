@@ -77,7 +77,7 @@ def _access(view: View, third: Axes, fourth: Axes) -> None:
         _absent(third, "no rounds yet")
     else:
         plots_access.heard(view.one, ax=third)
-        third.set_title("Who was heard")
+        third.set_title("Who was heard" + (f" in replica {view.first}" if len(view.replicas) > 1 else ""))
     if view.fates.empty or view.run.rounds.empty:
         _absent(fourth, "no fates were recorded")
     else:

@@ -99,7 +99,9 @@ class View:
         table = self.run.users
         if table.empty:
             table = self._unlisted()
-        counts = self.run.deliveries.groupby(["replica", "user"]).size().rename("heard")
+        events = self.run.events
+        heard = self.run.deliveries if self.duration_s is None else events[events["kind"] == "delivered"]
+        counts = heard.groupby(["replica", "user"]).size().rename("heard")
         table = table.merge(counts.reset_index(), on=["replica", "user"], how="left")
         held = [f"class:{label}" for label in self.rare_classes if f"class:{label}" in table]
         rare = (table[held] > 0).any(axis="columns").to_numpy(bool) if held else np.zeros(len(table), bool)

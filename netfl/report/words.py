@@ -182,12 +182,13 @@ def warmup(view: View) -> str:
 
 
 def outcomes(view: View) -> Iterator[str]:
-    """What became of the updates."""
+    """What became of the updates or, where traffic alone is watched, of the packets."""
     totals = view.fates["fate"].value_counts()
     if not len(totals):
         return
     told = [f"{percent(totals[fate] / totals.sum())} {MEANINGS[fate]}" for fate in FATES if fate in totals]
-    yield f"Of {count(int(totals.sum()))} updates, {listed(told)}."
+    what = "updates" if view.duration_s is None else "packets"
+    yield f"Of {count(int(totals.sum()))} {what}, {listed(told)}."
 
 
 MEANINGS = {

@@ -138,6 +138,32 @@ def test_what_has_no_effect_on_traffic_is_a_fault(said, key):
     assert found == f"traffic.0.{key}"
 
 
+def test_what_is_behind_the_towers_has_no_effect_where_nothing_goes():
+    traffic = {"kind": "poisson", "rate": 1, "leaves": "tower", "priority": 2}
+    said = {"queue": "red", "queues": {"tower:0": "red"}, "routing": {"kind": "shortest_path", "metric": "hops"}}
+    early = network(traffic=traffic, mac={"kind": "csma_ca"}, **said)
+    assert faults(early) == {"queue", "queues", "routing", "traffic.0.priority"}
+    towers = {"kind": "poisson", "rate": 1, "enters": "towers"}
+    assert faults(network(traffic=[traffic, towers], mac={"kind": "csma_ca"}, **said)) == set()
+    assert faults(network(traffic=traffic | {"leaves": "server"}, mac={"kind": "csma_ca"}, **said)) == set()
+
+
+def test_motion_needs_a_radio_and_shared_air_a_neighbour(make_setting):
+    users = {"traffic": {"kind": "saturated"}, "mac": {"kind": "tdma"}}
+    motion = {"kind": "random_waypoint", "speed": [1, 2], "radius": "100 m"}
+    assert faults(network(**users, **RADIO, motion=motion)) == set()
+    towers = {"kind": "poisson", "rate": 1, "enters": "towers"}
+    assert faults(network(traffic=towers, motion=motion)) == {"motion"}
+    with pytest.raises(ScenarioError, match="shared_air: has no effect with one tower"):
+        watch(make_setting, network(**users, **RADIO, shared_air=True, interference="sinr"), 2, 1.0)
+
+
+def test_a_probe_looks_on_for_its_lag():
+    said = {"traffic": {"kind": "saturated"}, "mac": {"kind": "tdma"}} | RADIO
+    assert faults(network(**said, probe={"every": 0.1, "lag": 9.9})) == set()
+    assert faults(network(**said, probe={"every": 1.0, "lag": 10.0})) == {"probe.lag"}
+
+
 def test_traffic_that_nobody_can_send_is_a_fault(make_setting):
     traffic = {"kind": "constant", "every": 0.1, "enters": "routers"}
     with pytest.raises(ScenarioError) as caught:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import simpy
 
+from netfl.access.network import Network
 from netfl.network.both import Both
 from netfl.network.cell import Cell
 from netfl.network.flight import Ether
@@ -20,7 +21,7 @@ from netfl.network.traffic import Traffic
 from netfl.network.traffic.saturated import Saturated
 from netfl.network.updates import Updates
 from netfl.streams import Streams
-from netfl.types import FATES, Law
+from netfl.types import FATES, Law, Setting, Unrecorded
 
 
 class At(Traffic):
@@ -177,3 +178,33 @@ def test_every_update_has_one_fate_whatever_the_packets_do(memory, planned):
     assert meter.offered == came
     assert 0 <= came - meter.delivered - sum(meter.lost.values()) <= users * 60
     assert meter.delivered == sum(what == "packet" for _, _, what, *_ in world.heard)
+
+
+@pytest.mark.parametrize("mac", [{"kind": "pure_aloha", "backoff": 0.02}, {"kind": "lorawan"}], ids=str)
+def test_a_new_version_does_not_make_a_user_send_what_is_on_the_air(monkeypatch, mac):
+    """MACs that do not wait for the end of an attempt plan anew whoever is named; who is on the air must not be."""
+    attempt, twice = Cell.attempt, []
+
+    def watched(cell, users, **how):
+        twice.extend(cell.env.now for user in np.asarray(users) if cell._load.on_air[user])
+        return attempt(cell, users, **how)
+
+    monkeypatch.setattr(Cell, "attempt", watched)
+    lora = mac["kind"] == "lorawan"
+    network = Network.model_validate(
+        {
+            "topology": {"kind": "star", "radius": 200.0},
+            "radio": {"power": 14.0, "bandwidth": 125e3},
+            "channel": [{"kind": "constant", "gain": -60.0}],
+            "reception": {"kind": "lora"} if lora else {"kind": "snr_threshold", "threshold": 0.0, "rate": 1e4},
+            "mac": mac,
+            "traffic": {"kind": "poisson", "rate": 0.5, "size": {"mean": 400.0}},
+            "compute": {"speed": 100.0, "samples": 100.0},
+            "broadcast_rate": 1e6,
+            "update_size": 400.0,
+            "deadline": 0.31,
+        }
+    )
+    options = {"users": 6, "rounds": 200, "replica": 0, "samples": np.zeros(6), "recorder": Unrecorded()}
+    assert len([*network.rounds(Setting(streams=Streams(1), uplink_bits=0.0, downlink_bits=0.0, **options))]) == 200
+    assert twice == []

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from netfl.network import mac as family
 from netfl.network.mac._bench import successes, waits
+from netfl.network.mac._slots import after
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
 from netfl.streams import Streams
@@ -135,6 +136,16 @@ def test_a_slot_in_which_no_update_fits_is_a_fault(mac):
     assert list(mac.misfits(2.0)) == []
     [fault] = mac.misfits(2.5)
     assert (fault.key, fault.value) == ("slot", 2.0)
+
+
+@pytest.mark.parametrize("slot_s", [9e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("start_s", [0.0, 1e7, 1e8])
+def test_the_slot_after_a_full_one_is_the_next_however_late_it_is(start_s, slot_s):
+    """The clock is coarse by then: an airtime may end a few of its steps after the slot."""
+    first = int(start_s / slot_s)
+    for slot in range(first, first + 1000):
+        begin_s = slot * slot_s
+        assert after(slot, begin_s + ((begin_s + slot_s) - begin_s), slot_s) == slot + 1
 
 
 def test_the_example_of_the_how_to_works(make_cell):

@@ -5,14 +5,8 @@ import pytest
 
 from netfl.network.ledger import Ledger
 from netfl.network.message import TRAFFIC, Message
-from netfl.network.meter import Meter, jain
-
-
-@pytest.mark.parametrize(
-    ("shares", "index"), [([3.0], 1), ([2, 2, 2], 1), ([1, 0, 0, 0], 0.25), ([1, 2, 3], 36 / 42), ([1, 3], 0.8)]
-)
-def test_jains_index(shares, index):
-    assert jain(np.array(shares, float)) == pytest.approx(index)
+from netfl.network.meter import Meter
+from netfl.types import FATES
 
 
 def test_the_figures_of_a_few_packets():
@@ -45,6 +39,15 @@ def test_who_starves_counts_for_fairness_after_a_warm_up_too():
     meter.offer(0, 1, 8.0)
     meter.deliver(0, 8.0, 6.0, 7.0)
     assert meter.figures(10.0)["jain"] == pytest.approx(0.5)
+
+
+def test_the_losses_by_cause_are_all_losses():
+    meter = Meter(1)
+    for fate in FATES[2:-1]:
+        meter.lose(0, fate)
+    told = meter.figures(1.0)
+    assert {name for name in told if name.startswith("lost.")} == {f"lost.{fate}" for fate in meter.lost}
+    assert told["loss_ratio"] == 1.0
 
 
 def test_nothing_at_all():

@@ -200,6 +200,18 @@ def test_a_saturated_user_always_has_another():
     assert world.meter.offered == 6
 
 
+def test_who_never_gets_the_air_counts_for_fairness_after_a_warm_up_too():
+    """User 0 alone is served, whose next packet is always there: the other has one since the beginning."""
+    world = world_of(Saturated.model_validate({"size": {"law": "fixed", "mean": 2.0}}), 2)
+    world.cell.backlog = lambda: np.array([0])
+    world.env.run(until=5.0)
+    world.meter.restart(5.0)
+    world.env.run(until=11.0)
+    world.cell.finish()
+    assert world.meter.figures(11.0)["jain"] == pytest.approx(0.5)
+    assert world.meter.offered == 3, "those that came at 6, 8 and 10 s"
+
+
 def test_saturated_sizes_are_exponential_where_that_is_said():
     traffic = Saturated.model_validate({"size": {"law": "exponential", "mean": 0.5}})
     world = world_of(traffic, 1)

@@ -119,7 +119,7 @@ def test_a_flow_keeps_its_way(sites, memory):
     journey = Journey(sites, memory, routing=ShortestPath(metric="hops", split="flow"))
     journey.send(*range(0, 400, 4), flows=[7] * 100)
     usage = journey.routes.usage(1000.0)
-    assert {name: one.messages for name, one in usage.items() if name.startswith("tower")} in (
+    assert {name: one.messages for name, one in usage.items() if name.startswith("tower") and one.messages} in (
         {"tower:0-router:0": 100},
         {"tower:0-router:1": 100},
     )

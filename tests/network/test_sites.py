@@ -26,7 +26,7 @@ def test_nodes_are_numbered_users_first(sites):
     assert (sites.users, sites.nodes) == (3, 13), "users, five sites, five links"
     assert [sites.number(name) for name in sites.names] == [3, 4, 5, 6, 7]
     assert sites.number("server-router:1") == sites.number("router:1-server") == 9
-    assert (sites.name(4), sites.name(9)) == ("router:0", "server-router:1")
+    assert (sites.name(4), sites.name(9)) == ("router:0", "router:1-server")
     assert sites.node_xy_m[sites.number("router:1")].tolist() == [10.0, 0.0]
     assert sites.node_xy_m[:3].tolist() == sites.user_xy_m.tolist()
 

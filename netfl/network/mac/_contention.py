@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from heapq import heappop, heappush
 from math import inf
 from operator import attrgetter
@@ -26,6 +26,8 @@ _NS = 1e-9
 _SLACK_S = 1e-8
 """By how much the clock may miss an instant, by rounding."""
 _DRAWS = 4096
+_SIZES = 256
+"""Sizes of frames whose durations are kept: few are in use, or each is another."""
 _COLLISION = attrgetter("collision")
 
 
@@ -66,7 +68,7 @@ class Contention:
 
     def __init__(self, cell: Cell, spaces: Callable[[float], Spaces], cw: tuple[int, int], limit: int | None) -> None:
         self._cell, self._limit, (self._least, self._most) = cell, limit, cw
-        self._spaces = cache(spaces)
+        self._spaces = lru_cache(_SIZES)(spaces)
         self._slot = self._spaces(cell.most_bits).slot
         self._wait = self._difs = self._spaces(cell.most_bits).difs  # idle time before slots are counted
         self._idle_since_s, self._period = 0.0, 0

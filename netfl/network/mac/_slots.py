@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ Slots = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
 _ROUNDING = 1e-6
 """By how many slots a boundary may be missed and still count as met."""
+_ULPS = 1e-15
+"""The same in relation to the number of the slot: a clock that is far on is less fine than that."""
 
 
 def serve_slots(  # noqa: PLR0913 - two of them are for some MACs only
@@ -72,12 +75,14 @@ def alike(each: NDArray[Any]) -> Any:
 
 def slots_from(time_s: NDArray[np.float64], slot_s: float) -> Slots:
     """The first slot that begins at or after each time."""
-    return np.ceil(time_s / slot_s - _ROUNDING).astype(np.int64)
+    slots = time_s / slot_s
+    return np.ceil(slots - _ROUNDING - _ULPS * slots).astype(np.int64)
 
 
 def slot_at(time_s: float, slot_s: float) -> int:
     """The same for one time."""
-    return int(np.ceil(time_s / slot_s - _ROUNDING))
+    slots = time_s / slot_s
+    return math.ceil(slots - _ROUNDING - _ULPS * slots)
 
 
 def after(slot: int, now_s: float, slot_s: float) -> int:

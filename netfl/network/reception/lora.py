@@ -23,10 +23,8 @@ _LAW_HZ = 125e3
 class Lora(Reception):
     """LoRa with spreading factors 7 to 12, which are its modes 0 to 5: received from a least SNR on, not below.
 
-    | SF | 7 | 8 | 9 | 10 | 11 | 12 |
-    |---|---|---|---|---|---|---|
-    | least SNR, dB | -7.5 | -10 | -12.5 | -15 | -17.5 | -20 |
-    | bit/s at 125 kHz, 4/5 | 5469 | 3125 | 1758 | 977 | 537 | 293 |
+    Least SNR of SF 7 to 12: -7.5, -10, -12.5, -15, -17.5 and -20 dB; at 125 kHz and 4/5 they carry 5469, 3125, 1758,
+    977, 537 and 293 bit/s.
 
     The SNR is that in the bandwidth B of the scenario's radio, 125, 250 or 500 kHz; the rate of the payload is
     SF · B / 2^SF times the code rate (Semtech, SX1276 data sheet, table 13 and §4.1.1).  Preamble, header and rounding

@@ -15,7 +15,8 @@ from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.sites import LIGHT_M_S
 from netfl.network.theory import Case, misfit
 
-_SAME_DB = 1e-9
+_SAME = 1e-9
+"""By which share distances may differ, by rounding, and still be one."""
 
 
 def still(channel: Channel) -> bool:
@@ -42,7 +43,7 @@ def budget_misfits(case: Case) -> Iterator[Fault]:
     if case.said.motion is not None:
         yield misfit("motion", "users who stand still")
     distances_m = case.sites.distance_m
-    if np.ptp(distances_m) > _SAME_DB * distances_m.max():
+    if np.ptp(distances_m) > _SAME * distances_m.max():
         yield misfit("topology", "users at one distance")
 
 

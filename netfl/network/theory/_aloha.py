@@ -15,6 +15,8 @@ def aloha_misfits(case: Case, mac: type[Aloha]) -> Iterator[Fault]:
     yield from saturated_misfits(case)
     if not isinstance(case.said.mac, mac) or case.said.mac.probability is None:
         yield misfit("mac", "this MAC, with a fixed probability")
+    if any(traffic.leaves != "tower" for traffic in case.said.traffic):
+        yield misfit("traffic", "packets that have arrived as soon as the air is behind them (leaves: tower)")
     yield from clear_misfits(case)
 
 

@@ -16,7 +16,7 @@ class Size(Spec):
     """The law of a packet's size."""
 
     law: Literal["fixed", "exponential"] = "fixed"
-    """All alike, or exponential."""
+    """All alike, or exponential; a MAC's slots are as long as the mean takes, and a larger packet takes several."""
     mean: Annotated[Bits, Field(gt=0)] = 12_000.0
     """The mean size."""
 
