@@ -39,8 +39,13 @@ def network_faults(network: Network, facts: Facts) -> Iterator[Fault]:
 
 
 def _traffic(network: Network) -> Iterator[Fault]:
-    """What only users make use of, said of traffic that others send."""
+    """What only users make use of, said of traffic that others send; priorities that nobody looks at."""
+    early = all(traffic.leaves == "tower" for traffic in network.traffic)
+    ranked = not early and any(queue.ranks for queue in (network.queue, *network.queues.values()))
     for index, traffic in enumerate(network.traffic):
+        if traffic.priority and not ranked:
+            key = f"traffic.{index}.priority"
+            yield Fault(key, "has no effect: no queue looks at it", traffic.priority, "take queue: priority")
         for name, unset in (("leaves", "server"), ("buffer", None)):
             value = getattr(traffic, name)
             if traffic.enters != "users" and value != unset:
@@ -53,10 +58,6 @@ def _behind(network: Network) -> Iterator[Fault]:
     for name in ("queue", "queues", "routing"):
         if getattr(network, name) != type(network).model_fields[name].get_default(call_default_factory=True):
             yield Fault(name, "has no effect: all traffic leaves at the tower", None, remedy)
-    for index, traffic in enumerate(network.traffic):
-        if traffic.priority:
-            key = f"traffic.{index}.priority"
-            yield Fault(key, "has no effect: it meets no queue of a port", traffic.priority, remedy)
 
 
 def _timed(network: Network) -> Iterator[Fault]:

@@ -138,9 +138,21 @@ def test_what_has_no_effect_on_traffic_is_a_fault(said, key):
     assert found == f"traffic.0.{key}"
 
 
+def test_a_priority_that_no_queue_looks_at_is_a_fault():
+    traffic = {"kind": "poisson", "rate": 1, "enters": "towers", "priority": 2}
+    assert faults(network(traffic=traffic)) == {"traffic.0.priority"}
+    assert faults(network(traffic=traffic, queue="priority")) == set()
+    assert faults(network(traffic=traffic, queues={"tower:0": {"kind": "relay", "policy": "priority"}})) == set()
+    assert faults(network(traffic=traffic, queue={"kind": "drr", "quantum": "1 kB"})) == {"traffic.0.priority"}
+
+
 def test_what_is_behind_the_towers_has_no_effect_where_nothing_goes():
     traffic = {"kind": "poisson", "rate": 1, "leaves": "tower", "priority": 2}
-    said = {"queue": "red", "queues": {"tower:0": "red"}, "routing": {"kind": "shortest_path", "metric": "hops"}}
+    said = {
+        "queue": "priority",
+        "queues": {"tower:0": "priority"},
+        "routing": {"kind": "shortest_path", "metric": "hops"},
+    }
     early = network(traffic=traffic, mac={"kind": "csma_ca"}, **said)
     assert faults(early) == {"queue", "queues", "routing", "traffic.0.priority"}
     towers = {"kind": "poisson", "rate": 1, "enters": "towers"}

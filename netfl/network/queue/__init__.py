@@ -38,6 +38,11 @@ class Buffer(ABC):
 class Queue(Spec):
     """The contract of a queue."""
 
+    @property
+    def ranks(self) -> bool:
+        """Whether it looks at the messages' ``priority``: if no queue does, giving one is a fault."""
+        return True
+
     @abstractmethod
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
         """A fresh, empty waiting room for a link of *rate_bps*; *streams* are its own."""

@@ -30,6 +30,11 @@ class DropTail(Queue):
     capacity_bytes: Room | None = None
     """Bytes that may wait, in all; ``null`` is no limit."""
 
+    @property
+    def ranks(self) -> bool:
+        """It does not."""
+        return False
+
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
         """An empty waiting room."""
         return _Fifo(Row(self.capacity, self.capacity_bytes))

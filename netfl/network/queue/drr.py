@@ -49,6 +49,11 @@ class Drr(Queue):
         """Weights of users that there are not."""
         yield from faults_of(self.weights, facts)
 
+    @property
+    def ranks(self) -> bool:
+        """It does not."""
+        return False
+
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
         """An empty waiting room."""
         return _Turns(self)

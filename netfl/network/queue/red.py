@@ -61,6 +61,11 @@ class Red(Queue):
             raise ValueError("capacity must be above min_threshold, or the average never comes near it")
         return self
 
+    @property
+    def ranks(self) -> bool:
+        """It does not."""
+        return False
+
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
         """An empty waiting room."""
         return _Watched(self, rate_bps, streams.rng("red"))

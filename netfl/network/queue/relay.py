@@ -57,6 +57,11 @@ class Relay(Queue):
         """Weights of users that there are not."""
         yield from faults_of(self.weights, facts)
 
+    @property
+    def ranks(self) -> bool:
+        """By one policy."""
+        return self.policy == "priority"
+
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
         """An empty relay."""
         if self.policy == "round_robin":
