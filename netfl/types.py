@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netfl.claims import Figure as Figure  # noqa: PLC0414 - the words of a claim are known here too
 from netfl.claims import Law as Law  # noqa: PLC0414
+from netfl.errors import Fault
 from netfl.streams import Streams
 
 FATES = (
@@ -203,3 +204,9 @@ class Facts:
     trained: bool = False
     duration_s: float | None = None
     replicas: int = 1
+
+    def strangers(self, key: str, named: Iterable[int | str]) -> Iterator[Fault]:
+        """The fault, at *key*, of *named* users that there are not; names of other nodes pass."""
+        found = [user for user in named if isinstance(user, int) and user >= self.users]
+        if found:
+            yield Fault(key, "no such users", found, f"users are numbered 0 to {self.users - 1}")

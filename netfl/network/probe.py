@@ -47,9 +47,7 @@ class Probe(Spec):
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """Users that there are not, and a lag between two looks."""
-        strangers = [user for user in self.users or () if user >= facts.users]
-        if strangers:
-            yield Fault("users", "no such users", strangers, f"users are numbered 0 to {facts.users - 1}")
+        yield from facts.strangers("users", self.users or ())
         if len(set(self.users or ())) < len(self.users or ()):
             yield Fault("users", "a user is named twice", list(self.users or ()), "name each once")
         if self.lag is not None and abs(self.lag / self.every - self.steps) > _ROUNDING:

@@ -22,6 +22,5 @@ Weights = Annotated[dict[Annotated[int, Field(ge=0)], Annotated[float, Field(gt=
 
 def faults_of(weights: dict[int, float] | None, facts: Facts) -> Iterator[Fault]:
     """Weights of users that there are not; where traffic enters at nodes, flows have their numbers, and none is odd."""
-    strangers = [flow for flow in weights or () if flow >= facts.users]
-    if strangers and facts.duration_s is None:
-        yield Fault("weights", "no such users", strangers, f"users are numbered 0 to {facts.users - 1}")
+    if facts.duration_s is None:
+        yield from facts.strangers("weights", weights or ())

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from recorders import Memory
 
 from netfl.access._building import sites_of
 from netfl.access.network import Network
@@ -46,27 +47,9 @@ def network(**said):
     return Network.model_validate(copy.deepcopy(PLAIN) | said)
 
 
-class Log:
-    """Keeps every event as a tuple, values that are not numbers as None."""
-
-    def __init__(self, *wanted):
-        self.rows, self.wanted = [], wanted
-
-    def wants(self, kind):
-        return not self.wanted or kind in self.wanted
-
-    def figures(self, values):
-        self.told = dict(values)
-
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for time, who, figure in np.broadcast(time_s, user, value):
-            row = (kind, float(time), round, int(who), node, None if np.isnan(figure) else float(figure), detail)
-            self.rows.append(row)
-
-
 def play(access, make_setting, users=12, rounds=8, seed=1):
     """The rounds and the events of one run."""
-    log = Log()
+    log = Memory(unknown=None)
     setting = replace(make_setting(users, rounds, seed), recorder=log, downlink_bits=1e4)
     return list(access.rounds(setting)), log.rows
 
@@ -141,7 +124,7 @@ def test_the_same_setting_gives_the_same_run_and_recording_less_changes_nothing(
     access = network(outages=OUTAGES)
     rounds, rows = play(access, make_setting)
     assert play(access, make_setting) == (rounds, rows)
-    log = Log("delivered")
+    log = Memory("delivered", unknown=None)
     assert list(access.rounds(replace(make_setting(12, 8), recorder=log, downlink_bits=1e4))) == rounds
     fates = [row for row in rows if row[0] in FATES]
     assert [row for row in log.rows if row[0] in FATES] == fates, "fates are told in any case, for they are counted"
@@ -191,7 +174,7 @@ def test_the_learners_own_work_and_a_speed_for_each(make_setting):
     access = network(compute={"speed": [1.0, 2.0, 4.0]}, deadline=60.0)
     assert access.wants_samples
     assert not network().wants_samples
-    log = Log()
+    log = Memory(unknown=None)
     setting = replace(make_setting(3, 1), recorder=log, samples=np.array([10.0, 10.0, 60.0]), downlink_bits=0.0)
     list(access.rounds(setting))
     spans = defaultdict(list)

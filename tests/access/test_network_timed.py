@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from recorders import Memory
 
 from netfl.access.network import Network
 from netfl.consistency import faults_below
@@ -27,26 +28,9 @@ def network(**said):
     return Network.model_validate({"topology": STAR} | said)
 
 
-class Log:
-    """Keeps events and figures."""
-
-    def __init__(self):
-        self.rows, self.told = [], {}
-
-    def wants(self, kind):
-        return True
-
-    def figures(self, values):
-        self.told = dict(values)
-
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for at_s, who, figure in np.broadcast(time_s, user, value):
-            self.rows.append((kind, float(at_s), round, int(who), node, float(figure), detail))
-
-
 def watch(make_setting, access, users, duration_s, *, warmup_s=0.0, windows=1, seed=1):
     """The figures, the windows and the events of *duration_s*."""
-    log = Log()
+    log = Memory()
     setting = replace(make_setting(users, windows, seed), recorder=log, duration_s=duration_s, warmup_s=warmup_s)
     rounds = list(access.rounds(setting))
     return log.told, rounds, log.rows
@@ -302,7 +286,7 @@ def test_rounds_over_csma_beside_traffic(make_setting, close, outages, limit):
         outages=[DOWN | {"nodes": nodes} for nodes in outages],
     )
     assert faults(access, 10, timed=False) == set()
-    log = Log()
+    log = Memory()
     setting = replace(make_setting(10, 12, 3), recorder=log, downlink_bits=1e3)
     rounds = list(access.rounds(setting))
     begun = Counter((row[3], row[5]) for row in log.rows if row[0] == "received")
@@ -323,7 +307,7 @@ def test_a_saturated_neighbourhood_does_not_shut_rounds_out(make_setting):
     access = network(
         **SERVICE, first=5, traffic={"kind": "saturated"}, mac={"kind": "csma_ca"}, topology=STAR | {"rate": "1 Gbps"}
     )
-    log = Log()
+    log = Memory()
     rounds = list(access.rounds(replace(make_setting(5, 6, 3), recorder=log, downlink_bits=1e3)))
     assert [len(one.deliveries) for one in rounds] == [5] * 6
     assert log.told["traffic.throughput_bps"] > 3e6

@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import simpy
+from recorders import Memory as Recorder
 
 from netfl.network.cell import Cell
 from netfl.network.flight import Ether
@@ -24,21 +25,8 @@ from netfl.streams import Streams
 from netfl.types import FATES
 
 
-class Memory:
-    """Keeps every event as (kind, time_s, round, user, node, value, detail)."""
-
-    def __init__(self):
-        self.rows = []
-
-    def wants(self, kind):
-        return True
-
-    def figures(self, values):
-        self.told = dict(values)
-
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for time, who, figure in np.broadcast(time_s, user, value):
-            self.rows.append((kind, float(time), round, int(who), node, float(figure), detail))
+class Memory(Recorder):
+    """What tests of the network ask of a record."""
 
     def of(self, *kinds):
         """(time_s, user) of the events of these kinds, in order of time."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from recorders import Memory
 
 from netfl.access.network import Network
 from netfl.consistency import faults_below
@@ -290,26 +291,9 @@ LORA = {
 }
 
 
-class Log:
-    """Keeps every event as a tuple."""
-
-    def __init__(self):
-        self.rows = []
-
-    def wants(self, kind):
-        return True
-
-    def figures(self, values):
-        self.told = dict(values)
-
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for time, who, figure in np.broadcast(time_s, user, value):
-            self.rows.append((kind, float(time), round, int(who), node, float(figure), detail))
-
-
 def play(said, users=8, rounds=5, seed=1):
     """The rounds and the log of one run of the plain network with some keys said otherwise."""
-    log, access = Log(), Network.model_validate(copy.deepcopy(PLAIN) | said)
+    log, access = Memory(), Network.model_validate(copy.deepcopy(PLAIN) | said)
     streams = Streams(seed).at("access", 0)
     setting = Setting(users, rounds, 0, streams, np.ones(users), 1e4, 1e4, log)
     return list(access.rounds(setting)), log

@@ -51,9 +51,7 @@ class Priority(Turns):
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """Weights of users that there are not."""
-        strangers = [user for user in self.weights if user >= facts.users]
-        if strangers:
-            yield Fault("weights", "no such users", strangers, f"users are numbered 0 to {facts.users - 1}")
+        yield from facts.strangers("weights", self.weights)
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """As the weights say."""

@@ -38,9 +38,7 @@ link, ``tower:0-server``, whichever end comes first."""
 
 def faults_of(nodes: Group | tuple[int | str, ...], facts: Facts) -> Iterator[Fault]:
     """Users that there are not."""
-    strangers = [node for node in nodes if isinstance(node, int) and node >= facts.users]
-    if strangers:
-        yield Fault("nodes", "no such users", strangers, f"users are numbered 0 to {facts.users - 1}")
+    yield from facts.strangers("nodes", nodes)
 
 
 def numbers(nodes: Group | tuple[int | str, ...], sites: Sites) -> NDArray[np.int64]:
