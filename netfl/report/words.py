@@ -186,8 +186,10 @@ def outcomes(view: View) -> Iterator[str]:
     totals = view.fates["fate"].value_counts()
     if not len(totals):
         return
-    told = [f"{percent(totals[fate] / totals.sum())} {MEANINGS[fate]}" for fate in FATES if fate in totals]
-    what = "updates" if view.duration_s is None else "packets"
+    what, meanings = "updates", MEANINGS
+    if view.duration_s is not None:
+        what, meanings = "packets", MEANINGS | {"delivered": "arrived"}
+    told = [f"{percent(totals[fate] / totals.sum())} {meanings[fate]}" for fate in FATES if fate in totals]
     yield f"Of {count(int(totals.sum()))} {what}, {listed(told)}."
 
 
