@@ -235,6 +235,8 @@ WRONG = [
     ("slotted_aloha", {"access.topology": {"kind": "star", "radius": 100}}, "access.topology", "one distance"),
     ("slotted_aloha", {"access.traffic.leaves": "server"}, "access.traffic", "leaves: tower"),
     ("multichannel_aloha", {"access.mac": {"kind": "slotted_aloha", "probability": 0.1}}, "access.mac", "this MAC"),
+    ("gilbert_elliott", {"access.traffic.buffer": 3}, "access.traffic", "wait without limit"),
+    ("gilbert_elliott", {"access.traffic.leaves": "server"}, "access.traffic", "leave at the tower"),
     ("nakagami_outage", {"access.channel.1": {"kind": "lognormal_shadowing", "sigma": 4}}, "access.channel", "block"),
     ("nakagami_outage", {"access.traffic": {"kind": "poisson", "rate": 9}}, "access.traffic", "saturated"),
     ("nakagami_outage", {"access.reception": {"kind": "modulation", "scheme": "qpsk"}}, "access.reception", "all-or"),

@@ -38,6 +38,8 @@ class GilbertElliott(Theory):
             return
         low_db, high_db = (budget_db(case) + gain_db for gain_db in (channel.bad_gain, channel.good_gain))
         between = f"an SNR between {low_db:.1f} and {high_db:.1f} dB"
+        if any(traffic.buffer is not None or traffic.leaves != "tower" for traffic in said.traffic):
+            yield misfit("traffic", "packets that wait without limit and leave at the tower")
         if said.traffic:
             if not isinstance(said.mac, Tdma) or said.mac.max_attempts != 1:
                 yield misfit("mac", "tdma with max_attempts: 1")
