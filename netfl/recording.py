@@ -161,13 +161,14 @@ class Writer:
         )
 
     def metrics(self, report: Report, closed_s: Sequence[float]) -> None:
-        """Add a report's figures; *closed_s* is the simulated time of each of the writer's replicas."""
+        """Add a report's figures, of each lane those that it has; *closed_s* is the simulated time of each replica."""
         if not report.metrics:
             return
         learners, replicas = zip(*self._lanes, strict=True)
         at = np.array(replicas, np.int32)
         split = [name.partition("/") for name in report.metrics]
         count, lanes = len(split), len(self._lanes)
+        values = np.concatenate([np.asarray(own, float) for own in report.metrics.values()])
         self._tables["metrics"].append(
             [
                 words(learners * count),
@@ -176,8 +177,9 @@ class Writer:
                 np.tile(np.asarray(closed_s, float)[at - self._first], count),
                 words([metric for metric, _, _ in split], np.full(count, lanes)),
                 words([group for _, _, group in split], np.full(count, lanes)),
-                np.concatenate([np.asarray(values, float) for values in report.metrics.values()]),
-            ]
+                values,
+            ],
+            ~np.isnan(values),
         )
 
     def close(self) -> None:

@@ -51,6 +51,7 @@ FAMILIES = (
     "learning/partition",
     "learning/model",
     "learning/objective",
+    "learning/schedule",
     "learning/aggregation",
 )
 """Every family, by the path of its package below ``netfl``."""

@@ -95,13 +95,15 @@ class Table:
         if len(self._lines) >= CHUNK:
             self.flush()
 
-    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]]) -> None:
-        """Add rows, given as whole columns in the order of the schema."""
+    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]], kept: NDArray[np.bool_] | None = None) -> None:
+        """Add rows, given as whole columns in the order of the schema; where *kept* is given, those that it marks."""
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)
             for column, field in zip(columns, self._schema, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if kept is not None and not kept.all():
+            batch = batch.filter(pa.array(kept))
         self._chunks.append(batch)
         self._rows += batch.num_rows
         if self._rows >= CHUNK:

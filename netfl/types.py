@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from netfl.claims import Figure as Figure  # noqa: PLC0414 - the words of a claim are known here too
 from netfl.claims import Law as Law  # noqa: PLC0414
 from netfl.errors import Fault
+from netfl.replies import Divergence as Divergence  # noqa: PLC0414 - what learners say is known here too
+from netfl.replies import Report as Report  # noqa: PLC0414
 from netfl.streams import Streams
 
 FATES = (
@@ -94,33 +96,6 @@ class Round:
     downlink_bits: float = 0.0
     asks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     needed: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What the learner found after a round: figures by name, each an array over lanes.
-
-    A name is ``metric`` or ``metric/group``, such as ``accuracy`` or ``accuracy/class:9``.  Empty after a round
-    that was not evaluated.
-
-    Args:
-        round: the round, from 1; 0 before the first.
-        metrics: the figures.
-        answers: for each replica what its access asked after the round, a figure for each user that it asked of, in
-            that order; empty where nobody asked.  An access is sent its own replica's alone.
-    """
-
-    round: int
-    metrics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    answers: tuple[Mapping[str, NDArray[np.float64]], ...] = ()
-
-    def to(self, place: int) -> Report:
-        """What the access of the replica at *place* is sent."""
-        return Report(self.round, self.metrics, self.answers[place : place + 1])
-
-    def answer(self, question: str) -> NDArray[np.float64] | None:
-        """What an access was told on *question*; ``None`` if nothing."""
-        return self.answers[0].get(question) if self.answers else None
 
 
 class Recorder(Protocol):

@@ -89,7 +89,7 @@ def world(family: str, said: dict, folder: Path) -> dict:
         if part == "placement":
             part, said = "topology", {"kind": "star", "placement": said}
         data["access"] |= {{"outage": "outages"}.get(part, part): listed.get(part, said)}
-    elif part in {"objective", "aggregation"}:
+    elif part in {"objective", "schedule", "aggregation"}:
         data["learners"]["one"][part] = said
     else:
         data[part] = said | (own_file(said, folder) if "file" in said else {})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import ModelError
 from netfl.learning.cohort import Cohort
-from netfl.learning.tensors import tensor
+from netfl.learning.losses import held_losses
 from netfl.types import QUESTIONS
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_EXAMPLES_AT_ONCE = 1024
 _NUMBERS_AT_ONCE = 1 << 24
 """Numbers that are held at once by users who train to be asked about, some 64 MiB of them."""
 
@@ -80,14 +79,7 @@ class Answers:
 
     def _losses(self, replica: int, users: Ints, number: int, version: Tensor) -> Floats:
         """The mean loss of *version* over all examples that each of *users* holds."""
-        rows, sizes = self._pool.held(replica, users)
-        stack = self._network.open(version[None, :-1])
-        losses = np.empty(len(rows))
-        for start in range(0, len(rows), _EXAMPLES_AT_ONCE):
-            part = tensor(rows[start : start + _EXAMPLES_AT_ONCE]).to(version.device)
-            stack.scores(self._pool.x[part][None])
-            losses[start : start + len(part)] = stack.losses(self._pool.y[part][None])[0].cpu().double().numpy()
-        return np.add.reduceat(losses, np.cumsum(sizes) - sizes) / sizes
+        return held_losses(self._network, self._pool, replica, users, version[None, :-1])[:, 0]
 
     def _norms(self, replica: int, users: Ints, number: int, version: Tensor) -> Floats:
         """How far each of *users* would move θ from *version*, if it trained from there."""
@@ -97,7 +89,7 @@ class Answers:
         """The same for as many users as there is room for."""
         bases = version.repeat(len(users), 1, 1)
         cohort = Cohort(np.full(len(users), replica), users, np.full(len(users), number), ())
-        models = self._group.updated(bases, self._shuffles, cohort)
+        models = self._group.updated(bases, self._shuffles, cohort).models
         change = (models[:, 0, :-1] - version[:-1]).double()
         return np.asarray(change.square().sum(1).sqrt().cpu().numpy())
 

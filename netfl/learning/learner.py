@@ -16,14 +16,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.errors import Fault, MachineError, ModelError, ScenarioError
+from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.learning.aggregation import Updates
 from netfl.learning.answers import Answers
 from netfl.learning.batches import Shuffles
 from netfl.learning.cohort import Cohort, Turns
 from netfl.learning.data import Dataset
 from netfl.learning.evaluation import Evaluation
+from netfl.learning.losses import held_losses
 from netfl.learning.model import Model
+from netfl.learning.servers import Servers
 from netfl.learning.settings import EvaluateSpec, LearnerSpec
 from netfl.learning.tensors import tensor
 from netfl.learning.training import Group, Pool, grouped
@@ -86,17 +88,15 @@ class Learner:
         self._evaluation = Evaluation(datasets, splits, replicas, rare_classes, self._pool.x)
         starts = np.stack([self._network.start(one.at("start")) for one in streams])
         origins = tensor(np.pad(starts, ((0, 0), (0, 1)))).to(self._pool.x)
-        self._versions = Versions(origins[replicas])
         self._heard, self._turns = np.zeros(self._pool.sizes.shape, np.int64), Turns()
-        users = self._heard.shape[1]
-        self._states = [
-            spec.aggregation.open(users, own) for spec, own in zip(self._specs, self._versions.newest, strict=True)
-        ]
+        self._servers = Servers(self.lanes, self._specs, self._heard.shape[1], origins[replicas])
+        self._versions = Versions(origins[replicas], self._servers.messages())
 
     @torch.inference_mode()
     def start(self) -> Report:
         """The evaluation of version 0."""
-        return self._report(0.0)
+        figures = self._figures()
+        return Report(0, figures, diverged=self._servers.fresh((), 0.0))
 
     @torch.inference_mode()
     def step(self, rounds: Sequence[Round]) -> Report:
@@ -106,25 +106,31 @@ class Learner:
             rounds: one of each replica, in order, all of one index.
 
         Returns:
-            The evaluation of that version, without figures where none is due; and what accesses asked about it.
+            The evaluation of that version, without figures where none is due; what accesses asked about it; and which
+            lanes diverged, whose neighbours go on.
 
         Raises:
-            ModelError: an update, an evaluation or an answer is not finite; it says whose.
+            ModelError: no lane is left whose training has not diverged, nor one that an access listens to; an answer
+                is not finite; it says whose.
         """
         index = self._versions.number + 1
         if len(rounds) != self._replicas or any(one.index != index for one in rounds):
             raise ValueError(f"round {index} of {self._replicas} replicas is due")
         closed_s = max(one.closed_s for one in rounds)
         following, cohort = list(self._versions.newest), self._turns.count(Cohort.of(rounds))
+        for lane, current in enumerate(following):
+            if not rounds[lane % self._replicas].deliveries:
+                following[lane] = self._servers.idle(lane, current, index)
         if len(cohort.users):
             np.add.at(self._heard, (cohort.replicas, cohort.users), 1)
             for group in self._groups:
                 self._learn(group, cohort, following, closed_s)
-        self._versions.add(torch.stack(following), rounds)
+        self._versions.add(torch.stack(following), self._servers.messages(), rounds)
         self._turns.forget(self._versions.oldest)
-        answers = self._answers(rounds) if any(one.asks for one in rounds) else ()
-        due = index % self._every == 0 or index == self._rounds
-        return Report(index, self._report(closed_s).metrics if due else {}, answers)
+        figures = self._figures() if index % self._every == 0 or index == self._rounds else {}
+        heeded = self._heeded if any(one.asks for one in rounds) else range(0)
+        diverged = self._servers.fresh(heeded, closed_s)
+        return Report(index, figures, self._answers(rounds) if heeded else (), diverged)
 
     def state(self) -> dict[str, Any]:
         """All that `restore` needs, in tensors, numbers and strings, lists and dictionaries of them."""
@@ -132,9 +138,9 @@ class Learner:
             "lanes": [list(lane) for lane in self.lanes],
             "round": self._versions.number,
             "versions": self._versions.state(),
+            "servers": self._servers.state(),
             "heard": tensor(self._heard.copy()),
             "turns": self._turns.state(),
-            "aggregations": [dict(state) for state in self._states],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -143,14 +149,13 @@ class Learner:
         Raises:
             MachineError: it is the state of other lanes or of another model.
         """
-        shapes = {kept.shape for kept in state["versions"].values()}
+        shapes = {kept.shape for kept in state["versions"]["kept"].values()}
         if [tuple(lane) for lane in state["lanes"]] != [*self.lanes] or shapes != {self._versions.newest.shape}:
             raise MachineError("the kept state is that of other learners, or of another model")
-        device = self._pool.x.device
         self._versions.restore(int(state["round"]), state["versions"])
         self._heard = np.array(state["heard"].numpy())
         self._turns.restore(state["turns"])
-        self._states = [{name: kept.to(device) for name, kept in one.items()} for one in state["aggregations"]]
+        self._servers.restore(state["servers"], self._pool.x.device)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -180,62 +185,64 @@ class Learner:
         replicas, users, device = cohort.replicas, cohort.users, self._pool.x.device
         lanes = np.array(group.members) * self._replicas + replicas[:, None]
         bases = self._versions.of(cohort.bases, lanes)
-        models = group.updated(bases, self._shuffles, cohort)
-        self._check(models, lanes, users, closed_s)
         whose, since = (tensor(one).to(device) for one in (users, cohort.bases))
+        parts = [(mine, column, int(lane)) for mine in cohort.parts for column, lane in enumerate(lanes[mine.start])]
+        messages = {lane: self._versions.messages(cohort.bases[mine], lane) for mine, _, lane in parts}
+        drift = None
+        for mine, column, lane in parts:
+            own = self._servers.drift(lane, whose[mine], messages[lane])
+            if own is not None:
+                drift = torch.zeros_like(bases) if drift is None else drift
+                drift[mine, column] = own
+        trained = group.updated(bases, self._shuffles, cohort, drift)
         samples, index = tensor(self._pool.sizes[replicas, users]).to(bases), self._versions.number + 1
-        for mine in cohort.parts:
-            for column, lane in enumerate(lanes[mine.start]):
-                sent = bases[mine, column], models[mine, column]
-                told = Updates(index, whose[mine], since[mine], *sent, samples[mine])
-                self._aggregate(int(lane), told, following, closed_s)
+        for mine, column, lane in parts:
+            losses = self._losses(cohort, mine, lane) if self._servers.wants_losses(lane) else None
+            sent = bases[mine, column], trained.models[mine, column], samples[mine]
+            how = trained.steps[mine], trained.rates[mine, column]
+            told = Updates(index, whose[mine], since[mine], *sent, *how, losses, messages[lane])
+            following[lane] = self._servers.step(lane, following[lane], told, closed_s)
 
-    def _aggregate(self, lane: int, updates: Updates, following: list[Tensor], closed_s: float) -> None:
-        """Put the next version of *lane* into its place in *following*."""
-        aggregation = self._specs[lane].aggregation
-        try:
-            following[lane], self._states[lane] = aggregation.step(self._states[lane], following[lane], updates)
-        except ValueError as error:
-            raise ModelError(self._name(lane), str(error), time_s=closed_s) from error
+    def _losses(self, cohort: Cohort, mine: slice, lane: int) -> Tensor:
+        """How well the bases of *lane* do on what those of *cohort* hold who are *mine*, ``[users]``."""
+        users, bases = cohort.users[mine], cohort.bases[mine]
+        found = np.empty(len(users))
+        for base in np.unique(bases):
+            there = bases == base
+            model = self._versions.of(bases[there][:1], np.array([[lane]]))[0, :, :-1]
+            own = held_losses(self._network, self._pool, lane % self._replicas, users[there], model)
+            found[there] = own[:, 0]
+        return tensor(found).to(self._versions.newest)
+
+    @property
+    def _heeded(self) -> range:
+        """The lanes of the learner that accesses ask.
+
+        Raises:
+            ValueError: nobody said which.
+        """
+        if self._voice is None:
+            raise ValueError("an access asks the learners, and does not say which of them")
+        return range(self._voice * self._replicas, (self._voice + 1) * self._replicas)
 
     def _answers(self, rounds: Sequence[Round]) -> tuple[Mapping[str, NDArray[np.float64]], ...]:
         """What each replica's access asked about the version that was just made."""
-        if self._voice is None:
-            raise ValueError("an access asks the learners, and does not say which of them")
-        lanes = range(self._voice * self._replicas, (self._voice + 1) * self._replicas)
-        own = Group({self._voice: self._specs[lanes[0]]}, self._network, self._pool)
-        answers = Answers(own, self._network, self._pool, self._shuffles, [self._name(lane) for lane in lanes])
+        lanes = self._heeded
+        own = Group({0: self._specs[lanes[0]]}, self._network, self._pool)
+        names = [self._servers.name(lane) for lane in lanes]
+        answers = Answers(own, self._network, self._pool, self._shuffles, names)
         return tuple(
             answers.to(one.asks, replica, self._versions.number, self._versions.newest[lane])
             for replica, (lane, one) in enumerate(zip(lanes, rounds, strict=True))
         )
 
-    def _check(self, models: Tensor, lanes: NDArray[np.int64], users: NDArray[np.int64], closed_s: float) -> None:
-        """Refuse updates that are not finite."""
-        whole = models.sum(2).isfinite()
-        if not whole.all():
-            row, column = (int(one) for one in (~whole).nonzero()[0])
-            index = self._versions.number + 1
-            raise ModelError(
-                self._name(int(lanes[row, column])),
-                f"the update in round {index} is not finite: training diverged; a smaller lr may help",
-                user=int(users[row]),
-                time_s=closed_s,
-            )
-
-    def _report(self, closed_s: float) -> Report:
-        """The evaluation of the current version."""
+    def _figures(self) -> Mapping[str, NDArray[np.float64]]:
+        """The evaluation of the current version; NaN for lanes that are lost."""
         objectives = [spec.objective for spec in self._specs]
-        metrics = self._evaluation.metrics(self._network, self._versions.newest, objectives, self._heard)
-        broken = np.flatnonzero(~np.isfinite(metrics["loss"]))
-        if len(broken):
-            problem = (
-                f"the loss after round {self._versions.number} is not finite: training diverged; a smaller lr may help"
-            )
-            raise ModelError(self._name(int(broken[0])), problem, time_s=closed_s)
-        return Report(self._versions.number, metrics)
-
-    def _name(self, lane: int) -> str:
-        """A lane in words."""
-        name, replica = self.lanes[lane]
-        return f"{name}, replica {replica}"
+        models = self._servers.reported(self._versions.newest)
+        metrics = self._evaluation.metrics(self._network, models, objectives, self._heard)
+        for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
+            self._servers.lose_broken(int(lane), self._versions.number)
+        for values in metrics.values():
+            values[[*self._servers.lost]] = np.nan
+        return metrics

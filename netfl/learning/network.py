@@ -8,6 +8,7 @@ gradients out by hand (`netfl.learning.model._dense`); nothing here asks for tha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,14 @@ class Stack(ABC):
         """
 
     @abstractmethod
+    def values(self, models: int) -> Sequence[Tensor]:
+        """The parameters of the first so many *models*, ``[models, …]`` each, to be changed in place.
+
+        They lie as the stack likes it, and those of all stacks of one network alike: so a step of training can add to
+        one stack what another holds.
+        """
+
+    @abstractmethod
     def store(self, into: Tensor) -> None:
         """Copy the parameters of all models to *into*, ``[models, parameters]``."""
 
@@ -55,6 +64,11 @@ class Network(ABC):
     @abstractmethod
     def size(self) -> int:
         """The number of parameters."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Mapping[str, tuple[int, ...]]:
+        """The parameters' names and shapes, in the order in which they lie in a flat vector."""
 
     @abstractmethod
     def start(self, streams: Streams) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,13 @@ from torch import Tensor
 
 from netfl.learning.batches import Amount, Batches, Shuffles
 from netfl.learning.cohort import Cohort
+from netfl.learning.corrections import Corrections, Terms
+from netfl.learning.jobs import jobs_of
 from netfl.learning.tensors import tensor
 
 if TYPE_CHECKING:
     from netfl.learning.data import Dataset
-    from netfl.learning.network import Network
+    from netfl.learning.network import Network, Stack
     from netfl.learning.settings import LearnerSpec
 
 
@@ -55,6 +57,21 @@ class Pool:
         return self._rows[np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())], sizes
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What users make of their bases.
+
+    Args:
+        models: θ and t, ``[users, members, parameters + 1]``.
+        steps: how many local steps each took, ``[users]``.
+        rates: their step sizes on θ and on t, ``[users, members, 2]``.
+    """
+
+    models: Tensor
+    steps: Tensor
+    rates: Tensor
+
+
 class Group:
     """Learners that train for the same amounts, and so side by side, step by step; they may differ in all else.
 
@@ -70,28 +87,49 @@ class Group:
         self._specs = tuple(learners.values())
         self.amount = amount(self._specs[0])
 
-    def updated(self, bases: Tensor, shuffles: Shuffles, cohort: Cohort) -> Tensor:
-        """What *cohort* sends if it starts from *bases*; of the shape of those."""
+    def updated(self, bases: Tensor, shuffles: Shuffles, cohort: Cohort, drift: Tensor | None = None) -> Trained:
+        """What *cohort* sends if it starts from *bases*.
+
+        Args:
+            bases: θ and t of each, ``[users, members, parameters + 1]``.
+            shuffles: which examples a user trains on when.
+            cohort: who trains.
+            drift: what is added to all gradients, of the shape of *bases*; ``None`` for nothing.
+        """
         replicas, users = cohort.replicas, cohort.users
         sizes = self._pool.sizes[replicas, users]
         batches = shuffles.batches(replicas, users, cohort.bases, sizes, self.amount, cohort.turns)
-        return self.train(bases, self._pool.rows(replicas, users, batches), batches)
+        rates = self._rates(cohort.bases, bases)
+        models = self.train(bases, self._pool.rows(replicas, users, batches), batches, rates, drift)
+        steps = np.empty(len(users))
+        steps[batches.order] = (batches.counts > 0).sum(1)
+        return Trained(models, tensor(steps).to(bases), rates)
 
-    def train(self, bases: Tensor, rows: Tensor, batches: Batches) -> Tensor:
+    def train(
+        self, bases: Tensor, rows: Tensor, batches: Batches, rates: Tensor, drift: Tensor | None = None
+    ) -> Tensor:
         """What the users make of their bases.
 
         Args:
             bases: θ and t of each, ``[users, members, parameters + 1]``.
             rows: from `Pool.rows`.
             batches: the mini-batches.
+            rates: step sizes on θ and on t, ``[users, members, 2]``.
+            drift: what is added to all gradients, of the shape of *bases*.
 
         Returns:
             The same for after training, of the shape of *bases*.
         """
         members, after = len(self.members), torch.empty_like(bases)
-        theta = (bases if batches.ordered else bases[batches.order]).flatten(0, 1)
+        theta, steps, pushed = (
+            None if one is None else (one if batches.ordered else one[batches.order]).flatten(0, 1)
+            for one in (bases, rates, drift)
+        )
+        if theta is None or steps is None:
+            raise ValueError("nothing to start from")
         stack, t = self._network.open(theta[:, :-1]), theta[:, -1].clone()
-        jobs = everyone = _jobs(self._specs, len(bases), theta)
+        jobs = everyone = jobs_of(self._specs, len(bases), steps)
+        corrections = self._corrections(stack, theta, steps[:, 0], pushed)
         labels, shares = (_shared(one, members) for one in (self._pool.y[rows], _shares(batches.counts, theta)))
         gather = _Gather(self._pool.x, rows, members)
         for step, (users, width) in enumerate(batches.extents()):
@@ -100,11 +138,36 @@ class Group:
             stack.scores(gather(step, jobs.count, width))
             losses = stack.losses(labels[step, : jobs.count, :width])
             weights, slopes = jobs.weigh(losses, shares[step, : jobs.count, :width], t[: jobs.count])
+            if pushed is not None:
+                slopes = slopes + pushed[: jobs.count, -1]
+            if corrections is not None:
+                corrections.before(jobs.count)
             stack.descend(weights.mul(jobs.lr))
+            if corrections is not None:
+                corrections.after(jobs.count)
             t[: jobs.count].addcmul_(jobs.t_rate, slopes, value=-1)
         stack.store(after.flatten(0, 1)[:, :-1])
         after[..., -1] = t.view(after.shape[:2])
         return after if batches.ordered else after[np.argsort(batches.order)]
+
+    def _rates(self, versions: NDArray[np.int64], like: Tensor) -> Tensor:
+        """Step sizes on θ and on t of users that start from *versions*, ``[users, members, 2]``."""
+        own = np.array([(spec.lr, spec.objective.t_rate) for spec in self._specs])
+        factors = np.stack([spec.schedule.factors(versions) for spec in self._specs], axis=1)
+        return tensor(factors[..., None] * own).to(like)
+
+    def _corrections(self, stack: Stack, theta: Tensor, lr: Tensor, drift: Tensor | None) -> Corrections | None:
+        """What else the jobs' steps consist of; ``None`` for nothing."""
+        terms = [(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs]
+        if drift is None and not np.any(terms):
+            return None
+        momentum, decay, pull = theta.new_tensor(terms).repeat(len(theta) // len(terms), 1).T
+        return Corrections(
+            self._network,
+            stack,
+            theta[:, :-1],
+            Terms(lr, momentum, decay, pull, None if drift is None else drift[:, :-1]),
+        )
 
 
 class _Gather:
@@ -126,42 +189,6 @@ class _Gather:
         return x.view(*rows.shape, *x.shape[1:]).expand(jobs, -1, *x.shape[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """An objective of one kind at work on all jobs; what it says counts where *mine*, ``[jobs]``."""
-
-    weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
-    hyper: Mapping[str, Tensor]
-    mine: Tensor
-
-    def first(self, count: int) -> _Kind:
-        """The same for the first jobs."""
-        return _Kind(self.weights, {name: value[:count] for name, value in self.hyper.items()}, self.mine[:count])
-
-
-@dataclass(frozen=True, slots=True)
-class _Jobs:
-    """The hyper-parameters of jobs that train side by side: ``lr`` is ``[jobs, 1]``, ``t_rate`` is ``[jobs]``."""
-
-    count: int
-    lr: Tensor
-    t_rate: Tensor
-    kinds: tuple[_Kind, ...]
-
-    def first(self, count: int) -> _Jobs:
-        """The same for the first jobs."""
-        kinds = tuple(kind.first(count) for kind in self.kinds)
-        return _Jobs(count, self.lr[:count], self.t_rate[:count], kinds)
-
-    def weigh(self, losses: Tensor, share: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights of the examples and the slopes of t, each job's from its own objective."""
-        weights, slopes = self.kinds[0].weights(losses, share, t, self.kinds[0].hyper)
-        for kind in self.kinds[1:]:
-            own, slope = kind.weights(losses, share, t, kind.hyper)
-            weights, slopes = own.where(kind.mine[:, None], weights), slope.where(kind.mine, slopes)
-        return weights, slopes
-
-
 def grouped(specs: Sequence[LearnerSpec], network: Network, pool: Pool) -> list[Group]:
     """Learners that share their amounts of work, together."""
     found: dict[Amount, dict[int, LearnerSpec]] = {}
@@ -173,24 +200,6 @@ def grouped(specs: Sequence[LearnerSpec], network: Network, pool: Pool) -> list[
 def amount(spec: LearnerSpec) -> Amount:
     """How much a user trains for *spec*."""
     return Amount(None if spec.batch_size == "full" else spec.batch_size, spec.local_epochs, spec.local_steps)
-
-
-def _jobs(specs: Sequence[LearnerSpec], users: int, like: Tensor) -> _Jobs:
-    """The jobs of *users* for learners *specs*, user by user."""
-    objectives = [spec.objective for spec in specs]
-
-    def spread(values: Sequence[float]) -> Tensor:
-        return like.new_tensor(values).repeat(users)
-
-    kinds = []
-    for kind in dict.fromkeys(type(one) for one in objectives):
-        own = [type(one) is kind for one in objectives]
-        filler = objectives[own.index(True)]
-        hyper = [(one if mine else filler).hyper() for one, mine in zip(objectives, own, strict=True)]
-        spreads = {name: spread([one[name] for one in hyper]) for name in hyper[0]}
-        kinds.append(_Kind(kind.weights, spreads, spread(own).bool()))
-    lr, t_rate = spread([spec.lr for spec in specs]), spread([one.t_rate for one in objectives])
-    return _Jobs(len(lr), lr[:, None], t_rate, tuple(kinds))
 
 
 def _shares(counts: NDArray[np.int64], like: Tensor) -> Tensor:

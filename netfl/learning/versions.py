@@ -1,8 +1,12 @@
-"""The versions of every lane's model that are in use: the newest, and those that users may still have started from."""
+"""The versions of every lane's model that are in use: the newest, and those that users may still have started from.
+
+What a server sends beside a version, its message, is kept as long as that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +22,13 @@ class Versions:
 
     Args:
         origin: version 0.
+        messages: what the servers send beside it, by the number of the lane.
     """
 
-    def __init__(self, origin: Tensor) -> None:
+    def __init__(self, origin: Tensor, messages: Mapping[int, Tensor]) -> None:
         self.number = 0
         self._kept = {0: origin}
+        self._messages = {0: messages}
 
     @property
     def newest(self) -> Tensor:
@@ -34,12 +40,14 @@ class Versions:
         """The number of the oldest version that is kept."""
         return min(self._kept)
 
-    def add(self, version: Tensor, rounds: Sequence[Round]) -> None:
-        """Make *version* the newest, and let go of those from which nothing can start after *rounds*."""
+    def add(self, version: Tensor, messages: Mapping[int, Tensor], rounds: Sequence[Round]) -> None:
+        """Make *version* the newest, with its *messages*; let go of those from which nothing starts after *rounds*."""
         wanted: set[int] = set().union(*(self._after(one) for one in rounds))
         self.number += 1
         self._kept = {old: kept for old, kept in self._kept.items() if old in wanted}
         self._kept[self.number] = version
+        self._messages = {old: sent for old, sent in self._messages.items() if old in wanted}
+        self._messages[self.number] = messages
 
     def of(self, numbers: NDArray[np.int64], lanes: NDArray[np.int64]) -> Tensor:
         """What each user started from, ``[users, members, parameters + 1]``.
@@ -56,14 +64,25 @@ class Versions:
             return self._kept[int(numbers[0])][where]
         return torch.stack([self._kept[one][own] for one, own in zip(numbers.tolist(), where, strict=True)])
 
-    def state(self) -> dict[int, Tensor]:
-        """All of them, by their numbers."""
-        return dict(self._kept)
+    def messages(self, numbers: NDArray[np.int64], lane: int) -> Tensor | None:
+        """What the server of *lane* sent beside the versions *numbers*, ``[n, …]``; ``None`` if it sends nothing."""
+        sent = [self._messages[number].get(lane) for number in numbers.tolist()]
+        there = [one for one in sent if one is not None]
+        return torch.stack(there) if there else None
 
-    def restore(self, number: int, kept: Mapping[int, Tensor]) -> None:
+    def state(self) -> dict[str, Any]:
+        """All of them, by their numbers, and the messages."""
+        return {"kept": dict(self._kept), "messages": {number: dict(sent) for number, sent in self._messages.items()}}
+
+    def restore(self, number: int, state: Mapping[str, Any]) -> None:
         """Go back to a kept state, in which version *number* is the newest."""
         device = self.newest.device
-        self.number, self._kept = number, {int(one): version.to(device) for one, version in kept.items()}
+        self.number = number
+        self._kept = {int(one): version.to(device) for one, version in state["kept"].items()}
+        self._messages = {
+            int(one): {int(lane): sent.to(device) for lane, sent in own.items()}
+            for one, own in state["messages"].items()
+        }
 
     def _after(self, one: Round) -> Collection[int]:
         """The versions from which a delivery may start after round *one*."""

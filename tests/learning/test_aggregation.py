@@ -20,6 +20,8 @@ def updates(*models, samples):
         bases=CURRENT.expand(count, 3),
         models=torch.tensor(models),
         samples=torch.tensor(samples),
+        steps=torch.ones(count),
+        rates=torch.ones(count, 2),
     )
 
 

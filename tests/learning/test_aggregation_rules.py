@@ -51,6 +51,8 @@ class Trace:
                 *(torch.tensor(one) for one in (users, bases)),
                 *(torch.tensor(np.array(one)) for one in ([versions[base] for base in bases], models)),
                 torch.tensor(self.samples[users]),
+                torch.ones(len(users)),
+                torch.ones(len(users), 2),
             )
             kept = [told.models.clone(), told.bases.clone(), {name: one.clone() for name, one in state.items()}]
             before = state
@@ -157,7 +159,9 @@ def test_fedau_weights_tend_to_the_mean_interval(cutoff):
         there = torch.tensor(np.flatnonzero(rng.random(users) < p))
         if len(there):
             zeros = current.expand(len(there), 1)
-            _, state = rule.step(state, current, Updates(index, there, there * 0, zeros, zeros, zeros[:, 0]))
+            _, state = rule.step(
+                state, current, Updates(index, there, there * 0, zeros, zeros, *[zeros[:, 0]] * 2, zeros)
+            )
     expected = 1 / p if cutoff is None else (1 - (1 - p) ** cutoff) / p
     mean = (state["total"] / state["ended"]).mean().item()
     assert mean == pytest.approx(expected, rel=5 * np.sqrt(1 - p) / np.sqrt(users * rounds * p))

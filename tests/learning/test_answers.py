@@ -10,6 +10,7 @@ from torch import nn
 
 from netfl.errors import ModelError
 from netfl.learning import answers
+from netfl.learning import losses as held
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
@@ -33,8 +34,8 @@ def moved(name, one, user, replica=0, data=DATA):
     alone = learner({name: told}, (replica,), datasets=[data])
     lane = one.lanes.index((name, replica))
     state, index = one.state(), one.state()["round"]
-    versions = {index: state["versions"][index][lane][None]}
-    alone.restore(alone.state() | {"round": index, "versions": versions, "aggregations": [{}]})
+    versions = {"kept": {index: state["versions"]["kept"][index][lane][None]}, "messages": {index: {}}}
+    alone.restore(alone.state() | {"round": index, "versions": versions})
     alone.step([a_round(index + 1, (user, index))])
     return np.linalg.norm(alone.version(0)[:-1] - one.version(lane)[:-1])
 
@@ -44,7 +45,7 @@ def moved(name, one, user, replica=0, data=DATA):
 def test_answers_are_those_of_one_lane_whatever_runs_beside_it(monkeypatch, name, room):
     """Six learners in two replicas with data of their own; each replica's access asks something else."""
     if room is not None:
-        monkeypatch.setattr(answers, "_EXAMPLES_AT_ONCE", 7)
+        monkeypatch.setattr(held, "_EXAMPLES_AT_ONCE", 7)
         monkeypatch.setattr(answers, "_NUMBERS_AT_ONCE", room)
     datasets = [examples(0), examples(1)]
     one = learner(mixture(), (0, 1), datasets=datasets, follows=name)
@@ -134,7 +135,7 @@ def test_what_is_not_finite_is_told():
 def test_losses_of_many_users_are_asked_in_bounded_memory(monkeypatch):
     """No batch of examples is larger than allowed, and every example counts once."""
     seen, one = [], learner({"a": spec()}, model=TANH)
-    monkeypatch.setattr(answers, "_EXAMPLES_AT_ONCE", 16)
+    monkeypatch.setattr(held, "_EXAMPLES_AT_ONCE", 16)
     opened = type(one._network).open
 
     def watched(self, theta):

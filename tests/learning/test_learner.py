@@ -117,8 +117,8 @@ def test_lazy_equals_eager():
         trained = {}
         for user, base in product(range(USERS), range(now.index)):
             alone = learner({"a": spec(told.objective, Relay())})
-            kept = {"round": base, "versions": {base: torch.tensor(versions[base])[None]}, "aggregations": [{}]}
-            alone.restore(alone.state() | kept)
+            kept = {"kept": {base: torch.tensor(versions[base])[None]}, "messages": {base: {}}}
+            alone.restore(alone.state() | {"round": base, "versions": kept})
             alone.step([a_round(base + 1, (user, base))])
             trained[user, base] = alone.version(0)
         sizes = [len(SPLIT[one.user]) for one in now.deliveries]
@@ -166,7 +166,7 @@ def test_versions_out_of_use_are_dropped():
     one = learner({"a": spec(aggregation=Relay())})
     for index in (1, 2, 3):
         one.step([a_round(index, (0, index - 1), oldest=index - 1)])
-    assert set(one.state()["versions"]) == {2, 3}
+    assert set(one.state()["versions"]["kept"]) == {2, 3}
     with pytest.raises(ValueError, match="version 1"):
         one.step([a_round(4, (0, 1))])
 
@@ -191,19 +191,19 @@ def test_only_versions_that_are_needed_are_kept():
     for (now, holds), (same, _) in zip(asynchronous(), asynchronous(needed=False), strict=True):
         lean.step([now])
         full.step([same])
-        assert set(lean.state()["versions"]) == {*holds.tolist(), now.index}
-        assert set(full.state()["versions"]) == set(range(holds.min(), now.index + 1))
+        assert set(lean.state()["versions"]["kept"]) == {*holds.tolist(), now.index}
+        assert set(full.state()["versions"]["kept"]) == set(range(holds.min(), now.index + 1))
         assert np.array_equal(lean.version(0), full.version(0))
-    assert len(lean.state()["versions"]) <= USERS + 1 < len(full.state()["versions"])
+    assert len(lean.state()["versions"]["kept"]) <= USERS + 1 < len(full.state()["versions"]["kept"])
 
 
 def test_replicas_keep_what_any_of_them_needs():
     one = learner({"a": spec(aggregation=Relay())}, (0, 1))
     for index in range(1, 6):
         one.step([replace(a_round(index), needed=(1,)), a_round(index, oldest=max(0, index - 1))])
-    assert set(one.state()["versions"]) == {1, 4, 5}
+    assert set(one.state()["versions"]["kept"]) == {1, 4, 5}
     one.step([replace(a_round(6), needed=()), a_round(6, oldest=6)])
-    assert set(one.state()["versions"]) == {6}
+    assert set(one.state()["versions"]["kept"]) == {6}
 
 
 def test_old_and_new_bases_and_repeated_users_in_one_batch_equal_one_by_one():
@@ -340,9 +340,38 @@ def test_a_user_that_is_heard_twice_in_a_round_counts_twice():
 
 
 def test_divergence_names_learner_replica_round_and_user():
-    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0, 1), model=Mlp(hidden=(5,)))
-    with pytest.raises(ModelError, match=r"wild, replica 1, user 3, at 1 s .*round 1 is not finite"):
-        one.step([a_round(1), a_round(1, (3, 0))])
+    one = learner({"wild": spec(lr=1e200)}, model=Mlp(hidden=(5,)))
+    with pytest.raises(ModelError, match=r"wild, replica 0, user 3, at 1 s .*round 1 is not finite"):
+        one.step([a_round(1, (3, 0))])
+
+
+def test_a_lane_that_diverges_leaves_its_neighbours_alone():
+    """It says so once, keeps its last good version, has no figures any more; and all that after a restart too."""
+    both, model = {"calm": spec(), "wild": spec(lr=1e200)}, Mlp(hidden=(5,))
+    one, calm = learner(both, (0, 1), model=model), learner({"calm": spec()}, (0, 1), model=model)
+    rounds = [[a_round(1), a_round(1, (3, 0))], [a_round(2, (1, 0)), a_round(2, (3, 1), (2, 0))]]
+    rounds += [[a_round(3, (1, 2)), a_round(3, (0, 2))]]
+    reports = [one.start(), *(one.step(now) for now in rounds[:2])]
+    assert [calm.step(now).diverged for now in rounds] == [()] * 3
+    (first,), (second,) = reports[1].diverged, reports[2].diverged
+    assert (first.learner, first.replica, first.round, first.user) == ("wild", 1, 1, 3)
+    assert (second.replica, second.round, second.user) == (0, 2, 1)
+    assert "the update in round 1 is not finite" in first.problem
+    again = learner(both, (0, 1), model=model)
+    again.restore(one.state())
+    for each in (one, again):
+        last = each.step(rounds[2])
+        assert last.diverged == ()
+        for lane, (name, replica) in enumerate(each.lanes):
+            assert np.isnan(last.metrics["accuracy"][lane]) == (name == "wild")
+            expected = calm.version(replica) if name == "calm" else learner(both, (0, 1), model=model).version(lane)
+            assert each.version(lane) == pytest.approx(expected, rel=0, abs=1e-13)
+
+
+def test_a_lane_that_diverges_where_an_access_listens_ends_the_run():
+    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0,), model=Mlp(hidden=(5,)), follows="wild")
+    with pytest.raises(ModelError, match=r"wild, replica 0, user 3, at 1 s"):
+        one.step([replace(a_round(1, (3, 0)), asks={"loss": (1,)})])
 
 
 def test_relay_says_which_lane_got_too_much():

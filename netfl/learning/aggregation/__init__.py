@@ -7,26 +7,33 @@ state, a mapping of names to tensors, which checkpoints hold; `step` is a pure f
 To write one: a file in this package, or a class in a package of your own, that derives from `Aggregation`.
 
 - `open` gives the state before the first round, such as one row per user of what it last sent.
-- `step` gets the state, the current version and the round's `Updates`; it returns the next version and the next state,
-  as new tensors: it must not write into what it was given.  A round without deliveries is not shown to it: the version
-  stays as it was.  ``updates.round`` tells how many rounds have passed.
+- `step` gets the state, the current version and the round's `Updates`; it returns the next version and the next state.
+  It must not write into the version or the updates; the state belongs to it, and may be changed in place, which a row
+  per user asks for.  ``updates.round`` tells how many rounds have passed.
+- `idle` is called for a round without deliveries, in which most leave everything as it is.
 - Changes since the base are ``updates.models - updates.bases``; their staleness is ``updates.round - 1 -
   updates.base_rounds``.  A user may be there more than once.
+- What the server sends beside the version is its `message`; what users add to their gradients is the `drift`.
+- `worth` says how much each user's updates count, for who reads the tables; `reported` which model is evaluated.
 - Use methods and operators of tensors only; a file that needs torch itself imports it inside the method.
-- `faults` says what does not go with the access, such as more than one delivery in a round.
+- `faults` says what does not go with the access, such as more than one delivery in a round; `misfits` what does not go
+  with the rest of the learner; `memory` how much the state takes.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from netfl.errors import Fault
 from netfl.registry import Spec
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from netfl.learning.settings import LearnerSpec
 
     State = Mapping[str, Tensor]
 
@@ -42,6 +49,10 @@ class Updates:
         bases: those versions, ``[k, parameters + 1]``.
         models: what was sent, ``[k, parameters + 1]``.
         samples: how many examples each sender holds, ``[k]``, in the type of the models.
+        steps: how many local steps each took, ``[k]``.
+        rates: their step sizes on θ, and on t, ``[k, 2]``; 0 for a t that stays.
+        losses: the mean loss of its base over all examples that each sender holds, ``[k]``; where `wants_losses`.
+        messages: what each was sent beside its base, ``[k, …]``; where there is a `message`.
     """
 
     round: int
@@ -50,6 +61,10 @@ class Updates:
     bases: Tensor
     models: Tensor
     samples: Tensor
+    steps: Tensor
+    rates: Tensor
+    losses: Tensor | None = None
+    messages: Tensor | None = None
 
 
 class Aggregation(Spec):
@@ -67,3 +82,45 @@ class Aggregation(Spec):
     @abstractmethod
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The next version, ``[parameters + 1]``, and the next state."""
+
+    def idle(self, state: State, current: Tensor, index: int) -> tuple[Tensor, State]:
+        """The next version and state after round *index*, in which nobody was heard: both as they are."""
+        return current, state
+
+    def message(self, state: State) -> Tensor | None:
+        """What the server sends beside its version; ``None`` for nothing.  It is kept as long as the version is."""
+        return None
+
+    def drift(self, state: State, users: Tensor, messages: Tensor | None) -> Tensor | None:
+        """What *users*, ``[k]``, add to each gradient of θ and of t, ``[k, parameters + 1]``; ``None`` for nothing.
+
+        Args:
+            state: that of the server as the updates reach it.
+            users: who trains.
+            messages: what each was sent beside its base, ``[k, …]``.
+        """
+        return None
+
+    def reported(self, state: State, current: Tensor) -> Tensor:
+        """The model that is evaluated, ``[parameters + 1]``: the current version."""
+        return current
+
+    def worth(self, state: State) -> Tensor | None:
+        """How much a change of each user would count next, ``[users]``; ``None`` where that is no figure of a user's.
+
+        In units of a step that counts everyone the same, if that has a meaning: 1 is no more and no less than others.
+        """
+        return None
+
+    @property
+    def wants_losses(self) -> bool:
+        """Whether it must know how well the version that users received does on their examples."""
+        return False
+
+    def memory(self, users: int, parameters: int) -> int:
+        """How many numbers `open` keeps, beside a few; *parameters* are those of θ."""
+        return 0
+
+    def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
+        """What in the rest of its *learner* it cannot work with; keys relative to the aggregation."""
+        yield from ()

@@ -54,6 +54,11 @@ class Dense(Network):
         """The number of weights and biases."""
         return _start.count(self._sizes)
 
+    @property
+    def layout(self) -> dict[str, tuple[int, ...]]:
+        """``layers.0.weight``, out by in, ``layers.0.bias``, and so on."""
+        return _start.layout(self._sizes)
+
     def start(self, streams: Streams) -> NDArray[np.float64]:
         """Uniform on ±1/√(fan in), or zero weights and biases so."""
         return _start.draw(self._sizes, self._zero, streams)
@@ -76,6 +81,11 @@ class _Layer:
         self._weights = _copy(weight.mT if self._tall else weight)
         self._biases = _copy(bias)
         self.take(bias.shape[0])
+
+    @property
+    def held(self) -> tuple[Tensor, Tensor]:
+        """Weights and biases of all models, as they lie."""
+        return self._weights, self._biases
 
     def take(self, models: int) -> None:
         """Let the first *models* work: their `weight`, ``[models, out, in]``, and `bias`, ``[models, out]``."""
@@ -143,6 +153,10 @@ class DenseStack(Stack):
             layer.descend(grad, inputs)
             grad = below.mT
         self._layers[0].descend(grad, self._inputs[0])
+
+    def values(self, models: int) -> list[Tensor]:
+        """Weights and biases of each layer, weights with their longer side innermost."""
+        return [part[:models] for layer in self._layers for part in layer.held]
 
     def store(self, into: Tensor) -> None:
         """Weights, out by in, and biases of each layer, one after the other."""

@@ -26,6 +26,18 @@ def count(sizes: Sequence[int]) -> int:
     return sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
 
 
+def layout(sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of weights and biases.
+
+    >>> layout([2, 3])
+    {'layers.0.weight': (3, 2), 'layers.0.bias': (3,)}
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for layer, (fan_in, fan_out) in enumerate(pairwise(sizes)):
+        found |= {f"layers.{layer}.weight": (fan_out, fan_in), f"layers.{layer}.bias": (fan_out,)}
+    return found
+
+
 def draw(sizes: Sequence[int], zero: Sequence[bool], streams: Streams) -> NDArray[np.float64]:
     """Weights, out by in, and biases of each layer, one after the other; uniform on ±1/√(fan in).
 

@@ -61,6 +61,11 @@ class Objective(Spec):
         return 0.0
 
     @property
+    def pull(self) -> float:
+        """μ of a term ``μ/2 ‖θ - base‖²``, which holds a user's θ near the version that it started from; 0 for none."""
+        return 0.0
+
+    @property
     def has_threshold(self) -> bool:
         """Whether t is trained, and so is part of an update."""
         return self.t_rate > 0
