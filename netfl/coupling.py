@@ -99,6 +99,7 @@ def learner_of(staged: Stage, device: str = "auto") -> Learning:
         device=device,
         first=staged.replicas.start,
         follows=scenario.access.follows,
+        tokens=None if scenario.data is None else scenario.data.tokens,
     )
     return learner
 

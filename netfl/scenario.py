@@ -92,7 +92,9 @@ class Scenario(Spec):
         if self.model is None or self.data is None:
             return 0.0
         extra = any(learner.objective.t_rate > 0 for learner in self.learners.values())
-        return float(UPLINK_WORD_BITS * (self.model.parameters(self.data.shape, self.data.classes) + extra))
+        return float(
+            UPLINK_WORD_BITS * (self.model.parameters(self.data.shape, self.data.classes, self.data.tokens) + extra)
+        )
 
     @property
     def rare_classes(self) -> tuple[int, ...]:

@@ -52,6 +52,7 @@ class Learner:
         streams: each replica's random streams for learning.
         device: ``cpu``, ``cuda``, or ``auto`` for the one that is there.
         first: the number of the first of the replicas.
+        tokens: how many there are, where examples are rows of tokens.
         follows: the learner that answers what accesses ask; ``None`` for the only one.
         dtype: of all arithmetic; other than float32 for tests.
     """
@@ -70,6 +71,7 @@ class Learner:
         device: str = "auto",
         first: int = 0,
         follows: str | None = None,
+        tokens: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         if device == "cuda" and not torch.cuda.is_available():
@@ -79,7 +81,7 @@ class Learner:
         self.lanes = tuple((name, first + replica) for name in learners for replica in range(len(datasets)))
         self._specs = [learners[name] for name, _ in self.lanes]
         self._replicas, self._every, self._rounds = len(datasets), evaluate.every, rounds
-        self._network = model.open(datasets[0].train_x.shape[1:], datasets[0].classes)
+        self._network = model.open(datasets[0].train_x.shape[1:], datasets[0].classes, tokens)
         self._pool = Pool(datasets, splits, torch.device(device), dtype)
         self._groups = grouped([*learners.values()], self._network, self._pool)
         self._shuffles = Shuffles(streams)

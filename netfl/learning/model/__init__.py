@@ -1,10 +1,16 @@
-"""The model family: what is trained."""
+"""The model family: what is trained.
+
+What examples look like is told in three words: their *shape*, how many *classes* there are, and, where examples are
+rows of tokens, such as the letters of a text, how many *tokens* there are.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from netfl.errors import Fault
 from netfl.registry import Spec
 
 if TYPE_CHECKING:
@@ -15,9 +21,13 @@ class Model(Spec):
     """The contract of a model."""
 
     @abstractmethod
-    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """The number of trained parameters, found without torch: it decides how many bits an update has."""
 
     @abstractmethod
-    def open(self, shape: tuple[int, ...], classes: int) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The model at work over stacks of parameters; imports torch."""
+
+    def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
+        """Why it cannot be trained on such examples; keys relative to the model."""
+        yield from ()

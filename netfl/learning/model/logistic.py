@@ -24,11 +24,11 @@ class Logistic(Model):
     weights: Start = "default"
     """Where the weights start: uniform on ±1/√(fan in), or at zero; biases are uniform in any case."""
 
-    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """``(inputs + 1) · classes``."""
         return _start.count((math.prod(shape), classes))
 
-    def open(self, shape: tuple[int, ...], classes: int) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The layer at work."""
         from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
 

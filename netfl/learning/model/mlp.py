@@ -44,11 +44,11 @@ class Mlp(Model):
             raise ValueError(f"weights has {len(self.weights)} entries for {len(self.hidden) + 1} layers of weights")
         return self
 
-    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """Weights and biases of all layers."""
         return _start.count(self._sizes(shape, classes))
 
-    def open(self, shape: tuple[int, ...], classes: int) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The layers at work."""
         from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
 
