@@ -34,10 +34,10 @@ _LEARNING = {
     "data": "{kind: blobs, centers: [[0, 0], [3, 3]], samples: 60}",
     "partition": "iid",
     "model": "logistic",
-    "objective": "erm",
-    "aggregation": "average",
 }
 """The same for learning."""
+_LEARNER = {"objective": "erm", "aggregation": "average", "lr": "0.1", "batch_size": "8", "local_steps": "2"}
+"""A learner, for what learners consist of."""
 
 
 def write_starter(family: str, name: str, folder: Path) -> str:
@@ -116,8 +116,8 @@ def _scenario(family: str, kind: str) -> str:
         }
         said = _NETWORK | special.get(part, {part: kind})
         return "\n".join([*lines, "access:", "  kind: network", *(f"  {key}: {value}" for key, value in said.items())])
-    said = _LEARNING | {part: kind}
-    objective, aggregation = said.pop("objective"), said.pop("aggregation")
-    learner = f"{{objective: {objective}, aggregation: {aggregation}, lr: 0.1, batch_size: 8, local_steps: 2}}"
+    of_learner = part in {"objective", "schedule", "aggregation"}
+    said = _LEARNING if of_learner else _LEARNING | {part: kind}
+    learner = _LEARNER | {part: kind} if of_learner else _LEARNER
     lines += ["access: {kind: stationary, rho: {zipf: 1}}", *(f"{key}: {value}" for key, value in said.items())]
-    return "\n".join([*lines, "learners:", f"  mine: {learner}"])
+    return "\n".join([*lines, "learners:", f"  mine: {{{', '.join(f'{key}: {one}' for key, one in learner.items())}}}"])

@@ -72,7 +72,7 @@ def test_a_starter_of_each_family_passes_its_own_test(everything, family):
     assert model in told[family]
     assert f"PASSED test_my_{family}.py::test_it_holds_its_laws" in said
     assert f"PASSED test_my_{family}.py::test_it_runs_by_its_name" in said
-    assert len((where / f"my_{family}.py").read_text().splitlines()) <= 65
+    assert len((where / f"my_{family}.py").read_text().splitlines()) <= 70
 
 
 @pytest.mark.parametrize("family", SHORT)

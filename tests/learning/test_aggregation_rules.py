@@ -42,7 +42,8 @@ class Trace:
         state = aggregation.open(USERS, torch.tensor(versions[0]))
         for index, lines in enumerate(self.heard, start=1):
             if not lines:
-                versions.append(versions[-1])
+                following, state = aggregation.idle(state, torch.tensor(versions[-1]), index)
+                versions.append(following.numpy())
                 continue
             users, bases = (np.array(column) for column in zip(*lines, strict=True))
             models = [self.sent(user, versions[base]) for user, base in lines]

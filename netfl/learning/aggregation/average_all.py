@@ -32,12 +32,16 @@ class AverageAll(Aggregation):
     """The global step size η."""
 
     def open(self, users: int, current: Tensor) -> State:
-        """How many users there are."""
-        return {"users": current.new_tensor(users)}
+        """How much the change of each user counts."""
+        return {"weights": current.new_ones(users)}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """All changes, divided by the number of all users."""
-        return current + self.server_lr / state["users"] * (updates.models - updates.bases).sum(0), state
+        return current + self.server_lr / len(state["weights"]) * (updates.models - updates.bases).sum(0), state
+
+    def worth(self, state: State) -> Tensor:
+        """1 for everyone."""
+        return state["weights"]
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""

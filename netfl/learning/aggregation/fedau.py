@@ -43,34 +43,34 @@ class Fedau(Aggregation):
     """The global step size η."""
 
     def open(self, users: int, current: Tensor) -> State:
-        """How many intervals have ended, their sum, the length of the one that lasts, the last round seen: all 0."""
+        """How many intervals of each user have ended, their sum, and the length of the one that lasts: all 0."""
         none = current.new_zeros(users).long()
-        return {"ended": none, "total": none, "lasting": none, "round": current.new_zeros(()).long()}
+        return {"ended": none, "total": none, "lasting": none}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The weighted changes; the weights are those of the rounds before."""
-        ended, total, lasting = self._wait(state, updates.round - 1)
-        weights = (total.to(updates.models) / ended.clamp(min=1)).where(ended > 0, 1.0)[updates.users]
-        change = weights @ (updates.models - updates.bases)
-        lasting = lasting + 1
-        ends = lasting.new_zeros(len(lasting)).bool()
-        ends[updates.users] = True
-        following = {
-            "ended": ended + ends,
-            "total": total + lasting * ends,
-            "lasting": lasting * ~ends,
-            "round": state["round"].new_tensor(updates.round),
-        }
-        return current + self.server_lr / len(ends) * change, following
+        weights = self.worth(state).to(current)
+        there = state["ended"].new_zeros(len(weights)).bool()
+        there[updates.users] = True
+        change = weights[updates.users] @ (updates.models - updates.bases)
+        return current + self.server_lr / len(weights) * change, self._waited(state, there)
+
+    def idle(self, state: State, current: Tensor, index: int) -> tuple[Tensor, State]:
+        """The intervals go on."""
+        return current, self._waited(state, state["ended"].new_zeros(len(state["ended"])).bool())
+
+    def worth(self, state: State) -> Tensor:
+        """ω."""
+        ended, total = state["ended"], state["total"]
+        return (total.double() / ended.clamp(min=1)).where(ended > 0, 1.0)
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""
         return (Law.none("an aggregation draws nothing; its weights are tested against algorithm 2, step by step"),)
 
-    def _wait(self, state: State, until: int) -> tuple[Tensor, Tensor, Tensor]:
-        """What *state* becomes by the end of round *until*, as nobody was heard since it was kept."""
-        ended, total, lasting = state["ended"], state["total"], state["lasting"] + (until - state["round"])
-        if self.cutoff is None:
-            return ended, total, lasting
-        cuts = lasting // self.cutoff
-        return ended + cuts, total + cuts * self.cutoff, lasting % self.cutoff
+    def _waited(self, state: State, there: Tensor) -> State:
+        """What *state* becomes with one more round, in which those are heard who are *there*, ``[users]``."""
+        lasting = state["lasting"] + 1
+        ends = there if self.cutoff is None else there | (lasting == self.cutoff)
+        total = state["total"] + lasting * ends
+        return {"ended": state["ended"] + ends, "total": total, "lasting": lasting * ~ends}

@@ -46,6 +46,10 @@ class KnownParticipation(Aggregation):
         weights = self.server_lr * state["weights"][updates.users]
         return current + weights @ (updates.models - updates.bases), state
 
+    def worth(self, state: State) -> Tensor:
+        """``1 / p``."""
+        return len(state["weights"]) * state["weights"]
+
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """A list for another number of users."""
         if len(self.probability) != facts.users:

@@ -8,7 +8,8 @@ more parameter.  All jobs, that is all pairs of a lane and a user that train sid
 To write one: a file in this package, or a class in a package of your own, that derives from `Objective`.
 
 - Its numeric fields reach `weights` as tensors with one entry per job, in ``h`` by the field's name, for the jobs of
-  several learners may differ in them.  `weights` is therefore a static method: it sees no learner's fields.
+  several learners may differ in them.  `weights` is therefore a static method: it sees no learner's fields.  A field
+  that is a word reaches it if `hyper` makes a number of it.
 - Use methods and operators of tensors only (``losses.sum(1)``, ``(f > t) / alpha``): then the file needs no torch,
   and a network can be traced without it.
 - ``share`` is 1/n for the n real examples of a mini-batch and 0 for padding; a weight on padding must be 0, which
@@ -71,11 +72,16 @@ class Objective(Spec):
         return self.t_rate > 0
 
     @property
+    def may_rest(self) -> bool:
+        """Whether the weights of a mini-batch are often all 0, so that it pays to look before a backward pass."""
+        return False
+
+    @property
     def levels(self) -> tuple[float, ...]:
         """The levels α at which the CVaR of all learners is to be reported, for comparison with this one's."""
         return ()
 
     def hyper(self) -> Mapping[str, float]:
-        """The numeric fields by name: what `weights` gets as ``h``."""
+        """What `weights` gets as ``h``: the numeric fields by name; the same names for all objectives of a kind."""
         fields = ((name, getattr(self, name)) for name in type(self).model_fields)
         return {name: float(field) for name, field in fields if isinstance(field, int | float)}

@@ -1,9 +1,9 @@
-"""The conditional value at risk: the mean loss of the worst share α of what is heard."""
+"""The conditional value at risk: the mean loss of the worst share α of what is heard, or of its examples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ class Cvar(Objective):
     part is the CVaR of Rockafellar and Uryasev (2000): the mean of the worst share α of f over the users as they are
     heard.  With γ = 1 it is `erm`; with α = 1 it has the gradients of `erm` as long as f > t.
 
+    ``per: sample`` puts the loss of each example ℓ in the place of f, ``mean_b [(1-γ) (t + [ℓ_b-t]_+ / α) + γ ℓ_b]``:
+    the worst share of the examples, whoever holds them.  The objective that is reported takes the users' mean losses in
+    both, and so is a lower bound of that one.
+
     Example::
 
         kind: cvar
@@ -38,13 +42,16 @@ class Cvar(Objective):
     """The weight of the mean loss itself, in [0, 1]."""
     lr_t: Annotated[float, Field(gt=0)]
     """Step size of SGD on t."""
+    per: Literal["batch", "sample"] = "batch"
+    """What is compared with t: the mean loss of a mini-batch, or the loss of each example."""
 
     @staticmethod
     def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """All examples of a mini-batch count the same, more where its mean loss exceeds t."""
-        rest = 1 - h["gamma"]
-        tail = rest / h["alpha"] * ((losses * share).sum(1) > t)
-        return share * (tail + h["gamma"])[:, None], rest - tail
+        """More where the mean loss exceeds t, for all of a mini-batch; or for each example whose own loss does."""
+        rest, mean = 1 - h["gamma"], (losses * share).sum(1)
+        seen = losses.where(h["sample"][:, None] > 0, mean[:, None])
+        tail = (rest / h["alpha"])[:, None] * (seen > t[:, None])
+        return share * (tail + h["gamma"][:, None]), (share * (rest[:, None] - tail)).sum(1)
 
     def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
         """``(1-γ) (t + Σ ρ_k [f_k - t]_+ / α) + γ Σ ρ_k f_k``."""
@@ -55,6 +62,15 @@ class Cvar(Objective):
     def t_rate(self) -> float:
         """Step size of SGD on t."""
         return self.lr_t
+
+    def hyper(self) -> Mapping[str, float]:
+        """α, γ, and 1 for ``per: sample``."""
+        return {"alpha": self.alpha, "gamma": self.gamma, "sample": float(self.per == "sample")}
+
+    @property
+    def may_rest(self) -> bool:
+        """With γ = 0 nothing is learned of losses that do not exceed t."""
+        return self.gamma == 0
 
     @property
     def levels(self) -> tuple[float, ...]:

@@ -1,0 +1,39 @@
+"""q-FedSGD: as q-FedAvg, of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from netfl.errors import Fault
+from netfl.learning.aggregation._fair import Fair
+from netfl.learning.objective.erm import Erm
+
+if TYPE_CHECKING:
+    from netfl.learning.settings import LearnerSpec
+
+
+class Qfedsgd(Fair):
+    """Gradients count by a power of their user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
+
+    ``Δ_k = F_k^q ∇F_k`` and ``h_k = q F_k^(q-1) ‖∇F_k‖² + L F_k^q``, with F_k the mean loss of the version that user k
+    received over all that it holds, 1e-10 added, and ``L = 1/lr``.  So users take one step on all their examples, for
+    the mean loss; ``∇F_k = (base_k - θ_k) / lr``, and what remains is `qfedavg`.  With q = 0 it is gradient descent.
+
+    Li et al., "Fair resource allocation in federated learning", ICLR 2020, algorithm 1.
+
+    Example::
+
+        kind: qfedsgd
+        q: 1
+    """
+
+    def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
+        """Changes that are not the gradient of F_k."""
+        if learner.batch_size != "full" or 1 not in {learner.local_steps, learner.local_epochs}:
+            problem = "qfedsgd takes the change of a user to be its gradient, so it is one step on all examples"
+            yield Fault("kind", problem, "qfedsgd", "give batch_size: full and local_steps: 1, or take 'qfedavg'")
+        if not isinstance(learner.objective, Erm) or learner.weight_decay:
+            problem = "qfedsgd wants the gradient of the mean loss itself"
+            remedy = "take the objective 'erm' without weight_decay, or 'qfedavg', which goes with any"
+            yield Fault("kind", problem, "qfedsgd", remedy)

@@ -1,0 +1,80 @@
+"""SCAFFOLD: users correct their gradients by how the gradients of all differ from their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, cast
+
+from pydantic import Field
+
+from netfl.errors import Fault
+from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.aggregation._memory import remember
+from netfl.types import Law
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from netfl.learning.aggregation import State
+    from netfl.learning.settings import LearnerSpec
+
+
+class Scaffold(Aggregation):
+    """Gradients are corrected, ``g + c - c_k``; the version moves by the mean change: ``x + η mean_k (θ_k - base_k)``.
+
+    c_k is user k's control variate, an estimate of its gradient, and c their mean over all N users, which the server
+    sends beside its version; all start at 0.  With an update of K steps of size lr that starts from a base, option II
+    of the paper has ``c_k⁺ = c_k - c + (base - θ_k) / (K lr)``, c the one that came with that base.  t has entries in c
+    and c_k as θ does, with its own step size; a t that stays has none.
+
+    A user's c_k is what the server knows from its last delivery: of an update that is lost, c_k is lost with it.  A
+    user that is heard twice in one round has trained both updates with the c_k of before it; the later c_k⁺ stays.
+
+    Karimireddy et al., "SCAFFOLD: stochastic controlled averaging for federated learning", ICML 2020, algorithm 1.
+
+    Example::
+
+        kind: scaffold
+        server_lr: 1
+    """
+
+    server_lr: Annotated[float, Field(gt=0)] = 1.0
+    """The global step size η."""
+
+    def open(self, users: int, current: Tensor) -> State:
+        """The control variates of all users, and their mean: 0."""
+        return {"own": current.new_zeros(users, len(current)), "mean": current.new_zeros(len(current))}
+
+    def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
+        """The mean change; and new control variates for those heard."""
+        changes, table = updates.models - updates.bases, state["own"]
+        lr, lr_t = updates.rates.T
+        slopes = changes / -updates.steps[:, None]
+        slopes[:, :-1] /= lr[:, None]
+        slopes[:, -1] = (slopes[:, -1] / lr_t).where(lr_t > 0, 0.0)
+        slopes -= self.drift(state, updates.users, updates.messages)
+        mean = state["mean"] + remember(table, updates.users, slopes) / len(table)
+        return current + self.server_lr * changes.mean(0), {"own": table, "mean": mean}
+
+    def message(self, state: State) -> Tensor:
+        """What is called c above."""
+        return state["mean"]
+
+    def drift(self, state: State, users: Tensor, messages: Tensor | None) -> Tensor:
+        """``c - c_k``."""
+        return cast("Tensor", messages) - state["own"][users]
+
+    def memory(self, users: int, parameters: int) -> int:
+        """A row for each user, and their mean."""
+        return (users + 1) * (parameters + 1)
+
+    def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
+        """Steps that are not the gradient alone."""
+        if learner.momentum:
+            problem = "scaffold reads a user's mean gradient from its change, which momentum makes another"
+            remedy = "leave momentum out, or take it at the server: 'fedavgm' with of: scaffold"
+            yield Fault("kind", problem, "scaffold", remedy)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Nothing is drawn."""
+        return (Law.none("an aggregation draws nothing; its versions are tested against algorithm 1, step by step"),)
