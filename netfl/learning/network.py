@@ -75,5 +75,10 @@ class Network(ABC):
         """Parameters to start from, ``[parameters]``, drawn from *streams*."""
 
     @abstractmethod
-    def open(self, theta: Tensor) -> Stack:
-        """A stack of the models with the parameters *theta*, ``[models, parameters]``, which is left as it is."""
+    def open(self, theta: Tensor, trained: bool = True) -> Stack:
+        """A stack of the models with the parameters *theta*, ``[models, parameters]``, which is left as it is.
+
+        Args:
+            theta: the models.
+            trained: whether they will `descend`; those that will not need remember less of what they score.
+        """

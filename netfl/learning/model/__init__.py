@@ -29,5 +29,16 @@ class Model(Spec):
         """The model at work over stacks of parameters; imports torch."""
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """Why it cannot be trained on such examples; keys relative to the model."""
-        yield from ()
+        """Why it cannot be trained on such examples; keys relative to the model.
+
+        Tokens are names, whose numbers mean nothing: a model that takes them says so here.
+        """
+        if tokens is not None:
+            remedy = "take 'lstm', or data that are measurements"
+            yield Fault("", "takes measurements, but these examples are rows of tokens", tokens, remedy)
+
+
+def no_picture(shape: tuple[int, ...]) -> Fault:
+    """The fault of examples of *shape*, or of tokens, where pictures are wanted."""
+    problem = "takes pictures: channels, rows and columns of measurements"
+    return Fault("", problem, list(shape), "take a model for such examples, or data that are pictures")

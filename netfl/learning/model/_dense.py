@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.model import _start
+from netfl.learning.model._start import Start
 from netfl.learning.network import Network, Stack
 from netfl.streams import Streams
 
 _ATEN: Any = torch.ops.aten
 _SLOPE = 0.01
 
-_ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor, Tensor], Any]]] = {
+ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor, Tensor], Any]]] = {
     "relu": (
         torch.relu_,
         lambda grad, out: _ATEN.threshold_backward.grad_input(grad, out, 0, grad_input=grad),
@@ -44,26 +45,26 @@ class Dense(Network):
     """Linear layers between *sizes*, an activation between them, a cross-entropy on top."""
 
     def __init__(
-        self, sizes: Sequence[int], zero: Sequence[bool], activation: str = "relu", softmax: bool = False
+        self, sizes: Sequence[int], starts: Sequence[Start], activation: str = "relu", softmax: bool = False
     ) -> None:
-        self._sizes, self._zero = tuple(sizes), tuple(zero)
+        self._sizes, self._parts = tuple(sizes), _start.dense(sizes, starts)
         self._activation, self._softmax = activation, softmax
 
     @property
     def size(self) -> int:
         """The number of weights and biases."""
-        return _start.count(self._sizes)
+        return _start.count(self._parts)
 
     @property
     def layout(self) -> dict[str, tuple[int, ...]]:
         """``layers.0.weight``, out by in, ``layers.0.bias``, and so on."""
-        return _start.layout(self._sizes)
+        return _start.layout(self._parts)
 
     def start(self, streams: Streams) -> NDArray[np.float64]:
         """Uniform on ±1/√(fan in), or zero weights and biases so."""
-        return _start.draw(self._sizes, self._zero, streams)
+        return _start.draw(self._parts, streams)
 
-    def open(self, theta: Tensor) -> DenseStack:
+    def open(self, theta: Tensor, trained: bool = True) -> DenseStack:
         """The layers at work for each row of *theta*."""
         return DenseStack(theta, self._sizes, self._activation, self._softmax)
 
@@ -73,6 +74,9 @@ class _Layer:
 
     weight: Tensor
     bias: Tensor
+    turned: Tensor
+    row: Tensor
+    column: Tensor
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         """Copy *weight*, ``[models, out, in]``, and *bias*, ``[models, out]``, into a layout of their own."""
@@ -88,9 +92,14 @@ class _Layer:
         return self._weights, self._biases
 
     def take(self, models: int) -> None:
-        """Let the first *models* work: their `weight`, ``[models, out, in]``, and `bias`, ``[models, out]``."""
+        """Let the first *models* work: their `weight`, ``[models, out, in]``, and `bias`, ``[models, out]``.
+
+        They are also there as `turned`, ``[models, in, out]``, `row`, ``[models, 1, out]``, and `column`,
+        ``[models, out, 1]``: views that would otherwise be made in every step.
+        """
         self._own, self.bias = self._weights[:models], self._biases[:models]
         self.weight = self._own.mT if self._tall else self._own
+        self.turned, self.row, self.column = self.weight.mT, self.bias[:, None], self.bias[..., None]
 
     def descend(self, grad: Tensor, inputs: Tensor) -> None:
         """Subtract the gradient.
@@ -111,26 +120,22 @@ class DenseStack(Stack):
 
     def __init__(self, theta: Tensor, sizes: Sequence[int], activation: str, softmax: bool) -> None:
         self._sizes, self._softmax = sizes, softmax
-        self._activate, self._derive = _ACTIVATIONS[activation]
+        self._activate, self._derive = ACTIVATIONS[activation]
         self._layers = [_Layer(weight, bias) for weight, bias in _parts(theta, sizes)]
-        self._models = theta.shape[0]
-        self._scratch: dict[str, Tensor] = {}
-        self._inputs: list[Tensor] = []
+        self._extent = (0, 0)
+        self._hidden: list[Tensor] = []
+        self._below: list[Tensor] = []
         self._output = self._fed = self._log = self._labels = theta
 
     def scores(self, x: Tensor) -> Tensor:
         """The last layer's output, ``[models, batch, classes]``."""
-        hidden = x.flatten(2)
-        models, batch, _ = hidden.shape
-        self._take(models)
-        self._inputs = [hidden]
-        for index, layer in enumerate(self._layers[:-1]):
-            out = self._buffer(f"hidden {index}", (models, batch, self._sizes[index + 1]))
-            hidden = torch.baddbmm(layer.bias[:, None], hidden, layer.weight.mT, out=out)
-            self._activate(hidden)
-            self._inputs.append(hidden)
+        inputs = x.flatten(2)
+        self._take(*inputs.shape[:2])
+        self._inputs = [inputs, *self._hidden]
+        for layer, given, out in zip(self._layers, self._inputs, self._hidden, strict=False):
+            self._activate(torch.baddbmm(layer.row, given, layer.turned, out=out))
         last = self._layers[-1]
-        self._output = torch.baddbmm(last.bias[..., None], last.weight, hidden.mT)
+        self._output = torch.baddbmm(last.column, last.weight, self._inputs[-1].mT)
         return self._output.mT
 
     def losses(self, y: Tensor) -> Tensor:
@@ -140,18 +145,29 @@ class DenseStack(Stack):
         self._labels = y[:, None]
         return self._log.gather(1, self._labels)[:, 0].neg_()
 
-    def descend(self, weights: Tensor) -> None:
-        """Back-propagate; each layer moves as soon as the gradient of its inputs is found."""
+    def slopes(self, weights: Tensor) -> Tensor:
+        """The gradient of the weighted losses with respect to the last layer's output, ``[models, classes, batch]``."""
         grad = self._log.exp_().scatter_(1, self._labels, -1.0, reduce="add").mul_(weights[:, None])
         if self._softmax:
             grad = self._fed * (grad - (grad * self._fed).sum(1, keepdim=True))
+        return grad
+
+    def descend(self, weights: Tensor, into: Tensor | None = None) -> None:
+        """Back-propagate; each layer moves as soon as the gradient of its inputs is found.
+
+        Args:
+            weights: ``[models, batch]``.
+            into: for the gradient of the first layer's inputs, ``[models, batch, inputs]``, where that is wanted.
+        """
+        grad = self.slopes(weights)
         for index in range(len(self._layers) - 1, 0, -1):
             layer, inputs = self._layers[index], self._inputs[index]
-            below = self._buffer(f"gradient {index}", inputs.shape)
-            torch.bmm(grad.mT, layer.weight, out=below)
+            below = torch.bmm(grad.mT, layer.weight, out=self._below[index - 1])
             self._derive(below, inputs)
             layer.descend(grad, inputs)
             grad = below.mT
+        if into is not None:
+            torch.bmm(grad.mT, self._layers[0].weight, out=into)
         self._layers[0].descend(grad, self._inputs[0])
 
     def values(self, models: int) -> list[Tensor]:
@@ -160,24 +176,19 @@ class DenseStack(Stack):
 
     def store(self, into: Tensor) -> None:
         """Weights, out by in, and biases of each layer, one after the other."""
-        self._take(into.shape[0])
+        self._take(into.shape[0], self._extent[1])
         for layer, (weight, bias) in zip(self._layers, _parts(into, self._sizes), strict=True):
             weight.copy_(layer.weight)
             bias.copy_(layer.bias)
 
-    def _take(self, models: int) -> None:
-        """Let the first *models* work."""
-        if models != self._models:
-            self._models = models
+    def _take(self, models: int, batch: int) -> None:
+        """Let the first *models* work on so many examples each: make room for hidden layers and their gradients."""
+        if (models, batch) != self._extent:
+            self._extent = models, batch
             for layer in self._layers:
                 layer.take(models)
-
-    def _buffer(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """Room for a contiguous tensor of *shape*, that which was last used under *name* if it fits."""
-        room = self._scratch.get(name)
-        if room is None or room.shape != shape:
-            room = self._scratch[name] = self._layers[0].bias.new_empty(shape)
-        return room
+            room, hidden = self._layers[0].bias.new_empty, self._sizes[1:-1]
+            self._hidden, self._below = ([room(models, batch, size) for size in hidden] for _ in range(2))
 
 
 def _parts(theta: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:

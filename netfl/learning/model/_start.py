@@ -1,9 +1,10 @@
-"""Where dense layers start, and how many parameters they have: without torch."""
+"""What parameters models have, and where each starts: without torch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -14,57 +15,123 @@ from netfl.streams import Streams
 from netfl.types import Law
 
 Start = Literal["default", "zeros"]
-"""Where a layer's weights start."""
+"""Where a dense layer's weights start."""
+Spread = Literal["default", "kaiming_normal"]
+"""Where the weights of a deep network start."""
 
 
-def count(sizes: Sequence[int]) -> int:
-    """The number of weights and biases of dense layers between *sizes*.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of a model's parameters.
 
-    >>> count([2, 64, 3])
-    387
+    Args:
+        name: as in the model's layout.
+        shape: theirs.
+        stream: what their draws are named by.
+        law: they start uniform on ±scale, normal with this standard deviation, or all at this value.
+        scale: see there.
     """
-    return sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
+
+    name: str
+    shape: tuple[int, ...]
+    stream: tuple[str | int, ...]
+    law: Literal["uniform", "normal", "constant"]
+    scale: float
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return math.prod(self.shape)
+
+    def draw(self, streams: Streams) -> NDArray[np.float64]:
+        """Where they start, in a row."""
+        if self.law == "constant":
+            return np.full(self.size, self.scale)
+        rng = streams.rng(*self.stream)
+        if self.law == "normal":
+            return rng.normal(0.0, self.scale, self.size)
+        return rng.uniform(-self.scale, self.scale, self.size)
 
 
-def layout(sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of weights and biases.
+def linear(
+    name: str, fan_out: int, window: Sequence[int], layer: int, start: Start | Spread = "default"
+) -> tuple[Part, Part]:
+    """Weights and biases of a layer, each of whose outputs is a weighted sum of *window* inputs.
 
-    >>> layout([2, 3])
+    Uniform on ±1/√(fan in), the default of PyTorch's linear and convolutional layers, or weights so that start at zero;
+    or as He et al. ("Delving deep into rectifiers", ICCV 2015) have it, ``N(0, 2/fan in)`` with biases of zero.
+
+    Args:
+        name: the layer's.
+        fan_out: outputs.
+        window: the shape of what one output sees.
+        layer: names its draws.
+        start: where the weights start.
+    """
+    fan_in = math.prod(window)
+    bound = 1 / math.sqrt(fan_in)
+    weight, bias = f"{name}.weight", f"{name}.bias"
+    shape, weights, biases = (fan_out, *window), ("weights", layer), ("biases", layer)
+    if start == "kaiming_normal":
+        return (
+            Part(weight, shape, weights, "normal", math.sqrt(2 / fan_in)),
+            Part(bias, (fan_out,), biases, "constant", 0.0),
+        )
+    drawn: Literal["uniform", "constant"] = "constant" if start == "zeros" else "uniform"
+    return (
+        Part(weight, shape, weights, drawn, 0.0 if start == "zeros" else bound),
+        Part(bias, (fan_out,), biases, "uniform", bound),
+    )
+
+
+def dense(sizes: Sequence[int], starts: Sequence[Start | Spread], first: int = 0) -> tuple[Part, ...]:
+    """Dense layers between *sizes*, whose draws are named from layer *first* on.
+
+    >>> count(dense([2, 64, 3], ["default", "zeros"]))
+    387
+    >>> layout(dense([2, 3], ["default"]))
     {'layers.0.weight': (3, 2), 'layers.0.bias': (3,)}
     """
-    found: dict[str, tuple[int, ...]] = {}
-    for layer, (fan_in, fan_out) in enumerate(pairwise(sizes)):
-        found |= {f"layers.{layer}.weight": (fan_out, fan_in), f"layers.{layer}.bias": (fan_out,)}
-    return found
-
-
-def draw(sizes: Sequence[int], zero: Sequence[bool], streams: Streams) -> NDArray[np.float64]:
-    """Weights, out by in, and biases of each layer, one after the other; uniform on ±1/√(fan in).
-
-    That is the default start of PyTorch's linear layers.  *zero* says which weights start at zero; no bias does.
-    """
-    parts = []
-    for layer, (fan_in, fan_out) in enumerate(pairwise(sizes)):
-        bound = 1 / math.sqrt(fan_in)
-        weights = streams.rng("weights", layer).uniform(-bound, bound, fan_in * fan_out)
-        parts += [weights * (not zero[layer]), streams.rng("biases", layer).uniform(-bound, bound, fan_out)]
-    return np.concatenate(parts)
-
-
-def law(sizes: Sequence[int], zero: Sequence[bool]) -> Law:
-    """The claim that each drawn parameter, times √(fan in), is uniform on (-1, 1)."""
-    scale = np.concatenate([np.full((fan_in + 1) * out, math.sqrt(fan_in)) for fan_in, out in pairwise(sizes)])
-    drawn = draw(sizes, zero, Streams(0)) != 0.0
-
-    def many(streams: Streams, size: int) -> NDArray[np.float64]:
-        times = range(-(-size // int(drawn.sum())))
-        return np.concatenate([(draw(sizes, zero, streams.at(i)) * scale)[drawn] for i in times])
-
-    return Law(
-        quantity="starting parameter times √(fan in)",
-        statement="uniform on (-1, 1): the default start of PyTorch's linear layers",
-        draw=many,
-        mean=0.0,
-        variance=1 / 3,
-        cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
+    layers = enumerate(zip(pairwise(sizes), starts, strict=True))
+    return tuple(
+        part
+        for layer, ((fan_in, fan_out), start) in layers
+        for part in linear(f"layers.{layer}", fan_out, (fan_in,), first + layer, start)
     )
+
+
+def count(parts: Sequence[Part]) -> int:
+    """The number of parameters."""
+    return sum(part.size for part in parts)
+
+
+def layout(parts: Sequence[Part]) -> dict[str, tuple[int, ...]]:
+    """Their names and shapes."""
+    return {part.name: part.shape for part in parts}
+
+
+def draw(parts: Sequence[Part], streams: Streams) -> NDArray[np.float64]:
+    """Where they start, one after the other."""
+    return np.concatenate([part.draw(streams) for part in parts])
+
+
+def laws(parts: Sequence[Part]) -> tuple[Law, ...]:
+    """The claims that what is drawn, divided by its scale, is uniform on (-1, 1), or standard normal."""
+    from scipy import stats  # noqa: PLC0415 - slow to import
+
+    claims = (
+        ("uniform", "uniform on (-1, 1): the default start of PyTorch's layers", stats.uniform(-1, 2)),
+        ("normal", "standard normal", stats.norm()),
+    )
+    found = []
+    for law, statement, distribution in claims:
+        mine = [part for part in parts if part.law == law]
+        if mine:
+
+            def many(streams: Streams, size: int, mine: Sequence[Part] = mine) -> NDArray[np.float64]:
+                times = range(-(-size // count(mine)))
+                return np.concatenate([part.draw(streams.at(i)) / part.scale for i in times for part in mine])
+
+            quantity = f"starting parameter over its scale, {law}"
+            found.append(Law(quantity, statement, many, distribution=distribution))
+    return tuple(found)

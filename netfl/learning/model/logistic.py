@@ -26,14 +26,14 @@ class Logistic(Model):
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """``(inputs + 1) · classes``."""
-        return _start.count((math.prod(shape), classes))
+        return _start.count(_start.dense((math.prod(shape), classes), (self.weights,)))
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The layer at work."""
         from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
 
-        return Dense((math.prod(shape), classes), (self.weights == "zeros",))
+        return Dense((math.prod(shape), classes), (self.weights,))
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return (_start.law((6, 500), (self.weights == "zeros",)),)
+        return _start.laws(_start.dense((6, 500), (self.weights,)))

@@ -46,23 +46,22 @@ class Mlp(Model):
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """Weights and biases of all layers."""
-        return _start.count(self._sizes(shape, classes))
+        return _start.count(_start.dense(self._sizes(shape, classes), self._starts))
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The layers at work."""
         from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
 
-        return Dense(self._sizes(shape, classes), self._zero, self.activation, softmax=self.output == "softmax")
+        return Dense(self._sizes(shape, classes), self._starts, self.activation, softmax=self.output == "softmax")
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return (_start.law(self._sizes((6,), 500), self._zero),)
+        return _start.laws(_start.dense(self._sizes((6,), 500), self._starts))
 
     @property
-    def _zero(self) -> tuple[bool, ...]:
-        """Whose weights start at zero."""
-        each = self.weights if isinstance(self.weights, tuple) else (self.weights,) * (len(self.hidden) + 1)
-        return tuple(start == "zeros" for start in each)
+    def _starts(self) -> tuple[Start, ...]:
+        """Where each layer's weights start."""
+        return self.weights if isinstance(self.weights, tuple) else (self.weights,) * (len(self.hidden) + 1)
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
         """Widths of all layers, the input and the output among them."""

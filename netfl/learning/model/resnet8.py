@@ -1,0 +1,96 @@
+"""A residual network of eight layers that normalises by groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, model_validator
+
+from netfl.errors import Fault
+from netfl.learning.model import Model, _start, no_picture
+from netfl.learning.model._start import Part, Spread
+from netfl.types import Law
+
+if TYPE_CHECKING:
+    from netfl.learning.network import Network
+
+
+class Resnet8(Model):
+    """The residual network for small pictures with one block in each of three stages, under cross-entropy.
+
+    He et al., "Deep residual learning for image recognition", CVPR 2016, 4.2 with n = 1: a convolution of 3 x 3, three
+    blocks of two, the second and the third of which halve the picture and double the channels, the mean over the
+    picture, a linear layer.  Where a block changes the shape, its shortcut is a convolution of 1 x 1.  In place of
+    batch normalisation, by which an example's scores depend on the others of its batch, there is that of Wu and He
+    ("Group normalization", ECCV 2018), as Hsieh et al. advise for users that differ ("The non-IID data quagmire", ICML
+    2020).
+
+    Example::
+
+        kind: resnet8
+        width: 16
+        groups: 8
+    """
+
+    width: Annotated[int, Field(ge=1)] = 16
+    """Channels of the first stage."""
+    groups: Annotated[int, Field(ge=1)] = 8
+    """How many groups channels are normalised in; a divisor of ``width``."""
+    weights: Spread = "default"
+    """Where the convolutions start: uniform on ±1/√(fan in), as in PyTorch, or normal with variance 2/(fan in)."""
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> Resnet8:
+        """All groups are of one size."""
+        if self.width % self.groups:
+            raise ValueError(f"groups must divide width, {self.width}")
+        return self
+
+    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
+        """Convolutions, scales and shifts of the groups, the last layer."""
+        return _start.count(self._parts(shape[0], classes))
+
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
+        """The layers at work."""
+        from netfl.learning.model._autograd import Modular  # noqa: PLC0415 - needs torch, a scenario does not
+        from netfl.learning.model._residual import Residual  # noqa: PLC0415
+
+        begin = partial(_start.draw, self._parts(shape[0], classes))
+        return Modular(Residual(shape[0], self._widths, self.groups, classes), begin)
+
+    def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
+        """It takes pictures."""
+        if tokens is not None or len(shape) != 3:
+            yield no_picture(shape)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Where it starts."""
+        return _start.laws(self._parts(3, 10))
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        """Channels after the first convolution and after each block."""
+        return (self.width, self.width, 2 * self.width, 4 * self.width)
+
+    def _parts(self, channels: int, classes: int) -> tuple[Part, ...]:
+        """All parameters."""
+        parts = self._convolution("first", channels, self.width, 3)
+        for block, (into, out) in enumerate(pairwise(self._widths)):
+            parts += self._convolution(f"blocks.{block}.first", into, out, 3)
+            parts += self._convolution(f"blocks.{block}.second", out, out, 3)
+            if into != out:
+                parts += self._convolution(f"blocks.{block}.shortcut", into, out, 1)
+        return (*parts, *_start.linear("last", classes, self._widths[-1:], 0))
+
+    def _convolution(self, name: str, into: int, out: int, kernel: int) -> tuple[Part, ...]:
+        """A convolution without biases, whose draws its name names, and the scales and shifts of its groups."""
+        weight, _ = _start.linear(f"{name}.0", out, (into, kernel, kernel), 0, self.weights)
+        return (
+            replace(weight, stream=(name,)),
+            Part(f"{name}.1.weight", (out,), (), "constant", 1.0),
+            Part(f"{name}.1.bias", (out,), (), "constant", 0.0),
+        )
