@@ -19,12 +19,14 @@ from pydantic import ValidationError
 from scipy import stats
 
 from netfl.errors import MachineError, ScenarioError
+from netfl.learning.data import Data
 from netfl.learning.data import _cache as cache
 from netfl.learning.data import _idx as idx
 from netfl.learning.data.blobs import Blobs
 from netfl.learning.data.digits import Digits
 from netfl.learning.data.fashion_mnist import FashionMnist
 from netfl.learning.data.mnist import Mnist
+from netfl.registry import find
 from netfl.streams import Streams
 
 FIG2A = {"centers": [[1, 1], [2, 3], [2.3, 1.5]], "std": 0.1, "samples": 1000, "seed": 11, "test_share": 0.2}
@@ -242,7 +244,9 @@ def test_fetching_what_cannot_be_reached_says_what_to_do(tiny):
     shutil.rmtree(tiny)
     with pytest.raises(MachineError, match="cannot be fetched") as caught:
         cache.fetch("mnist")
-    assert f"by hand to {tiny / 'train-images-idx3-ubyte.gz'}" in str(caught.value)
+    for part in (f"by hand to {tiny / 'train-images-idx3-ubyte.gz'}", "no connection to 127.0.0.1:9;"):
+        assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_fetching_an_unknown_set_names_the_near_one():
@@ -258,6 +262,21 @@ def test_a_set_that_is_got_by_hand_says_where_and_which_file_goes_where(tmp_path
         source = cache.SOURCES[name]
         for part in (source.url, str(tmp_path / source.folder / source.files[0][0])):
             assert part in str(caught.value)
+        more = len(source.files) - 1
+        assert (f"nor {more} more of the set {name}" in str(caught.value)) == bool(more)
+
+
+def test_every_set_says_which_file_goes_where(tmp_path, monkeypatch):
+    monkeypatch.setenv("NETFL_DATA", str(tmp_path))
+    for listed in cache.listing():
+        data = find(Data, listed.name)()
+        with pytest.raises(ScenarioError) as caught:
+            data.load(Streams(0))
+        (fault,), source = caught.value.faults, cache.SOURCES[listed.name]
+        assert f"there is no file {tmp_path / source.folder / source.files[0][0]}" in fault.problem
+        assert listed.source == (source.url if source.by_hand else f"netfl data fetch {listed.name}")
+        assert listed.source in fault.remedy
+        assert f"NETFL_DATA to the folder that holds {source.folder}/" in fault.remedy
 
 
 @pytest.mark.parametrize("packed_as", ["", ".gz", ".xz"])

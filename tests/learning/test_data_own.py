@@ -82,11 +82,13 @@ def test_the_file_that_is_meant_is_checked(files):
     ("name", "more", "said"),
     [
         ("a.npz", {"features": [4]}, r"features: .*shape \[3\]"),
-        ("a.npz", {"labels": 3}, "labels: .*other labels than 0 to 2"),
+        ("a.npz", {"labels": 3}, r"labels: .*other labels than 0 to 2, such as 3 \(3\); number the labels so"),
         ("a.csv", {"features": 4}, r"features: .*shape \[3\]"),
         ("a.csv", {"label": "sort"}, "file: has no column sort"),
         ("a.csv", {"features": ["p", "s"]}, "file: has no column s.*its columns: p, q, r, kind, who"),
-        ("a.csv", {"features": ["p", "who"], "user": None}, "no finite numbers"),
+        ("a.csv", {"features": ["p", "who"], "user": None}, "file: has something other than numbers in column who"),
+        ("a.csv", {"user": "whose"}, "file: has no column whose.*its columns: p, q, r, kind, who"),
+        ("a.parquet", {"label": "who"}, "labels: .*other labels than 0 to 3, such as mia"),
         ("a.csv", {"label": "p"}, "other labels"),
         ("a.parquet", {"test_share": 0.01}, "test_share: leaves none of 50"),
     ],
@@ -102,15 +104,29 @@ def test_broken_files_are_faults(files):
         with pytest.raises(ScenarioError, match=f"file: cannot be read.*{name}"):
             read(files / name).load(Streams(0))
     (files / "a.csv").write_text("p,q,r,kind,who\n1,2,,0,a\n")
-    with pytest.raises(ScenarioError, match="empty fields"):
+    with pytest.raises(ScenarioError, match="has empty fields in column r "):
         read(files / "a.csv").load(Streams(0))
     (files / "a.npz").write_bytes(b"")
     np.savez(files / "a.npz", x=X)
     with pytest.raises(ScenarioError, match="no array label"):
         read(files / "a.npz").load(Streams(0))
     np.savez(files / "a.npz", x=X, label=Y[:9])
-    with pytest.raises(ScenarioError, match="50 examples and 9 labels"):
+    with pytest.raises(ScenarioError, match=r"holds 50 examples, 9 labels \("):
         read(files / "a.npz").load(Streams(0))
+    np.savez(files / "a.npz", x=X, label=Y, user=USER[:9])
+    with pytest.raises(ScenarioError, match="holds 50 examples, 50 labels and 9 users"):
+        read(files / "a.npz").load(Streams(0))
+    for wrong in (np.nan, -np.inf):
+        np.savez(files / "a.npz", x=np.where(np.arange(50)[:, None] == 7, wrong, X), label=Y)
+        with pytest.raises(ScenarioError, match=r"example 7 \(from 0\) holds a feature that is no finite number"):
+            read(files / "a.npz").load(Streams(0))
+    np.savez(files / "a.npz", x=X.astype(str), label=Y)
+    with pytest.raises(ScenarioError, match="holds features of type <U"):
+        read(files / "a.npz").load(Streams(0))
+    (files / "a.csv").write_text("p,q\n1,2\n1,2,3\n")
+    with pytest.raises(ScenarioError, match=r"file: cannot be read: .*line 3") as caught:
+        read(files / "a.csv").load(Streams(0))
+    assert "\n" not in str(caught.value)
     (files / "a.txt").write_text("p")
     with pytest.raises(ScenarioError, match="neither CSV nor Parquet"):
         Table(file=files / "a.txt", features=1, labels=2).load(Streams(0))
@@ -122,6 +138,19 @@ def test_a_missing_file_is_a_fault_before_the_run(files):
     (fault,) = read(files / "a.csv", test=files / "b.csv").faults(Facts(3, 1))
     assert fault.key == "test"
     assert [*read(files / "a.csv").faults(Facts(3, 1))] == []
+
+
+def test_pictures_may_be_augmented_and_other_examples_not(tmp_path):
+    np.savez(tmp_path / "p.npz", x=np.zeros((20, 1, 4, 4)), label=np.arange(20) % 2)
+    said = {"file": tmp_path / "p.npz", "labels": 2, "augment": {"crop": 1}}
+    data = Arrays(features=[1, 4, 4], **said).load(Streams(0))
+    assert (data.augment.crop, data.augment.flip, Arrays(features=[16], file="p.npz", labels=2).augment) == (
+        1,
+        True,
+        None,
+    )
+    with pytest.raises(ValidationError, match="augment is for pictures"):
+        Arrays(features=[16], **said)
 
 
 @pytest.mark.parametrize(

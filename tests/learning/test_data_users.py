@@ -24,6 +24,7 @@ from netfl.learning.data.shakespeare import Shakespeare
 from netfl.learning.data.synthetic import Synthetic
 from netfl.learning.data.vehicle import Vehicle
 from netfl.streams import Streams
+from netfl.types import Facts
 
 
 def joined(data):
@@ -97,6 +98,17 @@ class TestSynthetic:
         assert (by_whom > 0.999).nonzero()[0].tolist() == list(same)
         middles = np.array([np.abs(x[user == who].mean(axis=0)).max() for who in range(40)])
         assert (middles < 0.6).nonzero()[0].tolist() == list(same)
+
+    @pytest.mark.parametrize(("version", "sigma"), [("non_iid", 2.0), ("iid", 1.0), ("hybrid", 1.0)])
+    def test_sizes_are_those_of_the_published_generators(self, version, sigma):
+        """⌊lognormal(4, σ)⌋ + 50 for each of 2000 users: its deciles, whose z-scores stay below 4.5."""
+        made = Synthetic(version=version, users=2000)
+        sizes = made.sizes(Streams(0), 2000)
+        assert sizes.min() >= 50
+        deciles = np.quantile(sizes - 50, [0.1, 0.5, 0.9])
+        known = np.exp(4 + sigma * np.array([-1.2816, 0, 1.2816]))
+        assert np.abs(np.log((deciles + 0.5) / known)).max() < 4.5 * sigma * 1.75 / np.sqrt(2000)
+        assert (sizes == Synthetic(version=version, sigma=sigma, users=2000).sizes(Streams(0), 2000)).all()
 
     def test_models_differ_as_alpha_says(self):
         """With α = 0 and no noise in b, W the same law: labels spread over all classes; α only shifts every class."""
@@ -253,19 +265,23 @@ class TestVehicle:
             Vehicle().load(Streams(0))
 
 
+@pytest.fixture
+def tweets(placed):
+    """Sentiment140's archive with the tweets of three accounts."""
+    said = {"ann": ["Good good day!"] * 6, "bob": ["bad, day"] * 5, "cy": ["rare"] * 2}
+    lines = [
+        f'"{4 if who == "ann" else 0}","{at}","Mon","NO_QUERY","{who}","{text}"'
+        for who, texts in said.items()
+        for at, text in enumerate(texts)
+    ]
+    into = io.BytesIO()
+    with zipfile.ZipFile(into, "w") as archive:
+        archive.writestr("training.1600000.processed.noemoticon.csv", "\n".join(lines).encode("latin-1"))
+    placed("sent140", {"trainingandtestdata.zip": into.getvalue()})
+
+
 class TestSent140:
-    def test_tweets_become_rows_of_tokens(self, placed):
-        names = ["ann", "bob", "cy"]
-        said = {"ann": ["Good good day!"] * 6, "bob": ["bad, day"] * 5, "cy": ["rare"] * 2}
-        lines = [
-            f'"{4 if who == "ann" else 0}","{at}","Mon","NO_QUERY","{who}","{text}"'
-            for who in names
-            for at, text in enumerate(said[who])
-        ]
-        into = io.BytesIO()
-        with zipfile.ZipFile(into, "w") as archive:
-            archive.writestr("training.1600000.processed.noemoticon.csv", "\n".join(lines).encode("latin-1"))
-        placed("sent140", {"trainingandtestdata.zip": into.getvalue()})
+    def test_tweets_become_rows_of_tokens(self, tweets):
         made = Sent140(least=5, words=5, vocabulary=5, test_share=0.2, validation_share=0.2)
         data = made.load(Streams(0))
         assert np.bincount(data.train_user).tolist() == [4, 3]
@@ -277,6 +293,41 @@ class TestSent140:
         assert (made.tokens, made.shape) == (5, (5,))
         with pytest.raises(ScenarioError, match="2 users have 5 examples"):
             Sent140(users=3, least=5).load(Streams(0))
+
+    def test_tweets_become_means_of_vectors(self, tweets, tmp_path):
+        file = tmp_path / "glove.txt"
+        file.write_text("the 9 9\ngood 1 0.5\nday 4 -1\n! 0 3\n, 2 2\n", encoding="utf-8")
+        made = Sent140(least=2, test_share=0.2, glove={"file": file, "dimensions": 2})
+        x, y, user = joined(made.load(Streams(0)))
+        assert (made.tokens, made.shape, x.dtype) == (None, (2,), np.float32)
+        known = {0: [(1 + 1 + 4) / 4, (0.5 + 0.5 - 1 + 3) / 4], 1: [(2 + 4) / 2, (2 - 1) / 2], 2: [0, 0]}
+        assert (x == np.array([known[one] for one in user.tolist()], np.float32)).all()
+        assert (y == (user == 0)).all()
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("good 1 2 3\n", r"glove\.dimensions: .*vectors of 3 numbers \(2\)"),
+            ("good 1\n", r"glove\.dimensions: .*vectors of 1 numbers"),
+            ("a 1 2\ngood 1 x\n", r"glove\.file: line 2 is no word and 2 numbers"),
+            ("a 1 2\ngood 1 nan\n", "line 2 is"),
+            ("a 1 2\nday 1", "line 2 is"),
+            (b"\xff\xfe", r"glove\.file: cannot be read"),
+        ],
+    )
+    def test_other_vectors_are_refused(self, tweets, tmp_path, text, said):
+        file = tmp_path / "glove.txt"
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        made = Sent140(least=5, glove={"file": file, "dimensions": 2})
+        with pytest.raises(ScenarioError, match=said):
+            made.load(Streams(0))
+
+    def test_missing_vectors_are_a_fault_before_the_run(self, tmp_path):
+        made = Sent140(glove={"file": tmp_path / "no.txt", "dimensions": 50})
+        (fault,) = made.glove.faults(Facts(3, 1))
+        assert (fault.key, "glove.6B.zip" in fault.remedy) == ("file", True)
+        with pytest.raises(ValidationError, match="vocabulary has no effect"):
+            Sent140(vocabulary=50, glove={"file": tmp_path / "no.txt", "dimensions": 50})
 
     def test_other_files_are_refused(self, placed):
         placed("sent140", {"trainingandtestdata.zip": b"no archive"})

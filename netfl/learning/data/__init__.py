@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.learning.data._augment import Augment
 from netfl.registry import Spec
 from netfl.streams import Streams
 
@@ -43,6 +44,7 @@ class Dataset:
         train_user: whose each training example is, ``[train]``, int64; ``None`` where the data have no users.
         test_user: the same for the test examples; a user may have none.
         validation: examples to choose hyper-parameters by; ``None`` where none are kept for that.
+        augment: how the training examples, pictures, are moved about while they are trained on; ``None`` for not.
     """
 
     train_x: NDArray[np.float32]
@@ -53,6 +55,7 @@ class Dataset:
     train_user: NDArray[np.int64] | None = None
     test_user: NDArray[np.int64] | None = None
     validation: Examples | None = None
+    augment: Augment | None = None
 
 
 class Data(Spec):

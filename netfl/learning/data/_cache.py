@@ -7,8 +7,10 @@ import hashlib
 import lzma
 import os
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.learning.data._sources import SOURCES, File, Source
@@ -66,7 +68,8 @@ def contents(name: str) -> tuple[Content, ...]:
     folder = root() / source.folder
     instead = bool(source.instead) and _whole(folder, source.instead) and not _whole(folder, source.files)
     files = source.instead if instead else source.files
-    return tuple(_content(_found(folder, file) or _miss(name, folder / file), file, sum_) for file, sum_ in files)
+    _miss(name, [folder / file for file, _ in files if _found(folder, file) is None])
+    return tuple(_content(_found(folder, file) or folder / file, file, sum_) for file, sum_ in files)
 
 
 def listing() -> tuple[Listed, ...]:
@@ -90,8 +93,7 @@ def fetch(name: str) -> Path:
         contents(name)
         return folder
     if source.by_hand:
-        missing = next(file for file, _ in source.files if _found(folder, file) is None)
-        _miss(name, folder / missing)
+        _miss(name, [folder / file for file, _ in source.files if _found(folder, file) is None])
     for file, expected in source.files:
         if _found(folder, file) is None:
             _retrieve(source.url + file, expected, folder / file)
@@ -107,17 +109,20 @@ def _retrieve(url: str, expected: str, path: Path) -> None:
     try:
         pooch.retrieve(url, f"{kind}:{expected}", path.name, path.parent)
     except (OSError, ValueError) as error:
-        raise MachineError(f"{url} cannot be fetched: {error}; download it by hand to {path}") from error
+        lost = type(error).__name__ in {"ConnectionError", "ConnectTimeout"}  # of requests, which says it in many words
+        reason = f"no connection to {urlsplit(url).netloc}" if lost else error
+        raise MachineError(f"{url} cannot be fetched: {reason}; download it by hand to {path}") from error
 
 
-def _miss(name: str, path: Path) -> Path:
-    """Say that the file at *path* is missing, and how to get it."""
+def _miss(name: str, missing: Sequence[Path]) -> None:
+    """Say which files are missing, and how to get them; nothing where all are there."""
+    if not missing:
+        return
     source = SOURCES[name]
-    if source.by_hand:
-        remedy = f"get it from {source.url}, or set NETFL_DATA to the folder that holds {source.folder}/"
-    else:
-        remedy = f"run `netfl data fetch {name}`, or set NETFL_DATA to the folder that holds {source.folder}/"
-    raise ScenarioError([Fault("", f"there is no file {path}", remedy=remedy)])
+    others = f", nor {len(missing) - 1} more of the set {name}" if len(missing) > 1 else ""
+    way = f"download it from {source.url} to there" if source.by_hand else f"run `netfl data fetch {name}`"
+    remedy = f"{way}, or set NETFL_DATA to the folder that holds {source.folder}/"
+    raise ScenarioError([Fault("", f"there is no file {missing[0]}{others}", remedy=remedy)])
 
 
 def _found(folder: Path, file: str) -> Path | None:
@@ -158,4 +163,6 @@ def _listed(name: str, source: Source) -> Listed:
     """Whether all files of a set are there."""
     folder = root() / source.folder
     whole = _whole(folder, source.files) or (bool(source.instead) and _whole(folder, source.instead))
-    return Listed(name, "here" if whole else "not here", folder, source.url if source.by_hand else "netfl data fetch")
+    return Listed(
+        name, "here" if whole else "not here", folder, source.url if source.by_hand else f"netfl data fetch {name}"
+    )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Data, Dataset
+from netfl.learning.data._augment import Augment
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -39,6 +40,9 @@ class Images(Data):
     """The same for the test pictures, by the means and deviations of the training pictures."""
     only: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)] | None = None
     """Only the pictures with these labels, which are then counted from 0 in this order; all by default."""
+    augment: Augment | None = None
+    """How pictures are moved while they are trained on, ``{crop: 4, flip: true}`` for the usual way with CIFAR: cut out
+    at a random place of a frame that is so many pixels larger on each side, and mirrored at random; not by default."""
 
     @property
     def labels(self) -> int:
@@ -79,6 +83,7 @@ class Images(Data):
             scaled(found.test_x[test], self.test_scale, found.train_x),
             test_y,
             self.classes,
+            augment=self.augment,
         )
 
     def laws(self) -> tuple[Law, ...]:

@@ -122,17 +122,24 @@ class Own(Data):
         except ScenarioError:
             raise
         except Exception as error:  # whatever a broken file makes of its reader
-            refuse(key, f"cannot be read: {error}", str(path))
-        if len(x) != len(y) or (user is not None and len(user) != len(y)) or not len(y):
-            refuse(key, f"holds {len(x)} examples and {len(y)} labels", str(path), "give each example one")
+            refuse(key, f"cannot be read: {' '.join(str(error).split())}", str(path), "is it whole, and of this form?")
+        counts = [len(x), len(y), len(y if user is None else user)]
+        if len({*counts}) > 1 or not len(y):
+            told = f"{counts[0]} examples, {counts[1]} labels" + (f" and {counts[2]} users" if user is not None else "")
+            refuse(key, f"holds {told}", str(path), "give each example one of each")
         if x.shape[1:] != self.shape:
             refuse("features", f"{path} has examples of shape {[*x.shape[1:]]}", [*self.shape], "say what they have")
         numbers = np.asarray(x)
-        if numbers.dtype.kind not in "fiub" or not np.isfinite(numbers).all():
-            refuse(key, "holds features that are no finite numbers", str(path))
-        whole = y.dtype.kind in "iub" or (y.dtype.kind == "f" and bool((y == np.round(y)).all()))
-        if not whole or y.min() < 0 or y.max() >= self.labels:
-            refuse("labels", f"{path} has other labels than 0 to {self.labels - 1}", self.labels, "number them so")
+        if numbers.dtype.kind not in "fiub":
+            refuse(key, f"holds features of type {numbers.dtype}", str(path), "make numbers of them")
+        broken = np.flatnonzero(~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1))
+        if broken.size:
+            problem = f"example {broken[0]} (from 0) holds a feature that is no finite number"
+            refuse(key, problem, str(path), "fill it in, or leave the example out")
+        strange = y[~np.isin(y, np.arange(self.labels))]
+        if strange.size:
+            problem = f"{path} has other labels than 0 to {self.labels - 1}, such as {strange[0]}"
+            refuse("labels", problem, self.labels, "number the labels so")
         return Columns(numbers.astype(np.float32), y.astype(np.int64), user)
 
     def _known(self, names: NDArray[Any], user: NDArray[Any]) -> NDArray[np.int64]:

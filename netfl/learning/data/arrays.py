@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from netfl.learning.data import Dataset
+from netfl.learning.data._augment import Augment
 from netfl.learning.data._own import Columns, Own, refuse
+from netfl.streams import Streams
 
 
 class Arrays(Own):
@@ -28,11 +32,25 @@ class Arrays(Own):
 
     features: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
     """The shape of one example: ``[columns]``, or ``[channels, rows, columns]`` of a picture."""
+    augment: Augment | None = None
+    """How pictures are moved while they are trained on, ``{crop: 4, flip: true}``: cut out at a random place of a frame
+    that is so many pixels larger on each side, and mirrored at random; not by default."""
+
+    @model_validator(mode="after")
+    def _pictures(self) -> Arrays:
+        """Refuse to move what is no picture."""
+        if self.augment is not None and len(self.features) != len(("channels", "rows", "columns")):
+            raise ValueError(f"augment is for pictures, [channels, rows, columns], not for {[*self.features]}")
+        return self
 
     @property
     def shape(self) -> tuple[int, ...]:
         """As the scenario says; the file is held to it."""
         return self.features
+
+    def load(self, streams: Streams) -> Dataset:
+        """Read the file or the two, and split what comes whole."""
+        return replace(Own.load(self, streams), augment=self.augment)
 
     def read(self, path: Path) -> Columns:
         """The arrays of a file."""

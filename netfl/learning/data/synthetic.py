@@ -43,8 +43,8 @@ class Synthetic(OfUsers):
     """How much the users' inputs differ: the standard deviation of B_k; 1 by default.  Not for ``iid``."""
     users: Annotated[int, Field(ge=1)] = 100
     """How many users there are."""
-    sigma: Annotated[float, Field(ge=0, le=3)] = 2.0
-    """Standard deviation of the logarithm of the sizes; the published sets ``iid`` and ``hybrid`` have 1."""
+    sigma: Annotated[float, Field(ge=0, le=3)] | None = None
+    """Standard deviation of the logarithm of the sizes; as published by default: 2, for ``iid`` and ``hybrid`` 1."""
     split: Annotated[int, Field(ge=0)] = 0
     """Which of the random splits into training, validation and test examples; ``seed`` decides the examples."""
 
@@ -65,6 +65,11 @@ class Synthetic(OfUsers):
         """Sixty numbers."""
         return (_FEATURES,)
 
+    @property
+    def _spread(self) -> float:
+        """The standard deviation of the logarithm of the sizes."""
+        return self.sigma if self.sigma is not None else 2.0 if self.version == "non_iid" else 1.0
+
     def load(self, streams: Streams) -> Dataset:
         """Draw the examples by ``seed`` and split them by ``split``, whatever the seed of the run."""
         own = Streams(self.seed).at("synthetic")
@@ -77,7 +82,7 @@ class Synthetic(OfUsers):
 
     def sizes(self, streams: Streams, users: int) -> NDArray[np.int64]:
         """How many examples each user has."""
-        return np.exp(4 + self.sigma * streams.field("size").normal(np.arange(users))).astype(np.int64) + 50
+        return np.exp(4 + self._spread * streams.field("size").normal(np.arange(users))).astype(np.int64) + 50
 
     def examples(self, streams: Streams, user: int, count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Inputs and labels of *count* examples of one user."""
@@ -97,7 +102,7 @@ class Synthetic(OfUsers):
         from scipy.special import ndtr  # noqa: PLC0415 - only to check the law
 
         def cdf(size: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.asarray(ndtr((np.log(np.maximum(size - 49, 1e-300)) - 4) / max(self.sigma, 1e-9)))
+            return np.asarray(ndtr((np.log(np.maximum(size - 49, 1e-300)) - 4) / max(self._spread, 1e-9)))
 
         def size(streams: Streams, users: int) -> NDArray[np.float64]:
             return self.sizes(streams, users).astype(float)

@@ -62,7 +62,12 @@ class Table(Own):
         if missing:
             there = ", ".join(map(str, rows.columns[:20]))
             refuse("", f"has no column {', '.join(missing)}", str(path), f"its columns: {there}")
-        if rows[[*features, *others]].isna().any(axis=None):
-            refuse("", "has empty fields", str(path), "fill them, or leave their rows out")
+        for told, wrong in (
+            ("has empty fields", rows[[*features, *others]].isna().any()),
+            ("has something other than numbers", rows[[*features]].dtypes.map(lambda one: one.kind not in "fiub")),
+        ):
+            if wrong.any():
+                named = ", ".join(map(str, wrong.index[wrong]))
+                refuse("", f"{told} in column {named}", str(path), "mend them, or leave their rows out")
         user = None if self.user is None else rows[self.user].to_numpy()
-        return Columns(np.asarray(rows[[*features]]), np.asarray(rows[self.label]), user)
+        return Columns(rows[[*features]].to_numpy(float), np.asarray(rows[self.label]), user)

@@ -8,11 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.learning.partition._order import Rarity
 from netfl.registry import Spec
 from netfl.streams import Streams
-
-Rarity = Literal["rho", "distance", "prerun"]
-"""Where the order of the users from most to least heard is taken from."""
 
 
 class Partition(Spec):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from netfl.errors import Fault, ModelError
-from netfl.learning.partition import Partition, Rarity
+from netfl.learning.partition import Partition
+from netfl.learning.partition._order import Rarity, label_faults, order_faults
 from netfl.learning.partition._spread import Hands
 from netfl.streams import Streams
 from netfl.types import Facts, Law
@@ -76,12 +77,7 @@ class RareClasses(Partition):
             )
         if facts.classes is not None:
             yield from self._label_faults(facts.classes)
-        if self.by == "rho" and not (facts.rho_known or facts.ranked):
-            remedy = "take distance or prerun" if facts.placed else "take prerun"
-            yield Fault("by", "this access does not state how often users are heard", self.by, remedy)
-        if self.by == "distance" and not (facts.placed or facts.ranked):
-            remedy = "take rho or prerun" if facts.rho_known else "take prerun"
-            yield Fault("by", "the users of this access have no places", self.by, remedy)
+        yield from order_faults(self.by, facts)
 
     def laws(self) -> tuple[Law, ...]:
         """Who holds what is given."""
@@ -89,9 +85,7 @@ class RareClasses(Partition):
 
     def _label_faults(self, classes: int) -> Iterator[Fault]:
         """Labels that the data do not have, or none left for the other users."""
-        for at, label in enumerate(self.classes):
-            if label >= classes:
-                yield Fault(f"classes.{at}", f"the data have labels 0 to {classes - 1}", label, "name one of them")
+        yield from label_faults(self.classes, classes)
         if len(self.classes) >= classes:
             problem = f"{len(self.classes)} rare labels of {classes} leave none for the other users"
             yield Fault("classes", problem, remedy="name fewer")
