@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.learning.data import Dataset
+from netfl.learning.data import Dataset, Examples
 from netfl.learning.settings import LearnerSpec
+from netfl.learning.validation import kept_apart
 from netfl.registry import kind_of
 from netfl.scenario import Scenario
 from netfl.streams import Streams
@@ -30,6 +31,7 @@ class Stage:
         splits: for each of the replicas, the rows of each user; empty without data.
         settings: for each of them, what its access knows; with recorders that keep nothing.
         orders: for each of them the users from the most to the least often heard, where the partition goes by that.
+        validation: for each of them the examples to validate with; empty where nothing is validated.
     """
 
     scenario: Scenario
@@ -38,6 +40,7 @@ class Stage:
     splits: Sequence[list[NDArray[np.int64]]]
     settings: Sequence[Setting]
     orders: Sequence[NDArray[np.int64] | None]
+    validation: Sequence[Examples]
 
     def users(self, replica: int) -> dict[str, NDArray[Any]]:
         """The columns of the users table for one replica."""
@@ -84,10 +87,11 @@ def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage
     if needed and scenario.data is not None:
         with located(scenario, "data"):
             dataset = scenario.data.load(Streams(scenario.seed).at("data"))
-            _check_test_set(dataset)
+            _check_test_set(dataset, scenario.rare_classes)
     splits: list[list[NDArray[np.int64]]] = []
     settings: list[Setting] = []
     orders: list[NDArray[np.int64] | None] = []
+    validation: list[Examples] = []
     replicas = range(first, scenario.replicas)
     for replica in replicas:
         each = 1.0 if dataset is None else len(dataset.train_y) / scenario.users
@@ -97,12 +101,17 @@ def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage
             splits.append([])
             settings.append(_setting(scenario, replica, np.ones(scenario.users)))
             continue
-        splits.append(_deal(scenario, dataset, order, replica))
+        rows = _deal(scenario, dataset, order, replica)
+        if scenario.evaluation.validates:
+            with located(scenario, "evaluate"):
+                rows, own = kept_apart(scenario.evaluation, dataset, rows, streams_of(scenario, replica))
+            validation.append(own)
+        splits.append(rows)
         counts = label_counts(dataset, splits[-1])
         held = counts.sum(axis=1).astype(float)
         mix = counts / held[:, None] if access.wants_label_mix else None
         settings.append(replace(_setting(scenario, replica, held, mix), held=held))
-    return Stage(scenario, replicas, dataset, splits, settings, orders)
+    return Stage(scenario, replicas, dataset, splits, settings, orders, validation)
 
 
 def rehearse(scenario: Scenario) -> None:
@@ -154,12 +163,12 @@ def _check_answerer(scenario: Scenario, learners: Mapping[str, LearnerSpec]) -> 
     raise ScenarioError(scenario.located([fault]))
 
 
-def _check_test_set(dataset: Dataset) -> None:
-    """Every class must be there to be tested."""
-    missing = np.flatnonzero(np.bincount(dataset.test_y, minlength=dataset.classes) == 0)
-    if missing.size:
-        problem = f"the test set holds no example of class {', '.join(map(str, missing))}"
-        raise ScenarioError([Fault("", problem, None, "keep more examples for testing")])
+def _check_test_set(dataset: Dataset, rare: Sequence[int]) -> None:
+    """The rare classes must be there to be tested."""
+    missing = [label for label in rare if not (dataset.test_y == label).any()]
+    if missing:
+        problem = f"the test set holds no example of rare class {', '.join(map(str, missing))}"
+        raise ScenarioError([Fault("", problem, None, "keep more examples for testing, or call other classes rare")])
 
 
 def _deal(

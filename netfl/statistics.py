@@ -10,6 +10,7 @@ import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,7 @@ class Tally:
         self._heard, self._delays = [0] * users, array("d")
         self._attempts, self._rounds, self._closed_s = 0, 0, 0.0
         self._uplink_bits = self._downlink_bits = 0.0
+        self._course = array("d")
 
     def add(self, one: Round) -> None:
         """Count a round."""
@@ -104,6 +106,16 @@ class Tally:
         self._rounds, self._closed_s = one.index, one.closed_s
         self._uplink_bits += one.uplink_bits
         self._downlink_bits += one.downlink_bits
+        joules = math.nan if one.energy_j is None else one.energy_j
+        self._course.extend((one.closed_s, self._uplink_bits, self._downlink_bits, joules))
+
+    def until(self, index: int) -> dict[str, float]:
+        """What it took to get to the end of round *index*: time, bits sent up and down, and joules where counted."""
+        names = ("time_s", "uplink_bits", "downlink_bits", "energy_J")
+        at, counted = len(names) * (index - 1), not math.isnan(self._course[-1])
+        taken = self._course[at : at + len(names)] if index else [0.0] * len(names)
+        told = dict(zip(names, taken, strict=True))
+        return told if counted else {name: cost for name, cost in told.items() if name != "energy_J"}
 
     def spanned(self) -> dict[str, float]:
         """The figure that windows of time have too, in which no updates are served."""
@@ -134,6 +146,7 @@ def learned(lanes: Sequence[tuple[str, int]], reports: Sequence[Report]) -> dict
 
     ``<learner>.<metric>`` is the value after the last round, ``<learner>.<metric>.smoothed`` its mean over the
     evaluations of the last tenth of the rounds: with one user heard a round, single values swing with whom it was.
+    A figure that a lane never had is left out; one that it has no longer is NaN.
 
     Args:
         lanes: learner and replica of each lane.
@@ -144,11 +157,39 @@ def learned(lanes: Sequence[tuple[str, int]], reports: Sequence[Report]) -> dict
         return found
     last = reports[-1]
     late = [report for report in reports if report.round >= 0.9 * last.round]
-    for metric in (name for name in last.metrics if "/user:" not in name):
+    for metric in (name for name in last.metrics if "/user:" not in name and "/layer:" not in name):
         means: NDArray[np.float64] = np.mean([report.metrics[metric] for report in late], axis=0)
-        for (learner, replica), value, mean in zip(lanes, last.metrics[metric], means, strict=True):
-            found[replica][f"{learner}.{metric}"] = float(value)
-            found[replica][f"{learner}.{metric}.smoothed"] = float(mean)
+        for lane, (learner, replica) in enumerate(lanes):
+            value = float(last.metrics[metric][lane])
+            if math.isnan(value) and all(math.isnan(report.metrics[metric][lane]) for report in reports):
+                continue
+            found[replica][f"{learner}.{metric}"] = value
+            found[replica][f"{learner}.{metric}.smoothed"] = float(means[lane])
+    return found
+
+
+def reached(
+    lanes: Sequence[tuple[str, int]],
+    reports: Sequence[Report],
+    tallies: Mapping[int, Tally],
+    targets: Sequence[float],
+) -> dict[int, dict[str, float]]:
+    """What it took to come to test accuracies, by replica: ``<learner>.target:<accuracy>.rounds``, ``.time_s``, ….
+
+    A target is reached at the first evaluation whose accuracy is no smaller.  A learner that does not reach it has no
+    such figures.
+
+    Args:
+        lanes: learner and replica of each lane.
+        reports: all evaluations, in order.
+        tallies: of each replica.
+        targets: the accuracies.
+    """
+    found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
+    for (lane, (learner, replica)), target in product(enumerate(lanes), targets):
+        first = next((one.round for one in reports if one.metrics["accuracy"][lane] >= target), None)
+        costs = {"rounds": float(first), **tallies[replica].until(first)} if first is not None else {"rounds": math.nan}
+        found[replica] |= {f"{learner}.target:{target:g}.{name}": cost for name, cost in costs.items()}
     return found
 
 

@@ -46,9 +46,67 @@ def said(**changes):
     )
 
 
-def test_a_class_that_cannot_be_tested_is_a_fault():
-    with pytest.raises(ScenarioError, match="data: the test set holds no example of class"):
-        rehearse(said(data={"kind": "digits", "test_share": 0.01}))
+def test_a_rare_class_that_cannot_be_tested_is_a_fault():
+    few = {"kind": "digits", "test_share": 0.01}
+    tested = np.bincount(stage(said(data=few)).dataset.test_y, minlength=10)
+    lacking = int(np.argmin(tested))
+    assert tested[lacking] == 0
+    with pytest.raises(ScenarioError, match=f"data: the test set holds no example of rare class {lacking}"):
+        rehearse(said(data=few, evaluate={"rare_classes": [lacking]}))
+
+
+def same_rows(some, others):
+    """Whether both hold the same examples, in any order."""
+    return sorted(one.tobytes() for one in some) == sorted(one.tobytes() for one in others)
+
+
+def test_a_share_of_each_users_examples_is_kept_to_validate_with():
+    plain, kept = (stage(said(replicas=2, evaluate=evaluate)) for evaluate in ({}, {"validation": 0.15}))
+    assert plain.validation == []
+    data = plain.dataset
+    for replica in range(2):
+        own = kept.validation[replica]
+        for user, (before, after) in enumerate(zip(plain.splits[replica], kept.splits[replica], strict=True)):
+            assert len(after) == len(before) - int(0.15 * len(before))
+            assert set(after.tolist()) < set(before.tolist())
+            apart = sorted(set(before.tolist()) - set(after.tolist()))
+            mine = own.x[own.user == user]
+            assert same_rows(mine, data.train_x[apart])
+            assert (
+                np.bincount(own.y[own.user == user], minlength=10).tolist()
+                == np.bincount(data.train_y[apart], minlength=10).tolist()
+            )
+        assert kept.settings[replica].held.tolist() == [len(rows) for rows in kept.splits[replica]]
+
+
+SYNTHETIC = {"data": {"kind": "synthetic", "users": 4}, "partition": {"kind": "natural"}}
+PAIR = {"of": ["one", "two"], "per": "user"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"evaluate": {"metrics": ["validation"]}}, "evaluate: these data keep no examples to validate with"),
+        ({"evaluate": {"validation": 0.001}}, "evaluate.validation: leaves no user an example"),
+        ({"evaluate": {"validation": 0.2}} | SYNTHETIC, "evaluate.validation: has no effect: these data keep"),
+        (
+            {"evaluate": {"choose": {"best": PAIR}}} | SYNTHETIC | {"partition": {"kind": "iid"}},
+            "evaluate.choose.best.per: the validation examples are nobody's",
+        ),
+    ],
+)
+def test_what_cannot_be_validated_is_a_fault(changes, problem):
+    learner = said().learners["one"].model_dump()
+    with pytest.raises(ScenarioError, match=problem):
+        stage(said(learners={"one": learner, "two": learner}, **changes))
+
+
+def test_data_with_validation_examples_bring_their_own():
+    staged = stage(said(evaluate={"metrics": ["validation"]}, **SYNTHETIC))
+    assert staged.validation[0] is staged.dataset.validation
+    assert stage(said(**SYNTHETIC)).validation == []
+    anyone = stage(said(evaluate={"metrics": ["validation"]}, **(SYNTHETIC | {"partition": {"kind": "iid"}})))
+    assert anyone.validation[0].user is None
 
 
 def test_the_users_table_tells_the_order_that_the_partition_went_by():

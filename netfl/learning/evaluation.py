@@ -1,33 +1,33 @@
-"""Evaluation of every lane's model on the test examples of its replica."""
+"""Evaluation of every lane's model on the test and the validation examples of its replica."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from netfl.errors import ModelError
-from netfl.learning.figures import Floats, over_classes, over_objectives, over_users
+from netfl.learning.exam import Exam, together
+from netfl.learning.figures import NAMES, Floats, Marks, over_classes, over_objectives, over_users, spread
 from netfl.learning.tensors import tensor
+from netfl.learning.validation import tested_alone, weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from netfl.learning.data import Dataset
+    from netfl.learning.data import Dataset, Examples
     from netfl.learning.network import Network
     from netfl.learning.objective import Objective
 
-_ROWS_AT_ONCE = 512
-
 
 class Evaluation:
-    """The test examples of all replicas and the mix of labels of each user.
+    """The test examples of all replicas, and what each user meets of them.
 
-    What a user meets is taken to be its own mix of labels over the whole test set, ``Σ_c mix_kc figure_c``: the exact
-    expectation where users differ in their labels only.
+    Where users are those of the data and have test examples of their own, a user's figures are those of its own test
+    examples.  Else what a user meets is taken to be its own mix of labels over the whole test set,
+    ``Σ_c mix_kc figure_c``: the exact expectation where users differ in their labels only.  Labels that the test set
+    has no example of are left out of the mix.
 
     Args:
         datasets: of each replica.
@@ -35,21 +35,33 @@ class Evaluation:
         replicas: of each lane.
         rare: the rare classes.
         like: a tensor of the type and on the device to work with.
+        validation: the validation examples of each replica; empty where nothing is validated.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a run's whole evaluation
         self,
         datasets: Sequence[Dataset],
         splits: Sequence[Sequence[NDArray[np.int64]]],
         replicas: Sequence[int],
         rare: Sequence[int],
         like: Tensor,
+        validation: Sequence[Examples] = (),
     ) -> None:
         self._replicas, self._rare = np.array(replicas), rare
-        distinct = {id(data): data for data in datasets}
-        held = np.array([id(datasets[replica]) for replica in replicas])
-        self._sets = [(np.flatnonzero(held == name), _TestSet(data, like)) for name, data in distinct.items()]
-        self._mixes = np.stack([_mixes(data, split) for data, split in zip(datasets, splits, strict=True)])
+        users = len(splits[0])
+        pairs = [*zip(datasets, splits, strict=True)]
+        own = [tested_alone(data, split) for data, split in pairs]
+        self._tests = [
+            (lanes, _tests(datasets[replica], users if own[replica] else 0, like))
+            for lanes, replica in self._alike([(id(data), flag) for data, flag in zip(datasets, own, strict=True)])
+        ]
+        self._validations = [
+            (lanes, _validation(validation[replica], users, like))
+            for lanes, replica in self._alike([id(one) for one in validation])
+        ]
+        self._personal = all(one.user is not None for one in validation)
+        self._mixes = [_mixes(data, split) for data, split in pairs]
+        self._weights = np.stack([weights(data, split) for data, split in pairs])
 
     def metrics(
         self, network: Network, versions: Tensor, objectives: Sequence[Objective], heard: NDArray[np.int64]
@@ -62,52 +74,68 @@ class Evaluation:
             objectives: of each lane.
             heard: deliveries so far, ``[replicas, users]``.
         """
-        lanes = len(versions)
-        accuracy, loss, counts = np.empty((3, lanes, self._mixes.shape[2]))
-        for mine, test in self._sets:
-            accuracy[mine], loss[mine] = test.figures(network, versions[tensor(mine).to(versions.device), :-1])
-            counts[mine] = test.counts
-        mixes = self._mixes[self._replicas]
-        accuracy_users, loss_users = (np.einsum("luc,lc->lu", mixes, figures) for figures in (accuracy, loss))
-        rho = _shares(heard)[self._replicas]
+        classes, users = self._tested(network, versions[:, :-1])
         t = versions[:, -1].cpu().double().numpy()
         return {
-            **dict(over_classes(accuracy, loss, counts, self._rare)),
-            **dict(over_users(accuracy_users, loss_users)),
-            **dict(over_objectives(objectives, loss_users, rho, t)),
+            **dict(over_classes(classes, self._rare)),
+            **dict(over_users(users)),
+            **dict(spread(users)),
+            **dict(over_objectives(objectives, users, heard[self._replicas].astype(float), t)),
+            **dict(self._validated(network, versions[:, :-1])),
         }
 
+    def _tested(self, network: Network, theta: Tensor) -> tuple[Marks, Marks]:
+        """How well models do on each label, and for each user."""
+        found = [(lanes, exam.marks(network, theta[tensor(lanes).to(theta.device)])) for lanes, exam in self._tests]
+        classes = together([(lanes, marks[0]) for lanes, marks in found])
+        return classes, together(
+            [(lanes, marks[1] if len(marks) > 1 else self._met(lanes, marks[0])) for lanes, marks in found]
+        )
 
-class _TestSet:
-    """The test examples of one data set, on the device."""
+    def _met(self, lanes: NDArray[np.int64], classes: Marks) -> Marks:
+        """What users meet whose mixes of labels are all that is known of them; they weigh what they train on."""
+        whose = self._replicas[lanes]
+        accuracy, loss = np.empty((2, *self._weights[whose].shape))
+        for replica in np.unique(whose).tolist():
+            own, mixes = whose == replica, self._mixes[replica].T
+            accuracy[own], loss[own] = classes.accuracy[own] @ mixes, classes.loss[own] @ mixes
+        return Marks(accuracy, loss, self._weights[whose])
 
-    def __init__(self, data: Dataset, like: Tensor) -> None:
-        self.counts = np.bincount(data.test_y, minlength=data.classes).astype(float)
-        if not self.counts.all():
-            missing = int(np.argmin(self.counts))
-            raise ModelError("evaluate", f"the test set holds no example of class {missing}")
-        self._x = tensor(data.test_x).to(like)
-        self._y = tensor(data.test_y).to(like.device)
+    def _validated(self, network: Network, theta: Tensor) -> Iterator[tuple[str, Floats]]:
+        """Accuracy and loss on the validation examples, of all of them and of each user's."""
+        if not self._validations:
+            return
+        found = [
+            (lanes, exam.marks(network, theta[tensor(lanes).to(theta.device)])[0]) for lanes, exam in self._validations
+        ]
+        marks = together(found)
+        yield from zip((f"validation_{name}" for name in NAMES), marks.whole(), strict=True)
+        if self._personal:
+            yield from over_users(marks, "validation_")
 
-    def figures(self, network: Network, theta: Tensor) -> tuple[Floats, Floats]:
-        """Accuracy and mean loss of each class, ``[lanes, classes]``, of models ``[lanes, parameters]``."""
-        stack, models = network.open(theta), len(theta)
-        right, loss = theta.new_zeros((2, models, len(self.counts)), dtype=torch.float64)
-        for x, y in zip(torch.split(self._x, _ROWS_AT_ONCE), torch.split(self._y, _ROWS_AT_ONCE), strict=True):
-            labels = y.expand(models, -1)
-            found = stack.scores(x.expand(models, *x.shape)).argmax(2)
-            right.scatter_add_(1, labels, (found == y).to(right.dtype))
-            loss.scatter_add_(1, labels, stack.losses(labels).to(loss.dtype))
-        return right.cpu().numpy() / self.counts, loss.cpu().numpy() / self.counts
+    def _alike(self, keys: Sequence[object]) -> list[tuple[NDArray[np.int64], int]]:
+        """The lanes whose replicas have one key, together, and one of those replicas; nothing without keys."""
+        found: dict[object, list[int]] = {}
+        for lane, replica in enumerate(self._replicas.tolist() if keys else ()):
+            found.setdefault(keys[replica], []).append(lane)
+        return [(np.array(lanes), int(self._replicas[lanes[0]])) for lanes in found.values()]
+
+
+def _tests(data: Dataset, users: int, like: Tensor) -> Exam:
+    """The test examples by their labels and, if *users* have their own, by them."""
+    ways = [(data.test_y, data.classes)]
+    if users and data.test_user is not None:
+        ways.append((data.test_user, users))
+    return Exam(data.test_x, data.test_y, ways, like)
+
+
+def _validation(own: Examples, users: int, like: Tensor) -> Exam:
+    """The validation examples by user, or all together."""
+    return Exam(own.x, own.y, [(np.zeros_like(own.y), 1) if own.user is None else (own.user, users)], like)
 
 
 def _mixes(data: Dataset, split: Sequence[NDArray[np.int64]]) -> Floats:
-    """The shares of the labels in each user's data, ``[users, classes]``."""
+    """The shares of the labels in each user's data, ``[users, classes]``, of those labels that can be tested."""
     counts = np.stack([np.bincount(data.train_y[rows], minlength=data.classes) for rows in split])
-    return np.asarray(counts / counts.sum(1, keepdims=True))
-
-
-def _shares(heard: NDArray[np.int64]) -> Floats:
-    """The shares of each replica's deliveries, equal before the first, ``[replicas, users]``."""
-    counts = heard + (heard.sum(1, keepdims=True) == 0)
-    return np.asarray(counts / counts.sum(1, keepdims=True))
+    counts *= np.bincount(data.test_y, minlength=data.classes) > 0
+    return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), 1))

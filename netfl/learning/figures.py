@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,34 @@ if TYPE_CHECKING:
     from netfl.learning.objective import Objective
 
 Floats = NDArray[np.float64]
+
+NAMES = ("accuracy", "loss")
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How well models do on groups of examples, such as those of a label or of a user.
+
+    Args:
+        accuracy: share of each group's examples that is labelled right, ``[lanes, groups]``; 0 for an empty group.
+        loss: mean loss of each group's examples, alike.
+        counts: how many examples each group has, or what it weighs among the others, alike.
+    """
+
+    accuracy: Floats
+    loss: Floats
+    counts: Floats
+
+    def whole(self) -> tuple[Floats, Floats]:
+        """Accuracy and mean loss over the examples of all groups, ``[lanes]``; NaN where there are none."""
+        total = self.counts.sum(1)
+        accuracy, loss = (_ratio((figures * self.counts).sum(1), total) for figures in (self.accuracy, self.loss))
+        return accuracy, loss
+
+    def shown(self) -> tuple[Floats, Floats]:
+        """Accuracy and loss of each group, ``[lanes, groups]``; NaN where it is empty."""
+        accuracy, loss = (np.where(self.counts > 0, figures, np.nan) for figures in (self.accuracy, self.loss))
+        return accuracy, loss
 
 
 def cvar(losses: Floats, rho: Floats, alpha: float) -> Floats:
@@ -30,56 +59,86 @@ def cvar(losses: Floats, rho: Floats, alpha: float) -> Floats:
     return np.asarray((taken * worst).sum(-1) / taken.sum(-1))
 
 
-def over_classes(accuracy: Floats, loss: Floats, counts: Floats, rare: Sequence[int]) -> Iterator[tuple[str, Floats]]:
-    """Figures over the whole test set, of each class, and of the rare classes together.
+def over_classes(classes: Marks, rare: Sequence[int]) -> Iterator[tuple[str, Floats]]:
+    """Figures over the whole test set, of each class that it has examples of, and of the rare classes together.
 
     Args:
-        accuracy: share of each class's test examples that is labelled right, ``[lanes, classes]``.
-        loss: mean cross-entropy of each class's test examples, ``[lanes, classes]``.
-        counts: test examples of each class, ``[lanes, classes]``.
+        classes: of each class.
         rare: the rare classes.
     """
-    shares = counts / counts.sum(1, keepdims=True)
-    for name, figures in (("accuracy", accuracy), ("loss", loss)):
-        yield name, (figures * shares).sum(1)
-        yield from ((f"{name}/class:{label}", column) for label, column in enumerate(figures.T))
+    for name, whole, figures in zip(NAMES, classes.whole(), classes.shown(), strict=True):
+        yield name, whole
+        for label, column in enumerate(figures.T):
+            if not np.isnan(column).all():
+                yield f"{name}/class:{label}", column
     if rare:
-        own = counts[:, [*rare]]
-        yield "rare_accuracy", (accuracy[:, [*rare]] * own).sum(1) / own.sum(1)
+        own = [*rare]
+        yield (
+            "rare_accuracy",
+            Marks(*(part[:, own] for part in (classes.accuracy, classes.loss, classes.counts))).whole()[0],
+        )
 
 
-def over_users(accuracy: Floats, loss: Floats) -> Iterator[tuple[str, Floats]]:
-    """Figures of each user, and how they spread over the users; both ``[lanes, users]``.
+def over_users(users: Marks, prefix: str = "") -> Iterator[tuple[str, Floats]]:
+    """Figures of each user; those without any have NaN.  *prefix* goes before the names."""
+    for name, figures in zip(NAMES, users.shown(), strict=True):
+        yield from ((f"{prefix}{name}/user:{user}", column) for user, column in enumerate(figures.T))
 
-    A user's figure is the mean of the figures by class over the user's own mix of labels.  The best and the worst
-    10 % are at least one user; the variance is that of accuracies in [0, 1], over all users; Jain's index is
-    ``(Σ a)² / (K Σ a²)``, which is 1 where all are equal.
+
+def spread(users: Marks) -> Iterator[tuple[str, Floats]]:
+    """How accuracies spread over the users that have one.
+
+    The best and the worst 10 % are the tenth of them, rounded down, and at least one user; the variance is that of
+    accuracies in [0, 1], over all of them; Jain's index is ``(Σ a)² / (K Σ a²)``, which is 1 where all are equal.
     """
-    for name, figures in (("accuracy", accuracy), ("loss", loss)):
-        yield from ((f"{name}/user:{user}", column) for user, column in enumerate(figures.T))
-    users = accuracy.shape[1]
-    tenth, ranked = max(1, users // 10), np.sort(accuracy, 1)
-    squares = users * (accuracy**2).sum(1)
-    yield "accuracy_users_mean", accuracy.mean(1)
-    yield "accuracy_users_worst10", ranked[:, :tenth].mean(1)
-    yield "accuracy_users_best10", ranked[:, -tenth:].mean(1)
-    yield "accuracy_users_variance", accuracy.var(1)
-    yield "accuracy_users_jain", np.where(squares > 0, accuracy.sum(1) ** 2 / np.where(squares > 0, squares, 1.0), 1.0)
+    there, figures = users.counts > 0, users.shown()[0]
+    known = there.sum(1)
+    ranked, place = np.sort(figures, 1), np.arange(there.shape[1])
+    tenth, last = np.maximum(known // 10, 1)[:, None], known[:, None]
+    mean = _mean(figures, there)
+    total, squares = (np.where(there, part, 0.0).sum(1) for part in (figures, figures**2))
+    yield "accuracy_users_mean", mean
+    yield "accuracy_users_worst10", _mean(ranked, (place < tenth) & (place < last))
+    yield "accuracy_users_best10", _mean(ranked, (place >= last - tenth) & (place < last))
+    yield "accuracy_users_variance", _mean((figures - mean[:, None]) ** 2, there)
+    jain = np.where(squares > 0, total**2 / np.where(squares > 0, squares * known, 1.0), 1.0)
+    yield "accuracy_users_jain", np.where(known > 0, jain, np.nan)
 
 
 def over_objectives(
-    objectives: Sequence[Objective], loss: Floats, rho: Floats, t: Floats
+    objectives: Sequence[Objective], users: Marks, rho: Floats, t: Floats
 ) -> Iterator[tuple[str, Floats]]:
     """t, each lane's own objective, and for all lanes the CVaR at every level that one of them has.
 
     Args:
-        objectives: of each lane.
-        loss: mean losses of each user, ``[lanes, users]``.
-        rho: shares of the deliveries so far, ``[lanes, users]``.
+        objectives: of each lane, and then others, of lanes elsewhere, whose levels are wanted too.
+        users: of each user; those without figures do not count.
+        rho: how often each user has been heard, ``[lanes, users]``; if none of those that count, they count alike.
         t: ``[lanes]``.
     """
+    there = users.counts > 0
+    weights = np.where(there, rho, 0.0)
+    weights = np.where(weights.sum(1, keepdims=True) > 0, weights, there)
+    shares = weights / np.maximum(weights.sum(1, keepdims=True), np.finfo(float).tiny)
     yield "t", t
-    lanes = zip(objectives, loss, rho, t, strict=True)
-    yield "objective", np.array([one.value(f, own, float(at)) for one, f, own, at in lanes])
+    lanes = zip(objectives, users.loss, there, shares, t, strict=False)
+    yield (
+        "objective",
+        np.array([one.value(f[own], p[own], float(at)) if own.any() else np.nan for one, f, own, p, at in lanes]),
+    )
     levels: Mapping[float, None] = dict.fromkeys(level for one in objectives for level in one.levels)
-    yield from ((f"cvar/alpha:{level:g}", cvar(loss, rho, level)) for level in sorted(levels))
+    some = there.any(1)
+    for level in sorted(levels):
+        found = np.full(len(t), np.nan)
+        found[some] = cvar(users.loss[some], shares[some], level)
+        yield f"cvar/alpha:{level:g}", found
+
+
+def _mean(figures: Floats, counted: NDArray[np.bool_]) -> Floats:
+    """The mean of those of *figures* that are *counted*, over the last axis; NaN of none."""
+    return _ratio(np.where(counted, figures, 0.0).sum(-1), counted.sum(-1).astype(float))
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """*part* of *whole*, NaN of nothing."""
+    return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)

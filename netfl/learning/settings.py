@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from netfl.errors import Fault
+from netfl.errors import Fault, suggest
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
@@ -51,10 +51,50 @@ class LearnerSpec(Spec):
         yield from (fault.under("aggregation") for fault in self.aggregation.misfits(self))
 
 
+class ChoiceSpec(Spec):
+    """Which of some learners is kept, by how well each does on validation examples."""
+
+    of: Annotated[tuple[str, ...], Field(min_length=2)]
+    """The learners to choose among, such as some that differ in a hyper-parameter."""
+    by: Literal["validation_accuracy", "validation_loss"] = "validation_accuracy"
+    """What decides: the largest accuracy, or the smallest loss; among equals the one that is named first."""
+    per: Literal["all", "user"] = "all"
+    """``all``: one learner for everybody; ``user``: each user keeps the one that is best on its own validation
+    examples, and users without any the one that is best on everybody's."""
+
+
 class EvaluateSpec(Spec):
-    """When the global models are evaluated, and which classes are called rare."""
+    """When the global models are evaluated, on what, and what is told of them."""
 
     every: Annotated[int, Field(ge=1)] = 10
     """Evaluate after every so many rounds; round 0 and the last round are always evaluated."""
     rare_classes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """The labels whose accuracy is reported as ``rare_accuracy``; by default those of a ``rare_classes`` partition."""
+    metrics: tuple[Literal["validation", "staleness", "weight", "gradient_norm", "weight_divergence"], ...] = ()
+    """Figures that are told where they are asked for: ``validation``, accuracy and loss on the validation examples;
+    ``staleness`` of what was delivered; ``weight``, how much each user counts; ``gradient_norm``, which costs a pass
+    over all training examples; ``weight_divergence``, which trains a central twin beside every learner."""
+    targets: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
+    """Test accuracies for which a run tells when they were first reached, and at what cost."""
+    validation: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The share of each user's training examples, rounded down, that is kept to validate with, and not trained on; for
+    data that keep none themselves."""
+    choose: Mapping[Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)], ChoiceSpec] = Field(
+        default_factory=dict
+    )
+    """Choices by validation, each under a name, which then stands in the tables beside those of the learners."""
+
+    @property
+    def validates(self) -> bool:
+        """Whether validation examples are wanted."""
+        return self.validation is not None or bool(self.choose) or "validation" in self.metrics
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """Choices among learners that there are not, or under the name of one that there is."""
+        for name, choice in self.choose.items():
+            if name in facts.learners:
+                yield Fault(f"choose.{name}", "is the name of a learner", None, "take another name")
+            for learner in (one for one in choice.of if one not in facts.learners):
+                yield Fault(f"choose.{name}.of", "no such learner", learner, suggest(learner, facts.learners))
+            if len(set(choice.of)) < len(choice.of):
+                yield Fault(f"choose.{name}.of", "names a learner twice", [*choice.of], "name each once")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from netfl import statistics
-from netfl.report import markup, measures, phrases, plots_learning
+from netfl.report import chapters_merit, markup, measures, phrases, plots_learning
 from netfl.report.markup import Chapter
 from netfl.report.view import View
 
@@ -36,7 +36,8 @@ def chapters(view: View) -> Iterator[Chapter]:
     """All chapters on learning that the run has figures for."""
     if not view.learners:
         return
-    yield Chapter("figures", "Final figures", (final_table(view),))
+    finals = final_table(view), *chapters_merit.fairness(view), *chapters_merit.targets(view)
+    yield Chapter("figures", "Final figures", finals)
     yield Chapter("accuracy", "Accuracy over rounds and over time", (accuracy_curves(view),))
     shares = tuple(class_heat(view)) + tuple(user_accuracy(view))
     if shares:
@@ -44,6 +45,9 @@ def chapters(view: View) -> Iterator[Chapter]:
     inside = tuple(threshold(view))
     if inside:
         yield Chapter("threshold", "Inside CVaR: t and the objective", inside)
+    besides = tuple(chapters_merit.besides(view))
+    if besides:
+        yield Chapter("besides", "Divergence, gradients and staleness", besides)
     planes = tuple(regions(view))
     if planes:
         yield Chapter("regions", "Decision regions", planes)

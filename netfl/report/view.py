@@ -41,7 +41,7 @@ class View:
     def learners(self) -> tuple[str, ...]:
         """The learners that have figures, in the scenario's order."""
         known = self.metrics["learner"].astype(str).unique()
-        asked = [str(name) for name in _mapping(self.run.scenario.get("learners"))]
+        asked = self.run.learners
         return tuple([name for name in asked if name in known] + sorted(set(known) - set(asked)))
 
     @cached_property
@@ -173,7 +173,14 @@ class View:
     @cached_property
     def own_figures(self) -> list[str]:
         """The figures that the access ended with, by name, in the order to show them; none of an unfinished run."""
-        return figures.own(self.run.summary, _mapping(self.run.scenario.get("learners")))
+        return figures.own(self.run.summary, self.run.learners)
+
+    @cached_property
+    def costs(self) -> pd.DataFrame:
+        """What it took to reach target accuracies: columns replica, learner, target, cost, value."""
+        told = self.run.figures
+        found = told["figure"].astype(str).str.extract(r"^(?P<learner>.*)\.target:(?P<target>.+)\.(?P<cost>\w+)$")
+        return told[["replica", "value"]].join(found).dropna(subset="learner")
 
     def has(self, metric: str) -> bool:
         """Whether there are figures of *metric* over everything."""

@@ -40,6 +40,7 @@ def status(view: View) -> Iterator[str]:
         yield f"This run is not finished ({state}): it holds {view.rounds} of {asked} {view.steps}."
     if state in {"crashed", "interrupted", "failed"}:
         yield f"It can go on: netfl resume {view.run.folder}"
+    yield from (f"Training diverged, and its figures end there: {one}." for one in view.run.diverged)
     if view.run.rounds.empty:
         yield "There are no rounds yet: tables can be read when the run has ended as it should."
     elif view.metrics.empty:

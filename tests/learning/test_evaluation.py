@@ -1,14 +1,16 @@
 """Figures of merit, each against its definition written out as a loop."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from netfl.errors import ModelError
-from netfl.learning.data import Dataset
+from netfl.learning.data import Dataset, Examples
 from netfl.learning.evaluation import Evaluation
-from netfl.learning.figures import cvar, over_users
+from netfl.learning.figures import Marks, cvar, over_users, spread
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
@@ -60,11 +62,97 @@ def test_figures_of_two_replicas_against_pytorch():
     assert metrics["accuracy"].shape == (4,)
 
 
-def test_a_test_set_without_some_class_is_refused():
+def in_torch(theta, x, y):
+    """Whether each example is labelled right, and its loss, by a module of PyTorch's."""
+    module = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+    nn.utils.vector_to_parameters(theta[:-1], module.parameters())
+    with torch.no_grad():
+        out = module(torch.from_numpy(x))
+    loss = nn.functional.cross_entropy(out, torch.from_numpy(y), reduction="none")
+    return (out.argmax(1).numpy() == y).astype(float), loss.double().numpy()
+
+
+def test_a_label_that_the_test_set_lacks_has_no_figures_and_stays_out_of_users_mixes():
     data = world(1)
-    short = Dataset(data.train_x, data.train_y, data.test_x[data.test_y != 1], data.test_y[data.test_y != 1], CLASSES)
-    with pytest.raises(ModelError, match="no example of class 1"):
-        Evaluation([short], [[np.arange(40)]], [0], (), torch.empty(0))
+    there = data.test_y != 1
+    short = Dataset(data.train_x, data.train_y, data.test_x[there], data.test_y[there], CLASSES)
+    others, ones = (np.flatnonzero((data.train_y == 1) == own) for own in (False, True))
+    split = [others[:5], np.concatenate([others[5:], ones[2:]]), ones[:2]]
+    network = Mlp(hidden=(5,)).open((4,), CLASSES)
+    versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(2))
+    evaluation = Evaluation([short], [split], [0, 0], (0,), torch.empty(0))
+    metrics = evaluation.metrics(network, versions, [Cvar(alpha=0.3, lr_t=1), Erm()], np.array([[2, 3, 5]]))
+
+    assert "accuracy/class:1" not in metrics
+    for lane in range(2):
+        right, loss = in_torch(versions[lane], short.test_x, short.test_y)
+        for name, figure in (("accuracy", right), ("loss", loss)):
+            assert metrics[name][lane] == pytest.approx(figure.mean(), rel=1e-5)
+            mean = {label: figure[short.test_y == label].mean() for label in (0, 2)}
+            for user in (0, 1):
+                expected = np.mean([mean[label] for label in data.train_y[split[user]] if label != 1])
+                assert metrics[f"{name}/user:{user}"][lane] == pytest.approx(expected, rel=1e-5)
+            assert np.isnan(metrics[f"{name}/user:2"][lane])
+        losses = np.array([metrics[f"loss/user:{user}"][lane] for user in (0, 1)])
+        assert metrics["cvar/alpha:0.3"][lane] == pytest.approx(by_minimum(losses, np.array([0.4, 0.6]), 0.3))
+        accuracies = [metrics[f"accuracy/user:{user}"][lane] for user in (0, 1)]
+        assert metrics["accuracy_users_mean"][lane] == pytest.approx(np.mean(accuracies))
+        assert metrics["accuracy_users_variance"][lane] == pytest.approx(np.var(accuracies))
+        assert metrics["accuracy_users_worst10"][lane] == min(accuracies)
+    assert metrics["objective"][1] == pytest.approx(0.4 * losses[0] + 0.6 * losses[1])
+
+
+def natural(seed, users=4, test=90, validation=60):
+    """Users with test and validation examples of their own, the last with neither."""
+    rng = np.random.default_rng(seed)
+    base = world(seed, test)
+    owners = [rng.integers(users - 1, size=size) for size in (test, validation)]
+    x, y = rng.standard_normal((validation, 4)).astype(np.float32), rng.integers(CLASSES, size=validation)
+    train = np.sort(np.concatenate([np.arange(users), rng.integers(users, size=40 - users)]))
+    whole = Dataset(base.train_x, base.train_y, base.test_x, base.test_y, CLASSES, train, owners[0])
+    return replace(whole, validation=Examples(x, y, owners[1]))
+
+
+def test_users_of_the_data_are_tested_and_validated_with_what_is_theirs():
+    data = natural(3)
+    split = [np.flatnonzero(data.train_user == user) for user in range(4)]
+    network = Mlp(hidden=(5,)).open((4,), CLASSES)
+    versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(3))
+    evaluation = Evaluation([data], [split], [0, 0], (), torch.empty(0), [data.validation])
+    metrics = evaluation.metrics(network, versions, [Erm(), Erm()], np.array([[1, 1, 2, 9]]))
+
+    kept = data.validation
+    for lane, (prefix, x, y, user) in product(
+        range(2), [("", data.test_x, data.test_y, data.test_user), ("validation_", kept.x, kept.y, kept.user)]
+    ):
+        right, loss = in_torch(versions[lane], x, y)
+        for name, figure in ((f"{prefix}accuracy", right), (f"{prefix}loss", loss)):
+            assert metrics[name][lane] == pytest.approx(figure.mean(), rel=1e-5)
+            for own in range(3):
+                assert metrics[f"{name}/user:{own}"][lane] == pytest.approx(figure[user == own].mean(), rel=1e-5)
+            assert np.isnan(metrics[f"{name}/user:3"][lane])
+        known = [metrics[f"accuracy/user:{own}"][lane] for own in range(3)]
+        assert metrics["accuracy_users_best10"][lane] == max(known)
+        assert metrics["accuracy_users_jain"][lane] == pytest.approx(sum(known) ** 2 / (3 * np.square(known).sum()))
+        losses = [metrics[f"loss/user:{own}"][lane] for own in range(3)]
+        assert metrics["objective"][lane] == pytest.approx(np.dot(losses, [0.25, 0.25, 0.5]))
+
+    mixed = Evaluation([data], [[rows[::2] for rows in np.array_split(np.arange(40), 4)]], [0, 0], (), torch.empty(0))
+    assert np.isfinite(mixed.metrics(network, versions, [Erm()] * 2, np.ones((1, 4)))["accuracy/user:3"]).all()
+
+
+def test_a_data_set_of_users_and_one_without_stand_side_by_side():
+    ours, theirs = natural(3), natural(4)
+    splits = [[np.flatnonzero(data.train_user == user) for user in range(4)] for data in (ours, theirs)]
+    network = Mlp(hidden=(5,)).open((4,), CLASSES)
+    versions = torch.randn(4, network.size + 1, generator=torch.Generator().manual_seed(3))
+    both = Evaluation([ours, theirs], splits, [0, 1, 0, 1], (), torch.empty(0), [ours.validation, theirs.validation])
+    found = both.metrics(network, versions, [Erm()] * 4, np.ones((2, 4), int))
+    for replica, data in enumerate((ours, theirs)):
+        alone = Evaluation([data], [splits[replica]], [0, 0], (), torch.empty(0), [data.validation])
+        expected = alone.metrics(network, versions[replica::2], [Erm()] * 2, np.ones((1, 4), int))
+        for name, values in expected.items():
+            assert found[name][replica::2] == pytest.approx(values, nan_ok=True, rel=1e-5), name
 
 
 def by_minimum(losses, rho, alpha):
@@ -83,12 +171,13 @@ def test_cvar_is_rockafellar_and_uryasevs_minimum(alpha):
 
 def test_how_accuracies_spread_over_users():
     accuracy = np.array([np.arange(20) / 20, np.zeros(20), np.ones(20)])
-    found = dict(over_users(accuracy, 1 - accuracy))
+    everyone = Marks(accuracy, 1 - accuracy, np.ones_like(accuracy))
+    found = dict(spread(everyone)) | dict(over_users(everyone))
     assert found["accuracy_users_worst10"].tolist() == [0.025, 0, 1]
     assert found["accuracy_users_best10"].tolist() == [pytest.approx(0.925), 0, 1]
     assert found["accuracy_users_mean"].tolist() == [pytest.approx(0.475), 0, 1]
     assert found["accuracy_users_variance"].tolist() == [pytest.approx((20**2 - 1) / 12 / 400), 0, 0]
     assert found["accuracy_users_jain"].tolist() == [pytest.approx(9.5**2 / (20 * 2470 / 400)), 1, 1]
     assert found["loss/user:3"].tolist() == [pytest.approx(0.85), 1, 0]
-    few = dict(over_users(accuracy[:, 5:8], accuracy[:, 5:8]))
+    few = dict(spread(Marks(*[accuracy[:, 5:8]] * 2, np.ones((3, 3)))))
     assert few["accuracy_users_worst10"][0] == 0.25

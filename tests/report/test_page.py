@@ -7,6 +7,7 @@ import sys
 from html.parser import HTMLParser
 
 import matplotlib as mpl
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from scipy import stats
@@ -140,6 +141,41 @@ def test_users_are_rare_only_where_others_are_not(make):
     held = run.users.assign(**{"class:8": 1})
     held.to_parquet(run.folder / "users.parquet")
     assert "hold a rare class" not in "".join(read(open_run(run.folder)).said)
+
+
+def test_fairness_is_told_with_standard_deviations_over_replicas(make):
+    run = make()
+    said = "".join(read(run).said)
+    assert "Fairness: the average of test accuracy over data points and over users" in said
+    metrics = run.metrics
+    late = metrics[(metrics["metric"] == "accuracy_users_worst10") & (metrics["learner"] == "FedAvg")]
+    finals = 100 * late[late["round"] >= 0.9 * late["round"].max()].groupby("replica")["value"].mean()
+    assert f"{finals.mean():.1f}± {finals.std():.1f}" in said
+
+
+def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
+    run = make(replicas=2)
+    assert "Reached by" not in "".join(read(run).said)
+    lines = [(0, "FedAvg.target:0.8.rounds", 40.0), (1, "FedAvg.target:0.8.rounds", 60.0)]
+    lines += [(replica, "FedAvg.target:0.8.time_s", 7200.0) for replica in range(2)]
+    lines += [(0, "FedAvg.target:0.9.rounds", float("nan")), (1, "FedAvg.target:0.9.rounds", 70.0)]
+    pd.DataFrame(lines, columns=["replica", "figure", "value"]).to_parquet(run.folder / "figures.parquet")
+    said = "".join(read(open_run(run.folder)).said)
+    assert "80\u00a0%2 of 2502 h" in said
+    assert "90\u00a0%1 of 270" in said
+
+
+def test_divergence_gradients_and_staleness_are_drawn_where_they_were_asked_for(make):
+    run = make()
+    assert "besides" not in read(run).of("id")
+    metrics = run.metrics.astype({"metric": str})
+    metrics[metrics["metric"] == "loss"].assign(metric="weight_divergence").pipe(
+        lambda own: pd.concat([metrics, own])
+    ).to_parquet(run.folder / "metrics.parquet")
+    found = read(open_run(run.folder))
+    assert "besides" in found.of("id")
+    assert "in norms of the twin" in "".join(found.said)
+    assert "Gradient norm" not in "".join(found.said)
 
 
 def test_it_can_be_written_elsewhere(make, tmp_path):
