@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
@@ -14,21 +13,30 @@ from netfl.manifest import Manifest, summarise
 from netfl.reading import Run, open_run
 from netfl.recording import Writer, fresh, write_json, write_text
 from netfl.scenario import Scenario, load
-from netfl.staging import Stage, stage, streams_of
-from netfl.statistics import Tally, learned
+from netfl.schooling import lessons_of, school
+from netfl.staging import Stage, stage
+from netfl.statistics import Tally, learned, reached
 from netfl.watch import Unwatched, Watch
 
 AT_THE_END = ("summary.json", "figures.parquet", "spent.parquet", "report.html", "overview.png")
 """What is made of a run that has ended, and is out of date once it goes on."""
 
 
-def run(scenario: Scenario, out: str | Path | None = None, *, device: str = "auto", watch: Watch | None = None) -> Run:
+def run(
+    scenario: Scenario,
+    out: str | Path | None = None,
+    *,
+    device: str = "auto",
+    workers: int = 1,
+    watch: Watch | None = None,
+) -> Run:
     """Run *scenario*: network and learners.
 
     Args:
         scenario: from `netfl.load`.
         out: the run directory; by default the next free one below ``runs``.
         device: ``auto``, ``cpu`` or ``cuda``.
+        workers: processes that share out the learners and replicas among them; with 1 all learn in this one.
         watch: who looks on.
 
     Raises:
@@ -38,7 +46,7 @@ def run(scenario: Scenario, out: str | Path | None = None, *, device: str = "aut
     """
     with fresh(_folder(scenario, out)) as folder:
         staged = stage(scenario)
-        with school(staged, device, learning=bool(scenario.learners)) as learner:
+        with school(staged, device, workers, learning=bool(scenario.learners)) as learner:
             return perform(staged, learner, folder, watch or Unwatched())
 
 
@@ -59,11 +67,11 @@ def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | N
         return perform(stage(scenario, learning=False), None, folder, watch or Unwatched())
 
 
-def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = None) -> Run:
+def resume(folder: str | Path, *, device: str = "auto", workers: int = 1, watch: Watch | None = None) -> Run:
     """Go on with a run that was stopped or crashed; its tables become those of a run that never stopped.
 
     The network runs again from its seed, which is cheap, and is held against what the checkpoint saw; learning goes
-    on from there.
+    on from there, with any number of workers.
 
     Raises:
         ScenarioError: there is no such run, or it is finished.
@@ -76,43 +84,8 @@ def resume(folder: str | Path, *, device: str = "auto", watch: Watch | None = No
         raise ScenarioError([Fault("", f"the run in {folder} is finished", None, "there is nothing to resume")])
     scenario = load(found.folder / "scenario.yaml")
     staged = stage(scenario, learning=found.manifest["learning"], first=found.manifest.get("first", 0))
-    with locked(found.folder), school(staged, device, learning=found.manifest["learning"]) as learner:
+    with locked(found.folder), school(staged, device, workers, learning=found.manifest["learning"]) as learner:
         return perform(staged, learner, found.folder, watch or Unwatched())
-
-
-def learner_of(staged: Stage, device: str = "auto") -> Learning:
-    """The learners of a staged scenario, at work on *device*."""
-    from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
-
-    scenario = staged.scenario
-    if scenario.model is None or staged.dataset is None:
-        raise ValueError("a scenario without a model or data has no learners")
-    learner: Learning = Learner(
-        learners=scenario.learners,
-        model=scenario.model,
-        datasets=[staged.dataset] * len(staged.replicas),
-        splits=staged.splits,
-        evaluate=scenario.evaluation,
-        rare_classes=scenario.rare_classes,
-        rounds=scenario.steps,
-        streams=[streams_of(scenario, replica).at("learning") for replica in staged.replicas],
-        device=device,
-        first=staged.replicas.start,
-        follows=scenario.access.follows,
-        tokens=None if scenario.data is None else scenario.data.tokens,
-    )
-    return learner
-
-
-@contextmanager
-def school(staged: Stage, device: str, *, learning: bool) -> Iterator[Learning | None]:
-    """The learners at work, if they are to learn."""
-    if not learning:
-        yield None
-        return
-    learner = learner_of(staged, device)
-    with learner.working():
-        yield learner
 
 
 def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch, again: str = "") -> Run:
@@ -132,7 +105,7 @@ def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch,
             old.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
-        lessons = Lessons(learner, folder)
+        lessons = lessons_of(staged, learner, folder)
         manifest.rounds_kept = lessons.kept
         writer = Writer(folder, len(staged.replicas), scenario.kinds, lessons.lanes, first)
         watch.opened(folder, scenario)
@@ -168,6 +141,7 @@ def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, 
         writer.figures(figures)
         writer.places("spent", [recorder.spendings for recorder in writer.recorders])
         write_json(writer.folder / "summary.json", summarise(staged.scenario, figures))
+        lessons.close()
         manifest.write("done")
         lessons.finish()
     else:
@@ -179,8 +153,13 @@ def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, 
 def _figures(staged: Stage, lessons: Lessons, writer: Writer, tallies: Sequence[Tally]) -> list[dict[str, float]]:
     """What each replica came to: in its rounds, by what its access tells, and in learning."""
     learnt, timed = learned(lessons.lanes, lessons.reports), staged.scenario.duration is not None
+    named = dict(zip(staged.replicas, tallies, strict=True))
+    costs = reached(lessons.lanes, lessons.reports, named, staged.scenario.evaluation.targets)
     return [
-        (tally.spanned() if timed else tally.figures(recorder.counts)) | recorder.told | learnt.get(replica, {})
+        (tally.spanned() if timed else tally.figures(recorder.counts))
+        | recorder.told
+        | learnt.get(replica, {})
+        | costs.get(replica, {})
         for replica, tally, recorder in zip(staged.replicas, tallies, writer.recorders, strict=True)
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,8 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netfl.errors import MachineError
+from netfl.learning.choosing import Choices
 from netfl.learning.data import Dataset
-from netfl.types import Report, Round
+from netfl.types import Divergence, Report, Round
+from netfl.versionfile import Album
 
 CHECKPOINT = "checkpoint.pt"
 """The checkpoint's name in the run directory."""
@@ -40,6 +43,13 @@ class Learning(Protocol):
     def step(self, rounds: Sequence[Round]) -> Report:
         """Make the next version of every lane."""
 
+    @property
+    def diverged(self) -> Sequence[Divergence]:
+        """The lanes whose training has diverged so far."""
+
+    def version(self, lane: int) -> NDArray[np.float64]:
+        """The current θ and, last, t of a lane."""
+
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
 
@@ -59,16 +69,30 @@ class Lessons:
     Args:
         learner: who learns; ``None`` for a trace.
         folder: the run directory, with a checkpoint or without.
+        choices: among the learners; their figures stand behind those of the lanes.
+        album: where all versions are kept; ``None`` for nowhere.
     """
 
-    def __init__(self, learner: Learning | None, folder: Path) -> None:
-        self.learner, self._path = learner, folder / CHECKPOINT
+    def __init__(
+        self, learner: Learning | None, folder: Path, choices: Choices | None = None, album: Album | None = None
+    ) -> None:
+        self.learner, self._path, self._album = learner, folder / CHECKPOINT, album
         self.lanes: tuple[tuple[str, int], ...] = () if learner is None else tuple(learner.lanes)
+        self._choices = choices
+        if choices is not None:
+            self.lanes += choices.lanes
         self._told: list[Report] = []
         self._digest = blake2b(digest_size=16)
         self._kept = self._load() if learner is not None and self._path.exists() else None
         self._known = _unpack(self._kept)
         self._saved_at = time.monotonic()
+        if album is not None:
+            album.begin(0 if self._kept is None else self.kept + 1)
+
+    @property
+    def diverged(self) -> Sequence[Divergence]:
+        """The lanes whose training has diverged, as far as that is known."""
+        return () if self.learner is None else self.learner.diverged
 
     @property
     def kept(self) -> int:
@@ -84,7 +108,11 @@ class Lessons:
         """The report on version 0."""
         if self.learner is None:
             return Report(0)
-        return self._remember(self._known.get(0) or self.learner.start())
+        if self._kept is not None:
+            return self._remember(self._known.get(0) or Report(0))
+        report = self._remember(self._with_choices(self.learner.start()))
+        self._picture(self.learner)
+        return report
 
     def step(self, rounds: Sequence[Round]) -> Report:
         """The report after *rounds*, one of each replica.
@@ -103,10 +131,11 @@ class Lessons:
                     f"the rounds up to {index} are not those that {self._path} was written after: has netfl, a model "
                     f"or the scenario changed since? Remove {CHECKPOINT} to start the run again"
                 )
-            self.learner.restore(self._kept["learner"])
+            self.learner.restore(self._kept.pop("learner"))
         if index <= covered:
             return self._remember(self._known.get(index) or Report(index))
-        report = self._remember(self.learner.step(rounds))
+        report = self._remember(self._with_choices(self.learner.step(rounds)))
+        self._picture(self.learner)
         if time.monotonic() - self._saved_at > CHECKPOINT_EVERY_S:
             self.save(index)
         return report
@@ -133,9 +162,8 @@ class Lessons:
         edge = 0.15 * (high - low)
         x, y = np.meshgrid(*(np.linspace(low[i] - edge[i], high[i] + edge[i], _GRID) for i in range(2)))
         grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float32)
-        labels = {
-            name: self.learner.predict(lane, grid) for lane, (name, replica) in enumerate(self.lanes) if replica == 0
-        }
+        lanes = enumerate(self.learner.lanes)
+        labels = {name: self.learner.predict(lane, grid) for lane, (name, replica) in lanes if replica == 0}
         if not labels:
             return {}
         frames = [
@@ -145,9 +173,27 @@ class Lessons:
         points = pd.DataFrame({"x": data.test_x[:, 0], "y": data.test_x[:, 1], "label": data.test_y})
         return {"regions": pd.concat(frames, ignore_index=True), "points": points}
 
+    def close(self) -> None:
+        """Finish what is kept of versions."""
+        if self._album is not None:
+            self._album.close()
+
     def finish(self) -> None:
-        """A finished run needs no checkpoint."""
+        """A finished run needs no checkpoint, and nothing else to go on from."""
         self._path.unlink(missing_ok=True)
+        if self._album is not None:
+            self._album.clear()
+
+    def _picture(self, learner: Learning) -> None:
+        """Keep the newest version of every lane, where versions are kept."""
+        if self._album is not None:
+            self._album.add(learner.version(lane) for lane in range(len(learner.lanes)))
+
+    def _with_choices(self, report: Report) -> Report:
+        """A report that has figures, with those of the choices."""
+        if self._choices is None or not report.metrics:
+            return report
+        return replace(report, metrics=self._choices.told(report.metrics))
 
     def _remember(self, report: Report) -> Report:
         """Remember a report that says something."""

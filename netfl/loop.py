@@ -45,7 +45,7 @@ def play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, wa
             tally.add(one)
         with _blamed("learning", rounds[0].closed_s):
             reply = report = lessons.step(rounds)
-        manifest.rounds_done = index
+        manifest.rounds_done, manifest.diverged = index, lessons.diverged
         writer.metrics(report, [one.closed_s for one in rounds])
         newest = report if report.metrics else newest
         heard = tuple(delivery.user for delivery in rounds[0].deliveries)

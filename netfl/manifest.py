@@ -8,6 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from netfl import statistics
 from netfl.recording import write_json
 from netfl.scenario import Scenario
+from netfl.types import Divergence
 
 _PACKAGES = ("netfl", "numpy", "simpy", "networkx", "pandas", "pyarrow", "pydantic", "torch")
 
@@ -31,12 +33,14 @@ class Manifest:
     Attributes:
         rounds_done: how many rounds are over.
         rounds_kept: how many of them a checkpoint brought.
+        diverged: the lanes whose training has diverged, as far as that is known.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, *, learning: bool, first: int = 0) -> None:
         self._path = folder / "manifest.json"
         self._begun = time.perf_counter()
         self.rounds_done = self.rounds_kept = 0
+        self.diverged: Sequence[Divergence] = ()
         self._told: dict[str, Any] = {
             "scenario": scenario.name,
             "seed": scenario.seed,
@@ -55,7 +59,9 @@ class Manifest:
         seconds, done = round(time.perf_counter() - self._begun, 3), self.rounds_done
         pace = round((done - self.rounds_kept) / seconds, 3) if seconds else 0.0
         timings = {"total_s": seconds, "rounds_kept": self.rounds_kept, "rounds_per_s": pace}
-        write_json(self._path, {"status": status, **self._told, "rounds_done": done, "timings": timings, **more})
+        lost = sorted(self.diverged, key=lambda one: (one.round, one.learner, one.replica))
+        stands = {"rounds_done": done, "diverged": [asdict(one) for one in lost], "timings": timings}
+        write_json(self._path, {"status": status, **self._told, **stands, **more})
 
     def fail(self, reason: str) -> None:
         """Say that the run failed, if the machine still lets that be written."""
@@ -85,7 +91,13 @@ def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
     told = json.loads(path.read_text(encoding="utf-8"))
     added = {name: part[name] for name in ("first", "replicas", "started", "versions", "machine", "timings")}
     timings = told["timings"] | {"total_s": round(told["timings"]["total_s"] + part["timings"]["total_s"], 3)}
-    more = {"replicas": part["replicas"], "timings": timings, "extensions": [*told.get("extensions", []), added]}
+    lost = [*told.get("diverged", []), *part["diverged"]]
+    more = {
+        "replicas": part["replicas"],
+        "diverged": lost,
+        "timings": timings,
+        "extensions": [*told.get("extensions", []), added],
+    }
     write_json(path, told | more)
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import held
 from netfl.tables import SCHEMAS
+from netfl.versionfile import VERSIONS, Versions
 
 EXTENSION = "extension"
 """The folder in a run directory in which replicas are run that are to extend it."""
@@ -47,6 +48,15 @@ class Run:
         """The figures that the run printed at its end; empty until then."""
         return self._json("summary.json")
 
+    @property
+    def diverged(self) -> list[str]:
+        """Each learner whose training diverged in a replica, in words."""
+        told = []
+        for one in self.manifest.get("diverged", []):
+            user = "" if one["user"] is None else f", user {one['user']}"
+            told.append(f"{one['learner']}, replica {one['replica']}{user}: {one['problem']}")
+        return told
+
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """The scenario as resolved, as plain YAML says it."""
@@ -54,6 +64,13 @@ class Run:
 
         path = self.folder / "scenario.yaml"
         return dict(YAML(typ="safe", pure=True).load(path)) if path.exists() else {}
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The names under which figures of learning stand: the learners, and the choices among them."""
+        evaluate = self.scenario.get("evaluate")
+        choose = evaluate.get("choose") if isinstance(evaluate, dict) else None
+        return tuple(str(name) for part in (self.scenario.get("learners"), choose) for name in part or ())
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -121,6 +138,19 @@ class Run:
         if "replica" in table and (self.folder / EXTENSION).exists():
             table = table[table["replica"] < self.manifest["replicas"]]
         return table
+
+    def versions(self, learner: str, replica: int = 0) -> Versions:
+        """Every version of a learner's model, by round from 0, the start; read when it is asked for.
+
+        Raises:
+            ScenarioError: the run has not recorded them, or not to its end.
+            MachineError: the file is damaged.
+        """
+        path = self.folder / VERSIONS / f"{learner}-{replica}.safetensors"
+        if not path.exists():
+            problem = f"there is no {path}"
+            raise ScenarioError([Fault("", problem, None, "finish a run that has record: {versions: true}")])
+        return Versions(path)
 
     def figures_of(self, replicas: Iterable[int]) -> list[dict[str, float]]:
         """The figures of each of *replicas*, by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -49,7 +50,7 @@ def fresh(folder: Path) -> Iterator[Path]:
         except BaseException as error:
             if isinstance(error, ScenarioError) or not (folder / "manifest.json").exists():
                 for file in folder.iterdir():
-                    file.unlink()
+                    shutil.rmtree(file) if file.is_dir() else file.unlink()
                 if not existed:
                     folder.rmdir()
             raise
@@ -148,6 +149,7 @@ class Writer:
                     one.oldest,
                     one.uplink_bits,
                     one.downlink_bits,
+                    np.nan if one.energy_j is None else one.energy_j,
                 )
                 for replica, one in enumerate(rounds, self._first)
             ]

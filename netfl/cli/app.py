@@ -25,6 +25,9 @@ Named = Annotated[list[str] | None, typer.Option("--override", metavar="NAME", h
 Seed = Annotated[int | None, typer.Option(min=0, help="Replace the scenario's seed.")]
 Out = Annotated[Path | None, typer.Option(help="The run directory; by default the next free one below runs/.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Workers = Annotated[
+    int, typer.Option(min=1, help="Processes, of one thread each, that share out the learners and replicas.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but faults.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)]
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Device, Folder, Named, Out, Quiet, ScenarioFile, Seed, Sets, app
+from netfl.cli.app import Device, Folder, Named, Out, Quiet, ScenarioFile, Seed, Sets, Workers, app
 from netfl.guard import check_device, finish, guarded, load
 
 
@@ -19,6 +19,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     seed: Seed = None,
     out: Out = None,
     device: Device = "auto",
+    workers: Workers = 1,
     quiet: Quiet = False,
     report: Annotated[bool, typer.Option("--report", help="Write the report and its picture at the end.")] = False,
 ) -> None:
@@ -29,7 +30,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     loaded = load(scenario, sets, override, seed)
     check_device(device)
     with watching(quiet=quiet) as watch:
-        done = coupling.run(loaded, out, device=device, watch=watch)
+        done = coupling.run(loaded, out, device=device, workers=workers, watch=watch)
     finish(done, quiet, report=report)
 
 
@@ -55,14 +56,14 @@ def trace(  # noqa: PLR0913, PLR0917 - the options
 
 @app.command()
 @guarded
-def resume(folder: Folder, device: Device = "auto", quiet: Quiet = False) -> None:
+def resume(folder: Folder, device: Device = "auto", workers: Workers = 1, quiet: Quiet = False) -> None:
     """Go on with a run after a stop or a crash."""
     from netfl import coupling  # noqa: PLC0415
     from netfl.console import watching  # noqa: PLC0415
 
     check_device(device)
     with watching(quiet=quiet) as watch:
-        done = coupling.resume(folder, device=device, watch=watch)
+        done = coupling.resume(folder, device=device, workers=workers, watch=watch)
     finish(done, quiet)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 import torch
@@ -18,16 +17,48 @@ _KEYS = {"round", "digest", "learner", "reports", "answers"}
 
 
 def save(path: Path, content: dict[str, Any]) -> None:
-    """Write *content* (tensors, numbers, strings, lists and dictionaries of them) beside *path* and move it there."""
-    whole = BytesIO()
-    torch.save(content, whole)  # not straight into the file: torch says of a full disk that its own writer is broken
+    """Write *content* (tensors, numbers, strings, lists and dictionaries of them) beside *path* and move it there.
+
+    It goes straight into the file, as there may be no room in memory for a second copy.
+    """
     part = path.with_name(path.name + ".part")
     try:
-        part.write_bytes(whole.getbuffer())
+        with part.open("wb") as file:
+            _write(content, _Remembering(file))
         part.replace(path)
     except OSError:
         part.unlink(missing_ok=True)
         raise
+
+
+class _Remembering:
+    """A file that remembers why it could not be written: torch only says of that that its own writer is broken."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.flush = file.flush
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write *data*, unless that has failed before."""
+        if self.error is None:
+            try:
+                return self._file.write(data)
+            except OSError as error:
+                self.error = error
+        raise self.error
+
+
+def _write(content: dict[str, Any], file: _Remembering) -> None:
+    """Write *content* into *file*.
+
+    Raises:
+        OSError: the disk would not.
+    """
+    try:
+        torch.save(content, cast("IO[bytes]", file))
+    except Exception as error:
+        raise file.error or error from None
 
 
 def load(path: Path) -> dict[str, Any]:

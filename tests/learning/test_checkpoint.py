@@ -1,5 +1,6 @@
 """Checkpoints are whole or absent, and what is no checkpoint is told."""
 
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from netfl.errors import MachineError
 from netfl.learning import checkpoint
 from netfl.types import Report
 
+ROOM = 5000
 WHOLE = {"round": 3, "digest": "ab", "learner": {"x": torch.arange(3)}, "reports": [], "answers": {}}
 
 
@@ -70,12 +72,32 @@ def test_another_s_file_is_told(tmp_path):
 def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
     checkpoint.save(tmp_path / "c.pt", WHOLE)
 
-    def full(self, data):
-        self.touch()
-        raise OSError(28, "No space left on device")
+    class Full(FileIO):
+        def write(self, data):
+            if self.tell() + len(data) > ROOM:
+                raise OSError(28, "No space left on device")
+            return super().write(data)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "open", lambda *said: Full(*said))  # noqa: PLW0108 - a function is bound, a class is not
     with pytest.raises(OSError, match="No space left"):
-        checkpoint.save(tmp_path / "c.pt", WHOLE | {"round": 9})
+        checkpoint.save(tmp_path / "c.pt", WHOLE | {"round": 9, "learner": {"x": torch.zeros(ROOM)}})
+    monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["c.pt"]
     assert checkpoint.load(tmp_path / "c.pt")["round"] == 3
+
+
+def test_a_large_state_is_written_without_a_copy_of_it(tmp_path):
+    """Four tables of 8 MB: what is written at once is never more than one of them, and is the table itself."""
+    tables = {str(number): torch.full((2_000_000,), float(number)) for number in range(4)}
+    seen = []
+
+    class Watching(FileIO):
+        def write(self, data):
+            seen.append((len(data), type(data)))
+            return super().write(data)
+
+    with Watching(tmp_path / "c.pt", "wb") as file:
+        checkpoint._write(WHOLE | {"learner": tables}, checkpoint._Remembering(file))
+    assert max(seen)[0] <= 8_000_000
+    assert {kind for size, kind in seen if size == 8_000_000} == {memoryview}
+    assert checkpoint.load(tmp_path / "c.pt")["learner"]["3"].sum() == 6_000_000

@@ -1,0 +1,132 @@
+"""How fast lanes learn that two workers share, beside a plain PyTorch loop that does them one after the other.
+
+Eight replicas of one learner, an MLP 784-128-128-10 with batches of 128 and 10 local steps for the one user that is
+heard in a round.  Both sides take turns, each with its processes' one thread; what is told are medians over the turns,
+without the start of the processes, and the bar of the ratio.  On a machine with other work the ratio says little.
+
+    python benchmarks/workers.py --workers 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from netfl.learning.aggregation.relay import Relay
+from netfl.learning.data import Dataset
+from netfl.learning.learner import Learner
+from netfl.learning.model.mlp import Mlp
+from netfl.learning.objective.erm import Erm
+from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.team import Team
+from netfl.streams import Streams
+from netfl.types import Delivery, Round
+
+REPLICAS, STEPS, BATCH, HELD, USERS, CLASSES, BAR = 8, 10, 128, 2000, 10, 10, 0.45
+
+
+def examples() -> Dataset:
+    """Made-up examples: what they are does not change the time."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((USERS * HELD, 784)).astype(np.float32)
+    y = rng.integers(CLASSES, size=len(x))
+    return Dataset(x, y, x[:1000], y[:1000], CLASSES)
+
+
+def said(data: Dataset) -> dict[str, Any]:
+    """What learners are made with."""
+    spec = LearnerSpec(objective=Erm(), aggregation=Relay(), lr=1e-3, batch_size=BATCH, local_steps=STEPS)
+    return {
+        "learners": {"FedAvg": spec},
+        "model": Mlp(hidden=(128, 128)),
+        "datasets": [data] * REPLICAS,
+        "splits": [np.split(np.arange(len(data.train_y)), USERS)] * REPLICAS,
+        "evaluate": EvaluateSpec(every=10**9),
+        "rare_classes": (),
+        "validation": (),
+        "rounds": 10**9,
+        "streams": [Streams(replica) for replica in range(REPLICAS)],
+        "device": "cpu",
+        "first": 0,
+        "follows": None,
+    }
+
+
+class Ours:
+    """Learners, round after round."""
+
+    def __init__(self, learner: Team | Learner) -> None:
+        self._learner, self._done, self._rng = learner, 0, np.random.default_rng(1)
+
+    def turn(self, rounds: int) -> None:
+        """Learn so many rounds, to their end."""
+        for _ in range(rounds):
+            self._done += 1
+            users = self._rng.integers(USERS, size=REPLICAS)
+            heard = [(Delivery(int(user), self._done - 1, 0.0, 1.0),) for user in users]
+            self._learner.step([Round(self._done, 0.0, 1.0, one, self._done - 1) for one in heard])
+        self._learner.version(0)
+
+
+class Plain:
+    """A model of each replica, trained one after the other."""
+
+    def __init__(self, data: Dataset) -> None:
+        self._x, self._y = torch.from_numpy(data.train_x), torch.from_numpy(data.train_y)
+        self._models = [
+            nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, CLASSES))
+            for _ in range(REPLICAS)
+        ]
+        self._optimisers = [torch.optim.SGD(model.parameters(), lr=1e-3) for model in self._models]
+
+    def turn(self, rounds: int) -> None:
+        """Train as much."""
+        criterion = nn.CrossEntropyLoss()
+        for model, optimiser in zip(self._models, self._optimisers, strict=True):
+            for _ in range(rounds * STEPS):
+                rows = torch.randint(len(self._y), (BATCH,))
+                optimiser.zero_grad()
+                criterion(model(self._x[rows]), self._y[rows]).backward()
+                optimiser.step()
+
+
+def seconds(side: Ours | Plain, rounds: int) -> float:
+    """What a turn takes."""
+    begin = time.perf_counter()
+    side.turn(rounds)
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--workers", type=int, default=2, help="processes; with 1, this one alone")
+    parser.add_argument("--turns", type=int, default=11, help="how often the sides take turns")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds in a turn")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = examples()
+    learner = Team(options.workers, said(data)) if options.workers > 1 else Learner(**said(data))
+    with learner.working():
+        ours, plain = Ours(learner), Plain(data)
+        for side in (plain, ours):
+            side.turn(5)
+        pairs = [(seconds(plain, options.rounds), seconds(ours, options.rounds)) for _ in range(options.turns)]
+    slow, fast = (statistics.median(side) for side in zip(*pairs, strict=True))
+    ratio = statistics.median(ours / plain for plain, ours in pairs)
+    each = 1e6 / (options.rounds * STEPS * REPLICAS)
+    print(
+        f"torch {torch.__version__}; {REPLICAS} replicas, {options.workers} worker(s), medians of {options.turns} turns"
+    )
+    print(f"plain loop {slow * each:6.1f} us a step, ours {fast * each:6.1f} us a step of a lane")
+    print(f"ratio {ratio:.3f}, bar {BAR:.2f}: {'met' if ratio <= BAR else 'MISSED'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Who learns in a run: the learners of a staged scenario, in this process or in several, and what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from netfl.errors import ScenarioError
+from netfl.learning import memory
+from netfl.learning.choosing import Choices
+from netfl.learning.validation import weights
+from netfl.lessons import Learning, Lessons
+from netfl.staging import Stage, streams_of
+from netfl.versionfile import Album
+
+
+def learner_of(staged: Stage, device: str = "auto", workers: int = 1) -> Learning:
+    """The learners of a staged scenario, at work on *device*, in so many *workers* if these are more than one.
+
+    Raises:
+        ScenarioError: there is no such device, or not the memory that they need.
+    """
+    from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
+    from netfl.learning.team import Team  # noqa: PLC0415
+    from netfl.learning.tensors import device_of  # noqa: PLC0415
+
+    scenario = staged.scenario
+    if scenario.model is None or staged.dataset is None:
+        raise ValueError("a scenario without a model or data has no learners")
+    said: dict[str, Any] = {  # as keywords
+        "learners": scenario.learners,
+        "model": scenario.model,
+        "datasets": [staged.dataset] * len(staged.replicas),
+        "splits": staged.splits,
+        "evaluate": scenario.evaluation,
+        "rare_classes": scenario.rare_classes,
+        "validation": staged.validation,
+        "rounds": scenario.steps,
+        "streams": [streams_of(scenario, replica).at("learning") for replica in staged.replicas],
+        "device": device,
+        "first": staged.replicas.start,
+        "follows": scenario.access.follows,
+        "tokens": None if scenario.data is None else scenario.data.tokens,
+    }
+    if device_of(device).type == "cpu":
+        size = scenario.model.parameters(staged.dataset.train_x.shape[1:], staged.dataset.classes, said["tokens"])
+        try:
+            memory.check(scenario.learners, scenario.users, size, len(staged.replicas), workers)
+        except ScenarioError as error:
+            raise ScenarioError(scenario.located(error.faults)) from None
+    return Team(workers, said) if workers > 1 else Learner(**said)
+
+
+@contextmanager
+def school(staged: Stage, device: str, workers: int = 1, *, learning: bool) -> Iterator[Learning | None]:
+    """The learners at work, if they are to learn."""
+    if not learning:
+        yield None
+        return
+    learner = learner_of(staged, device, workers)
+    with learner.working():
+        yield learner
+
+
+def lessons_of(staged: Stage, learner: Learning | None, folder: Path) -> Lessons:
+    """The lessons of a run in *folder*, with the choices and versions that its scenario asks for."""
+    if learner is None:
+        return Lessons(None, folder)
+    return Lessons(learner, folder, _choices(staged, learner), _album(staged, learner, folder))
+
+
+def _choices(staged: Stage, learner: Learning | None) -> Choices | None:
+    """The choices among learners that the scenario asks for."""
+    choose = staged.scenario.evaluation.choose
+    if learner is None or staged.dataset is None or not choose:
+        return None
+    return Choices(choose, learner.lanes, [weights(staged.dataset, split) for split in staged.splits])
+
+
+def _album(staged: Stage, learner: Learning | None, folder: Path) -> Album | None:
+    """Where every version is kept, if that is wanted."""
+    scenario = staged.scenario
+    if learner is None or scenario.model is None or staged.dataset is None or not scenario.keeps_versions:
+        return None
+    data = staged.dataset
+    tokens = None if scenario.data is None else scenario.data.tokens
+    layout = scenario.model.open(data.train_x.shape[1:], data.classes, tokens).layout
+    trained = {name for name, one in scenario.learners.items() if one.objective.has_threshold}
+    return Album(folder, learner.lanes, layout, trained)

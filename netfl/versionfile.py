@@ -1,0 +1,146 @@
+"""Every version of every learner's model: written while a run goes on, and one safetensors file of each at its end.
+
+The format is that of the package ``safetensors``: the length of a header in 8 bytes, the header, which says in JSON
+which numbers are where, and the numbers, little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.errors import MachineError
+
+VERSIONS = "versions"
+"""The folder of a run directory that holds them."""
+_FLOAT = np.dtype("<f4")
+_ALIGNED = 8
+
+
+class Album:
+    """Takes the versions as they are made.
+
+    Until the end they are rows of plain numbers in ``<learner>-<replica>.part``: a crash loses none that was added.
+
+    Args:
+        folder: the run directory.
+        lanes: learner and replica of each.
+        layout: the names and shapes of the model's parameters, in their order.
+        trained: the learners whose objectives train a t.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        lanes: Sequence[tuple[str, int]],
+        layout: Mapping[str, tuple[int, ...]],
+        trained: Collection[str],
+    ) -> None:
+        self._folder = folder / VERSIONS
+        self._names = [f"{learner}-{replica}" for learner, replica in lanes]
+        self._layouts = [dict(layout) | ({"t": ()} if learner in trained else {}) for learner, _ in lanes]
+
+    def begin(self, rows: int) -> None:
+        """Go on behind the first *rows* versions, which are there.
+
+        Raises:
+            MachineError: they are not.
+        """
+        self._folder.mkdir(exist_ok=True)
+        for name, layout in zip(self._names, self._layouts, strict=True):
+            path, size = self._part(name), rows * _row(layout)
+            path.touch()
+            if path.stat().st_size < size:
+                raise MachineError(f"{path} is cut short; remove the run's checkpoint to start it again")
+            os.truncate(path, size)
+
+    def add(self, versions: Iterable[NDArray[np.float64]]) -> None:
+        """Add the next version of each lane, ``[parameters + 1]``: θ and, last, t."""
+        for name, layout, version in zip(self._names, self._layouts, versions, strict=True):
+            with self._part(name).open("ab") as file:
+                file.write(version[: _row(layout) // _FLOAT.itemsize].astype(_FLOAT).tobytes())
+
+    def close(self) -> None:
+        """Write the files as they are read."""
+        for name, layout in zip(self._names, self._layouts, strict=True):
+            raw, path = self._part(name), self._folder / f"{name}.safetensors"
+            new = path.with_name(path.name + ".part")
+            try:
+                with raw.open("rb") as rows, new.open("wb") as file:
+                    file.write(_header(layout, raw.stat().st_size // _row(layout)))
+                    shutil.copyfileobj(rows, file, 1 << 20)
+                new.replace(path)
+            except OSError:
+                new.unlink(missing_ok=True)
+                raise
+
+    def clear(self) -> None:
+        """Remove what only was there to go on with."""
+        for name in self._names:
+            self._part(name).unlink(missing_ok=True)
+
+    def _part(self, name: str) -> Path:
+        """Where a lane's rows are."""
+        return self._folder / f"{name}.part"
+
+
+class Versions(Mapping[int, Mapping[str, NDArray[np.float32]]]):
+    """The versions in a file, by round: the parameters by name and, where the objective trains it, ``t``.
+
+    Args:
+        path: the file.
+
+    Raises:
+        MachineError: it is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._places: dict[int, dict[str, tuple[tuple[int, ...], int, int]]] = {}
+        try:
+            with path.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                told = json.loads(file.read(length))
+            self._numbers = np.memmap(path, _FLOAT, "r", offset=8 + length)
+            for key, one in told.items():
+                index, _, name = key.partition("/")
+                begin, end = (place // _FLOAT.itemsize for place in one["data_offsets"])
+                self._places.setdefault(int(index), {})[name] = tuple(one["shape"]), begin, end
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise MachineError(f"{path} cannot be read: {error}") from error
+
+    def __getitem__(self, index: int) -> Mapping[str, NDArray[np.float32]]:
+        return {
+            name: np.array(self._numbers[begin:end]).reshape(shape)
+            for name, (shape, begin, end) in self._places[index].items()
+        }
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _row(layout: Mapping[str, tuple[int, ...]]) -> int:
+    """The bytes of one version."""
+    return _FLOAT.itemsize * sum(math.prod(shape) for shape in layout.values())
+
+
+def _header(layout: Mapping[str, tuple[int, ...]], versions: int) -> bytes:
+    """What a file of so many *versions* begins with."""
+    told, at = {}, 0
+    for index in range(versions):
+        for name, shape in layout.items():
+            end = at + _FLOAT.itemsize * math.prod(shape)
+            told[f"{index}/{name}"] = {"dtype": "F32", "shape": [*shape], "data_offsets": [at, end]}
+            at = end
+    text = json.dumps(told, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    return len(text).to_bytes(8, "little") + text
