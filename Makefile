@@ -11,7 +11,7 @@ help:
 	@echo "make test    set up, run the whole test suite"
 	@echo "make check   format, lint, types, layers, tests with warnings as errors and docstring examples"
 	@echo "make format  put the code into its format"
-	@echo "make bench   how fast local training is, beside a plain PyTorch loop"
+	@echo "make bench   how fast local training is, beside a plain PyTorch loop and beside bare arithmetic"
 	@echo "make network-bench  how fast the network is, beside plain SimPy (and ns.py: NS_PY=python where it is installed)"
 	@echo "make theory  the network's models beside their closed forms"
 
@@ -45,7 +45,8 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)
-	$(BIN)/python benchmarks/lanes.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/models.py
 
 network-bench: $(READY)
 	$(BIN)/python benchmarks/network.py $(if $(NS_PY),--ns-py $(NS_PY))

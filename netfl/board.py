@@ -22,11 +22,16 @@ _LEARNERS = {
     "accuracy": "accuracy",
     "rare_accuracy": "rare classes",
     "accuracy_users_worst10": "worst 10 %",
+    "accuracy_users_best10": "best 10 %",
+    "accuracy_users_variance": "variance, %²",
     "accuracy_users_jain": "Jain",
     "loss": "loss",
     "t": "t",
 }
 """The columns of the table of learners."""
+_WHERE_ROOM = frozenset({"accuracy_users_best10", "accuracy_users_variance"})
+_WIDE = 110
+"""The width of a terminal in which these columns have room, and an interval stands beside its figure."""
 
 
 def show_run(run: Run, console: Console | None = None) -> None:
@@ -67,7 +72,7 @@ def _tell(console: Console, summary: dict[str, Any]) -> None:
 
 def _show_figures(console: Console, run: Run) -> None:
     """The access's own figures, in as many columns as there is room for."""
-    names, left_out = _shortened(own(run.summary, run.scenario.get("learners") or {}), run.summary)
+    names, left_out = _shortened(own(run.summary, run.learners), run.summary)
     if not names:
         return
     like = {name.partition("_")[0]: run.summary[name] for name in reversed(names) if "_" in name}
@@ -109,8 +114,10 @@ def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str]
 
 def _show_learners(console: Console, run: Run) -> None:
     """A table of learners and what they came to."""
-    learners, summary = list(run.scenario.get("learners") or {}), run.summary
-    shown = [metric for metric in _LEARNERS if learners and f"{learners[0]}.{metric}.smoothed" in summary]
+    learners, summary = run.learners, run.summary
+    first = {metric: f"{learners[0]}.{metric}.smoothed" for metric in _LEARNERS} if learners else {}
+    room = console.width >= _WIDE
+    shown = [metric for metric, name in first.items() if name in summary and (room or metric not in _WHERE_ROOM)]
     if not shown:
         return
     table = Table(
@@ -121,13 +128,13 @@ def _show_learners(console: Console, run: Run) -> None:
     table.add_column("learner", no_wrap=True)
     for metric in shown:
         table.add_column(_LEARNERS[metric], justify="right")
-    between = " " if console.width >= 110 else "\n"
+    between = " " if room else "\n"
     for learner in learners:
         names = [f"{learner}.{metric}.smoothed" for metric in shown]
         table.add_row(
             learner,
             *(
-                _figure(metric, summary[name], summary.get(name + HALF), between)
+                _figure(metric, summary.get(name), summary.get(name + HALF), between)
                 for metric, name in zip(shown, names, strict=True)
             ),
         )
@@ -138,7 +145,9 @@ def _figure(metric: str, value: float | None, half: float | None, between: str) 
     """A figure of a learner with its interval; a dash where it is not finite."""
     if value is None:
         return "–"
-    if metric.startswith(("accuracy", "rare_")):
+    if metric == "accuracy_users_variance":
+        number, spread = f"{1e4 * value:.0f}", f"{1e4 * half:.0f}" if half else ""
+    elif metric.startswith(("accuracy", "rare_")):
         number, spread = f"{value:.3f}", f"{half:.3f}" if half else ""
     else:
         number, spread, _ = parts("", value, half)

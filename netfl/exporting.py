@@ -74,6 +74,7 @@ def _outages(run: Run, replica: int, users: int) -> list[Row]:
         ScenarioError: that was not recorded.
     """
     record = run.scenario.get("record", "all")
+    record = record["events"] if isinstance(record, dict) else record
     missing = [kind for kind in ("down", "up") if record != "all" and kind not in record]
     if missing:
         problem = f"events of the kind {' and '.join(missing)} were not recorded, and say when users were there"

@@ -10,14 +10,16 @@ import shutil
 from pathlib import Path
 
 from netfl import document as documents
-from netfl.coupling import AT_THE_END, perform, school
+from netfl.coupling import AT_THE_END, perform
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
 from netfl.manifest import summarise, write_extended
 from netfl.reading import EXTENSION, Run, open_run
 from netfl.recording import join, write_json, write_text
 from netfl.scenario import Scenario, checked
+from netfl.schooling import school
 from netfl.staging import stage
+from netfl.versionfile import VERSIONS
 from netfl.watch import Unwatched, Watch
 
 _NEEDED = ("rounds", "deliveries", "events", "figures")
@@ -108,6 +110,8 @@ def _merge(folder: Path, part: Path, scenario: Scenario, first: int) -> None:
     figures = [*old.figures_of(range(first)), *new.figures_of(range(first, scenario.replicas))]
     for table in sorted(part.glob("*.parquet")):
         join(folder / table.name, table, first)
+    for file in (part / VERSIONS).glob("*.safetensors"):
+        file.replace(folder / VERSIONS / file.name)
     for name in AT_THE_END:
         if not name.endswith((".json", ".parquet")):
             (folder / name).unlink(missing_ok=True)

@@ -79,6 +79,8 @@ def finish(done: Run, quiet: bool, *, report: bool = False, again: str | None = 
 
     if not quiet:
         show_run(done)
+    for one in done.diverged:
+        typer.echo(f"diverged: {one}", err=True)
     if report:
         show_report(done, None)
     if again is None and done.status != "done":

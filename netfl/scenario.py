@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -19,7 +19,7 @@ from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.settings import EvaluateSpec, LearnerSpec
 from netfl.registry import Member, Spec
-from netfl.types import FATES, KINDS, UPLINK_WORD_BITS
+from netfl.types import FATES, KINDS, UPLINK_WORD_BITS, Facts
 from netfl.units import Seconds
 from netfl.wording import WordOr, faults_of
 
@@ -34,6 +34,20 @@ EventKind = Literal[
 
 
 _RECORDED: tuple[EventKind, ...] = (*cast(Any, FATES), "broadcast", "sent", "failed", "down", "up")
+
+
+class RecordSpec(Spec):
+    """What a run keeps beside its tables."""
+
+    events: Annotated[Literal["all", "none"] | tuple[EventKind, ...], WordOr(tuple[EventKind, ...])] = _RECORDED
+    """Which kinds of events the trace stores."""
+    versions: bool = False
+    """Whether every version of every learner's model is kept, in ``versions/<learner>-<replica>.safetensors``."""
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """Versions of nothing."""
+        if self.versions and not facts.trained:
+            yield Fault("versions", "there are no learners whose versions could be kept", True, "leave it out")
 
 
 class Scenario(Spec):
@@ -67,8 +81,10 @@ class Scenario(Spec):
     """Learners by name; all share the trace, so that comparisons are paired."""
     evaluate: EvaluateSpec | None = None
     """When the global models are evaluated; every 10 rounds by default."""
-    record: Annotated[Literal["all", "none"] | tuple[EventKind, ...], WordOr(tuple[EventKind, ...])] = _RECORDED
-    """Which kinds of events the trace stores."""
+    record: Annotated[
+        Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, WordOr(tuple[EventKind, ...], RecordSpec)
+    ] = _RECORDED
+    """Which kinds of events the trace stores; or a mapping of ``events``, which says that, and ``versions``."""
     overrides: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     """Named blocks of dotted paths and values; one is chosen by ``--override NAME``."""
 
@@ -77,9 +93,15 @@ class Scenario(Spec):
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of events that the trace stores."""
-        if self.record == "all":
+        events = self.record.events if isinstance(self.record, RecordSpec) else self.record
+        if events == "all":
             return frozenset(KINDS)
-        return frozenset() if self.record == "none" else frozenset(self.record)
+        return frozenset() if events == "none" else frozenset(events)
+
+    @property
+    def keeps_versions(self) -> bool:
+        """Whether every version of every learner's model is kept."""
+        return isinstance(self.record, RecordSpec) and self.record.versions
 
     @property
     def steps(self) -> int:

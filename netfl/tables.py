@@ -30,6 +30,7 @@ SCHEMAS = {
             "oldest": pa.int64(),
             "uplink_bits": pa.float64(),
             "downlink_bits": pa.float64(),
+            "energy_J": pa.float64(),
         }
     ),
     "deliveries": pa.schema(

@@ -85,6 +85,7 @@ class Round:
         asks: of a closed loop: what the access wants to know, by the name of a question (`QUESTIONS`), of which users,
             about the version that this round makes.
         needed: versions before `index` that later deliveries may still start from, if known better than by `oldest`.
+        energy_j: joules that all users have spent from the beginning until this round closed; ``None``: nobody counts.
     """
 
     index: int
@@ -96,6 +97,7 @@ class Round:
     downlink_bits: float = 0.0
     asks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     needed: tuple[int, ...] | None = None
+    energy_j: float | None = None
 
 
 class Recorder(Protocol):

@@ -35,18 +35,24 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class WordOr:
-    """Marks a field that holds one of the words of its type or, if no word is written, a value of type *value*."""
+    """Marks a field that holds one of the words of its type or, if no word is written, a value of type *value*.
+
+    Where there is a type *fields*, a mapping is one of that.
+    """
 
     value: Any
+    fields: Any = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Choose by what is written, so that one mistake is one fault."""
         words = [word for part in get_args(source) if get_origin(part) is Literal for word in get_args(part)]
         values: TypeAdapter[Any] = TypeAdapter(self.value)
+        fields: TypeAdapter[Any] = values if self.fields is None else TypeAdapter(self.fields)
 
         def choose(value: object) -> object:
             if not isinstance(value, str):
-                return values.validate_python(value)
+                mapped = isinstance(value, Mapping | BaseModel)
+                return (fields if mapped else values).validate_python(value)
             if value not in words:
                 raise PydanticCustomError("word", "no such word", {"remedy": suggest(value, words)})
             return value

@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import netfl
-from netfl import coupling
+from netfl import coupling, schooling
 from netfl.document import Document
 from netfl.scenario import checked
 from netfl.staging import stage
@@ -104,7 +104,7 @@ def test_each_version_is_what_numpy_makes_of_the_deliveries(rule, tmp_path):
     busy = {"busy": "finish"} if rule["kind"] == "first" else {}
     live = scenario(round=rule, **busy)
     run, staged = coupling.run(live, tmp_path / "run", device="cpu"), stage(live)
-    data, split, start = staged.dataset, staged.splits[0], coupling.learner_of(staged, "cpu").version(0)[:-1]
+    data, split, start = staged.dataset, staged.splits[0], schooling.learner_of(staged, "cpu").version(0)[:-1]
     x, y = np.asarray(data.train_x, float), np.asarray(data.train_y)
     theta = np.vstack([start[:6].reshape(3, 2).T, start[6:]])
     loss = run.metrics.query("metric == 'loss' and group == ''").set_index(["learner", "round"])["value"]

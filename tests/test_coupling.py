@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import netfl
-from netfl import coupling
+from netfl import coupling, schooling
 from netfl.access.bernoulli import Bernoulli
 from netfl.document import Document
 from netfl.errors import MachineError, ModelError, ScenarioError
@@ -63,6 +63,8 @@ class Tiny:
 
     def restore(self, state):
         self._x, self._at = state["x"].numpy().copy(), state["at"]
+
+    diverged = ()
 
     def predict(self, lane, x):
         return np.full(len(x), lane)
@@ -118,11 +120,11 @@ def tiny(monkeypatch):
     """Puts tiny learners in the place of real ones; gives them their keywords."""
 
     def use(**keywords):
-        def learner_of(staged, device="auto"):
+        def learner_of(staged, device="auto", workers=1):
             names = staged.scenario.learners
             return Tiny([(name, replica) for name in names for replica in range(staged.scenario.replicas)], **keywords)
 
-        monkeypatch.setattr(coupling, "learner_of", learner_of)
+        monkeypatch.setattr(schooling, "learner_of", learner_of)
 
     use()
     return use
@@ -260,7 +262,9 @@ def test_a_smoothed_figure_is_the_mean_over_the_last_tenth_of_the_rounds(tiny, t
 
 
 def test_a_figure_that_is_not_defined_is_null_in_the_summary(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(Tiny, "_report", lambda self: Report(self._at, {"rare_accuracy": np.full(4, np.nan)}))
+    monkeypatch.setattr(
+        Tiny, "_report", lambda self: Report(self._at, {"rare_accuracy": np.full(4, np.nan if self._at else 1.0)})
+    )
     run = coupling.run(a_scenario(), tmp_path / "run")
     assert run.manifest["status"] == "done"
     assert run.summary["A.rare_accuracy"] is None

@@ -46,10 +46,15 @@ OF_FILES = {
     ("network/topology", "file"): {"file": str(FILES / "valley.graphml"), "server": "town", "towers": ["mast"]},
     ("network/placement", "table"): {"file": str(FILES / "places.csv")},
     ("network/motion", "trajectory"): {"file": str(FILES / "walks.csv")},
+    ("learning/model", "module"): {"module": "own_modules:Small", "args": {"width": 4}},
 }
-"""What takes the place of the files that examples name."""
+"""What takes the place of the files and modules that examples name."""
+OF_LETTERS = {"kind": "own_data:Letters"}
+"""Data that are rows of tokens."""
 NATURAL = {"kind": "table", "file": "own.csv", "features": ["a", "b"], "label": "l", "labels": 3, "user": "who"}
 """Data with users of their own, for the partition that goes by them."""
+OF_LEARNERS = {"qfedsgd": {"batch_size": "full", "local_steps": 1}}
+"""Local work that an aggregation asks for."""
 OF_NETWORKS = {"score"}
 """Selections that go by airtimes."""
 
@@ -90,9 +95,11 @@ def world(family: str, said: dict, folder: Path) -> dict:
             part, said = "topology", {"kind": "star", "placement": said}
         data["access"] |= {{"outage": "outages"}.get(part, part): listed.get(part, said)}
     elif part in {"objective", "schedule", "aggregation"}:
-        data["learners"]["one"][part] = said
+        data["learners"]["one"] |= {part: said} | OF_LEARNERS.get(said["kind"], {})
     else:
+        said = said | OF_FILES.get((family, said["kind"]), {})
         data[part] = said | (own_file(said, folder) if "file" in said else {})
+        data |= {"data": OF_LETTERS} if said["kind"] == "lstm" else {}
         data |= {"data": NATURAL | own_file(NATURAL, folder)} if said["kind"] == "natural" else {}
     return data
 

@@ -49,7 +49,17 @@ class TestTables:
         table = Table(run, "rounds", SCHEMAS["rounds"])
         for index in range(30):
             table.append(
-                [np.array([0, 1]), [index, index], [0.0, 0.5], [1.0, 1.5], [1, 0], [0, 0], [9.0, 9.0], [3.0, 3.0]]
+                [
+                    np.array([0, 1]),
+                    [index, index],
+                    [0.0, 0.5],
+                    [1.0, 1.5],
+                    [1, 0],
+                    [0, 0],
+                    [9.0, 9.0],
+                    [3.0, 3.0],
+                    [np.nan] * 2,
+                ]
             )
         table.finish()
         table.publish()
@@ -61,7 +71,7 @@ class TestTables:
     def test_what_is_gathered_stays_bounded(self, run, small_chunks):
         table = Table(run, "rounds", SCHEMAS["rounds"])
         for index in range(50):
-            table.append([np.array([0]), [index], [0.0], [1.0], [1], [0], [9.0], [3.0]])
+            table.append([np.array([0]), [index], [0.0], [1.0], [1], [0], [9.0], [3.0], [np.nan]])
             assert table._rows < tables.CHUNK
             assert sum(chunk.num_rows for chunk in table._chunks) == table._rows
         table.abandon()

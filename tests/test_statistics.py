@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from netfl import statistics
-from netfl.statistics import Tally, delays, interval, jain, learned, summary
+from netfl.statistics import Tally, delays, interval, jain, learned, reached, summary
 from netfl.types import FATES, Delivery, Report, Round
 
 NONE = dict.fromkeys(FATES, 0)
@@ -101,3 +101,43 @@ class TestSummary:
 
     def test_figures_keep_their_order(self):
         assert list(summary([{"b": 1.0, "a": 1.0}])) == ["b", "a"]
+
+
+def test_what_it_took_to_reach_an_accuracy():
+    lanes = [("A", 0), ("A", 1), ("B", 0), ("B", 1)]
+    figures = {0: [0.1, 0.1, 0.9, 0.1], 2: [0.7, 0.3, 0.8, math.nan], 4: [0.6, 0.7, 0.95, math.nan]}
+    reports = [Report(index, {"accuracy": np.array(own)}) for index, own in figures.items()]
+    tallies = {replica: Tally(2) for replica in (0, 1)}
+    for index in range(1, 5):
+        for replica, tally in tallies.items():
+            closed_s = 10.0 * index + replica
+            tally.add(Round(index, closed_s - 10.0, closed_s, (), index, 100.0 * index, 8.0))
+    found = reached(lanes, reports, tallies, (0.7, 0.9))
+    assert found[0]["A.target:0.7.rounds"] == 2
+    assert found[0]["A.target:0.7.time_s"] == 20.0
+    assert found[0]["A.target:0.7.uplink_bits"] == 300.0
+    assert found[0]["A.target:0.7.downlink_bits"] == 16.0
+    assert found[1]["A.target:0.7.time_s"] == 41.0
+    assert found[1]["A.target:0.7.uplink_bits"] == 1000.0
+    assert [found[0][f"B.target:0.9.{name}"] for name in ("rounds", "time_s", "uplink_bits")] == [0, 0, 0]
+    assert math.isnan(found[0]["A.target:0.9.rounds"])
+    assert math.isnan(found[1]["B.target:0.7.rounds"])
+    assert "B.target:0.7.time_s" not in found[1]
+    assert "A.target:0.7.energy_J" not in found[0]
+
+
+def test_joules_to_a_target_are_told_where_they_are_counted():
+    tally = Tally(2)
+    for index in range(1, 4):
+        tally.add(Round(index, index - 1.0, float(index), (), index, energy_j=1.5 * index))
+    reports = [Report(index, {"accuracy": np.array([0.2 * index])}) for index in range(4)]
+    found = reached([("A", 0)], reports, {0: tally}, (0.0, 0.4))
+    assert found[0]["A.target:0.4.energy_J"] == 3.0
+    assert found[0]["A.target:0.energy_J"] == 0.0
+
+
+def test_a_figure_that_a_lane_never_had_is_left_out_and_one_that_it_lost_is_not():
+    reports = [Report(at, {"t": np.array([math.nan, 1.0 if at < 2 else math.nan])}) for at in range(3)]
+    found = learned([("A", 0), ("B", 0)], reports)
+    assert found[0].keys() == {"B.t", "B.t.smoothed"}
+    assert math.isnan(found[0]["B.t"])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ROUNDS = ("round", "opened_s", "closed_s", "delivered", "oldest", "uplink_bits", "downlink_bits")
+_ENERGY = "energy_J"
+"""A column that ``rounds`` may have."""
 _DELIVERIES = ("user", "base", "sent_s", "arrived_s", "attempts")
 
 
@@ -30,8 +32,8 @@ class Replay(Access):
 
     Reads ``rounds.parquet`` and ``deliveries.parquet``, so that a recording of real devices, or of another simulator,
     can be put in their place: ``rounds`` holds replica, round, opened_s, closed_s, delivered, oldest, uplink_bits and
-    downlink_bits; ``deliveries`` holds replica, round, user, base, sent_s, arrived_s and attempts, in the order of
-    arrival.
+    downlink_bits, and perhaps energy_J; ``deliveries`` holds replica, round, user, base, sent_s, arrived_s and
+    attempts, in the order of arrival.
 
     Example::
 
@@ -54,12 +56,14 @@ class Replay(Access):
         if found:
             raise ScenarioError(found)
         heard = zip(*(deliveries[name].tolist() for name in _DELIVERIES), strict=True)
-        told = zip(*(rounds[name].tolist() for name in _ROUNDS), strict=True)
+        energy = rounds[_ENERGY].tolist() if _ENERGY in rounds else [np.nan] * len(rounds)
+        told = zip(*(rounds[name].tolist() for name in _ROUNDS), energy, strict=True)
         needed = _Needed(deliveries["base"].tolist(), deliveries["round"].tolist())
-        for index, opened_s, closed_s, delivered, oldest, uplink, downlink in islice(told, setting.rounds):
+        for index, opened_s, closed_s, delivered, oldest, uplink, downlink, joules in islice(told, setting.rounds):
             each = tuple(Delivery(*one) for one in islice(heard, delivered))
             later = None if oldest == index else needed.after(index, each)
-            one = Round(index, opened_s, closed_s, each, oldest, uplink, downlink, needed=later)
+            spent = None if np.isnan(joules) else joules
+            one = Round(index, opened_s, closed_s, each, oldest, uplink, downlink, needed=later, energy_j=spent)
             _record(setting, one)
             yield one
 
@@ -105,7 +109,7 @@ class Replay(Access):
     def _replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Rounds and deliveries of one replica, in order."""
         tables = (
-            self._table("rounds", ("replica", *_ROUNDS)),
+            self._table("rounds", ("replica", *_ROUNDS), (_ENERGY,)),
             self._table("deliveries", ("replica", "round", *_DELIVERIES)),
         )
         rounds, deliveries = (
@@ -113,8 +117,8 @@ class Replay(Access):
         )
         return rounds, deliveries
 
-    def _table(self, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
-        """Columns of a table of the recording."""
+    def _table(self, name: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> pd.DataFrame:
+        """Columns of a table of the recording, and those that are *optional* where they are there."""
         path = self.run / f"{name}.parquet"
         if not path.is_file():
             problem = f"there is no file {path}" if self.run.is_dir() else f"there is no folder {self.run}"
@@ -124,12 +128,13 @@ class Replay(Access):
                 missing = [column for column in columns if column not in file.schema_arrow.names]
                 if missing:
                     raise MachineError(f"{path} has no column {', '.join(missing)}")
-                read = file.read(columns=list(columns))
+                there = (*columns, *(column for column in optional if column in file.schema_arrow.names))
+                read = file.read(columns=list(there))
             if name in SCHEMAS:
-                read = read.cast(pa.schema([SCHEMAS[name].field(column) for column in columns]))
+                read = read.cast(pa.schema([SCHEMAS[name].field(column) for column in there]))
         except (OSError, pa.ArrowException) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
-        if any(column.null_count for column in read.columns):
+        if any(read[column].null_count for column in columns):
             raise MachineError(f"{path} has empty cells")
         table: pd.DataFrame = read.to_pandas()
         return table

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from netfl.streams import Field, Streams
 
-_PASS_BITS = 32
 _WORDS = 4
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +81,26 @@ class Shuffles:
         passes: NDArray[np.int64],
         sizes: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """One shuffle of 0 … size-1 for each entry, one after the other; all arguments are ``[n]``."""
+        """One shuffle of 0 … size-1 for each entry, one after the other; all arguments are ``[n]``.
+
+        Places are put in the order of random words: both lie in one number, the word above the place, and these are
+        sorted.
+        """
         blocks = -(-sizes // _WORDS)
-        entry = np.repeat(np.arange(len(sizes)), blocks)
-        keys = self._keys[replicas[entry]].T
+        entry, block = np.repeat(np.arange(len(sizes)), blocks), _within(blocks)
+        keys = self._keys[replicas[:1] if (replicas == replicas[0]).all() else replicas[entry]].T
         field = Field((keys[0], keys[1]))  # NumPy broadcasts them
-        index = (bases.astype(np.uint64) << np.uint64(_PASS_BITS)) | passes.astype(np.uint64)
-        words = np.stack(field.words(users[entry], index[entry], _within(blocks)), axis=1).ravel()
-        place = (_within(blocks)[:, None] * _WORDS + np.arange(_WORDS)).ravel()
-        kept = place < sizes[entry].repeat(_WORDS)
-        rank = (np.repeat(entry, _WORDS).astype(np.uint64) << np.uint64(32)) | words
-        return place[kept][np.argsort(rank[kept], kind="stable")]
+        index = (bases.astype(np.uint64) << _HALF) | passes.astype(np.uint64)
+        drawn = np.stack(field.words(users[entry], index[entry], block), axis=1)
+        drawn <<= _HALF
+        drawn |= (block[:, None] * _WORDS + np.arange(_WORDS)).astype(np.uint64)
+        if (sizes == sizes[0]).all():
+            found = np.sort(drawn.reshape(len(sizes), -1)[:, : sizes[0]], axis=1).ravel()
+        else:
+            begins = _WORDS * (np.cumsum(blocks) - blocks)
+            segments = zip(begins.tolist(), sizes.tolist(), strict=True)
+            found = np.concatenate([np.sort(drawn.ravel()[begin : begin + size]) for begin, size in segments])
+        return (found & _LOW).astype(np.int64)
 
     def batches(  # noqa: PLR0913, PLR0917 - who trains on what, and how much
         self,
@@ -106,9 +115,10 @@ class Shuffles:
 
         *turns* says for the how manieth time each starts from its base, from 0, which is the default for all.
         """
-        order = np.argsort(-amount.of(sizes)[2], kind="stable")
+        work = amount.of(sizes)
+        order = np.argsort(-work[2], kind="stable")
+        width, per_pass, steps = (one[order] for one in work)
         replicas, users, bases, sizes = replicas[order], users[order], bases[order], sizes[order]
-        width, per_pass, steps = amount.of(sizes)
         passes = -(-steps // per_pass)
         repeat = np.repeat(np.arange(len(users)), passes)
         number = _within(passes) if turns is None else _within(passes) + (turns[order] * passes)[repeat]
@@ -118,10 +128,11 @@ class Shuffles:
         offset = step % per_pass[:, None] * width[:, None]
         counts = np.minimum(width[:, None], sizes[:, None] - offset) * (step < steps[:, None])
         first = begin[:, None] + step // per_pass[:, None] * sizes[:, None] + offset
-        slot = np.arange(width.max())
-        real = slot < counts[..., None]
-        places = np.where(real, shuffled[np.where(real, first[..., None] + slot, 0)], 0)
-        return Batches(order, places, counts)
+        place = first[..., None] + np.arange(width.max())
+        if counts.min() == width.max():
+            return Batches(order, shuffled[place], counts)
+        real = place < (first + counts)[..., None]
+        return Batches(order, np.where(real, shuffled[np.where(real, place, 0)], 0), counts)
 
 
 def _within(counts: NDArray[np.int64]) -> NDArray[np.int64]:

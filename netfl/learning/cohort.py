@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from netfl.types import Round
 
@@ -39,6 +40,23 @@ class Cohort:
         ends = accumulate((len(own.deliveries) for own in rounds), initial=0)
         parts = tuple(slice(begin, end) for begin, end in pairwise(ends) if begin < end)
         return cls(replicas, users, bases, parts)
+
+    def dealt(self, *columns: Tensor) -> list[tuple[Tensor, ...]]:
+        """Columns, ``[deliveries, …]``, cut into the parts of the replicas: for each part that of every column."""
+        lengths = [mine.stop - mine.start for mine in self.parts]
+        return list(zip(*(one.split_with_sizes(lengths) for one in columns), strict=True))
+
+    def pieces(self, most: int) -> Iterator[Cohort]:
+        """The deliveries of some replicas after the other, no more than *most* at once unless one replica has more."""
+        own: list[slice] = []
+        for part in (*self.parts, None):
+            if own and (part is None or part.stop - own[0].start > most):
+                here = slice(own[0].start, own[-1].stop)
+                parts = tuple(slice(one.start - here.start, one.stop - here.start) for one in own)
+                turns = None if self.turns is None else self.turns[here]
+                yield Cohort(self.replicas[here], self.users[here], self.bases[here], parts, turns)
+                own = []
+            own += [] if part is None else [part]
 
 
 class Turns:

@@ -13,16 +13,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """An objective of one kind at work on all jobs; what it says counts where *mine*, ``[jobs]``."""
 
     weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
     hyper: Mapping[str, Tensor]
     mine: Tensor
 
-    def first(self, count: int) -> _Kind:
+    def first(self, count: int) -> Kind:
         """The same for the first jobs."""
-        return _Kind(self.weights, {name: value[:count] for name, value in self.hyper.items()}, self.mine[:count])
+        return Kind(self.weights, {name: value[:count] for name, value in self.hyper.items()}, self.mine[:count])
+
+    def times(self, users: int) -> Kind:
+        """The same for each of *users*."""
+        if users == 1:
+            return self
+        hyper = {name: value.repeat(users) for name, value in self.hyper.items()}
+        return Kind(self.weights, hyper, self.mine.repeat(users))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Jobs:
     count: int
     lr: Tensor
     t_rate: Tensor
-    kinds: tuple[_Kind, ...]
+    kinds: tuple[Kind, ...]
 
     def first(self, count: int) -> Jobs:
         """The same for the first jobs."""
@@ -48,18 +55,19 @@ class Jobs:
         return weights, slopes
 
 
-def jobs_of(specs: Sequence[LearnerSpec], users: int, rates: Tensor) -> Jobs:
-    """The jobs of *users* for learners *specs*, user by user, with the step sizes *rates*, ``[jobs, 2]``."""
+def kinds_of(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[Kind, ...]:
+    """The objectives of *specs* at work, for one user's jobs, in the type of *like*."""
     objectives = [spec.objective for spec in specs]
-
-    def spread(values: Sequence[float]) -> Tensor:
-        return rates.new_tensor(values).repeat(users)
-
     kinds = []
     for kind in dict.fromkeys(type(one) for one in objectives):
         own = [type(one) is kind for one in objectives]
         filler = objectives[own.index(True)]
         hyper = [(one if mine else filler).hyper() for one, mine in zip(objectives, own, strict=True)]
-        spreads = {name: spread([one[name] for one in hyper]) for name in hyper[0]}
-        kinds.append(_Kind(kind.weights, spreads, spread(own).bool()))
-    return Jobs(len(rates), rates[:, :1], rates[:, 1], tuple(kinds))
+        values = {name: like.new_tensor([one[name] for one in hyper]) for name in hyper[0]}
+        kinds.append(Kind(kind.weights, values, like.new_tensor(own).bool()))
+    return tuple(kinds)
+
+
+def jobs_of(kinds: Sequence[Kind], users: int, rates: Tensor) -> Jobs:
+    """The jobs of *users* for learners of *kinds*, user by user, with the step sizes *rates*, ``[jobs, 2]``."""
+    return Jobs(len(rates), rates[:, :1], rates[:, 1], tuple(kind.times(users) for kind in kinds))

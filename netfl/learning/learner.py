@@ -7,8 +7,8 @@ trains those users for every learner at once, and aggregates lane by lane; the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -16,26 +16,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import MachineError
 from netfl.learning.aggregation import Updates
 from netfl.learning.answers import Answers
 from netfl.learning.batches import Shuffles
 from netfl.learning.cohort import Cohort, Turns
-from netfl.learning.data import Dataset
+from netfl.learning.data import Dataset, Examples
 from netfl.learning.evaluation import Evaluation
+from netfl.learning.judging import Judging
 from netfl.learning.losses import held_losses
 from netfl.learning.model import Model
 from netfl.learning.servers import Servers
 from netfl.learning.settings import EvaluateSpec, LearnerSpec
-from netfl.learning.tensors import tensor
+from netfl.learning.tensors import device_of, tensor
 from netfl.learning.training import Group, Pool, grouped
 from netfl.learning.versions import Versions
+from netfl.learning.ways import threads
 from netfl.streams import Streams
-from netfl.types import Report, Round
+from netfl.types import Divergence, Report, Round
 
 _PREDICTED_AT_ONCE = 4096
-_SHARED_OUT = 10_000_000
-"""Products in the forward pass of a step from which a second thread was measured to pay."""
+_NUMBERS_AT_ONCE = 1 << 23
+"""Parameters of users who train at once: 32 MiB of them, several times over; more gains no speed."""
 
 
 class Learner:
@@ -46,8 +48,9 @@ class Learner:
         model: what they train.
         datasets: of each replica; may be one object for all.
         splits: for each replica the rows of each user.
-        evaluate: when to evaluate.
+        evaluate: when to evaluate, and what is told.
         rare_classes: whose accuracy is reported together.
+        validation: of each replica the examples to validate with; empty where nothing is validated.
         rounds: how many there will be; the last is evaluated.
         streams: each replica's random streams for learning.
         device: ``cpu``, ``cuda``, or ``auto`` for the one that is there.
@@ -55,6 +58,7 @@ class Learner:
         tokens: how many there are, where examples are rows of tokens.
         follows: the learner that answers what accesses ask; ``None`` for the only one.
         dtype: of all arithmetic; other than float32 for tests.
+        team: all learners of the run, where these lanes are a part of it.
     """
 
     def __init__(  # noqa: PLR0913 - a run's whole learning
@@ -66,6 +70,7 @@ class Learner:
         splits: Sequence[Sequence[NDArray[np.int64]]],
         evaluate: EvaluateSpec,
         rare_classes: tuple[int, ...],
+        validation: Sequence[Examples] = (),
         rounds: int,
         streams: Sequence[Streams],
         device: str = "auto",
@@ -73,31 +78,30 @@ class Learner:
         follows: str | None = None,
         tokens: int | None = None,
         dtype: torch.dtype = torch.float32,
+        team: Sequence[LearnerSpec] = (),
     ) -> None:
-        if device == "cuda" and not torch.cuda.is_available():
-            raise ScenarioError([Fault("--device", "there is no CUDA device here", device, "write cpu or auto")])
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
         self.lanes = tuple((name, first + replica) for name in learners for replica in range(len(datasets)))
         self._specs = [learners[name] for name, _ in self.lanes]
         self._replicas, self._every, self._rounds = len(datasets), evaluate.every, rounds
         self._network = model.open(datasets[0].train_x.shape[1:], datasets[0].classes, tokens)
-        self._pool = Pool(datasets, splits, torch.device(device), dtype)
+        self._pool = Pool(datasets, splits, device_of(device), dtype, streams)
         self._groups = grouped([*learners.values()], self._network, self._pool)
         self._shuffles = Shuffles(streams)
         self._voice = [*learners].index(follows) if follows is not None else 0 if len(learners) == 1 else None
         replicas = [replica - first for _, replica in self.lanes]
-        self._evaluation = Evaluation(datasets, splits, replicas, rare_classes, self._pool.x)
         starts = np.stack([self._network.start(one.at("start")) for one in streams])
         origins = tensor(np.pad(starts, ((0, 0), (0, 1)))).to(self._pool.x)
-        self._heard, self._turns = np.zeros(self._pool.sizes.shape, np.int64), Turns()
-        self._servers = Servers(self.lanes, self._specs, self._heard.shape[1], origins[replicas])
+        self._turns = Turns()
+        self._servers = Servers(self.lanes, self._specs, self._pool.sizes.shape[1], origins[replicas], not team)
         self._versions = Versions(origins[replicas], self._servers.messages())
+        evaluation = Evaluation(datasets, splits, replicas, rare_classes, self._pool.x, validation)
+        told = evaluate, evaluation, self._network, self._pool
+        self._judging = Judging(*told, self._specs, self._servers, origins[replicas], team)
 
     @torch.inference_mode()
     def start(self) -> Report:
         """The evaluation of version 0."""
-        figures = self._figures()
+        figures = self._judging.figures(self._versions.newest, 0)
         return Report(0, figures, diverged=self._servers.fresh((), 0.0))
 
     @torch.inference_mode()
@@ -124,12 +128,15 @@ class Learner:
             if not rounds[lane % self._replicas].deliveries:
                 following[lane] = self._servers.idle(lane, current, index)
         if len(cohort.users):
-            np.add.at(self._heard, (cohort.replicas, cohort.users), 1)
+            self._judging.hear(index, cohort)
             for group in self._groups:
-                self._learn(group, cohort, following, closed_s)
-        self._versions.add(torch.stack(following), self._servers.messages(), rounds)
+                for piece in cohort.pieces(_NUMBERS_AT_ONCE // (len(group.members) * self._network.size)):
+                    self._learn(group, piece, following, closed_s)
+        versions = self._servers.settled(following, self._versions.newest, index)
+        self._versions.add(versions, self._servers.messages(), rounds)
         self._turns.forget(self._versions.oldest)
-        figures = self._figures() if index % self._every == 0 or index == self._rounds else {}
+        due = index % self._every == 0 or index == self._rounds
+        figures = self._judging.figures(self._versions.newest, index) if due else {}
         heeded = self._heeded if any(one.asks for one in rounds) else range(0)
         diverged = self._servers.fresh(heeded, closed_s)
         return Report(index, figures, self._answers(rounds) if heeded else (), diverged)
@@ -141,7 +148,7 @@ class Learner:
             "round": self._versions.number,
             "versions": self._versions.state(),
             "servers": self._servers.state(),
-            "heard": tensor(self._heard.copy()),
+            "judging": self._judging.state(),
             "turns": self._turns.state(),
         }
 
@@ -155,21 +162,19 @@ class Learner:
         if [tuple(lane) for lane in state["lanes"]] != [*self.lanes] or shapes != {self._versions.newest.shape}:
             raise MachineError("the kept state is that of other learners, or of another model")
         self._versions.restore(int(state["round"]), state["versions"])
-        self._heard = np.array(state["heard"].numpy())
+        self._judging.restore(state["judging"])
         self._turns.restore(state["turns"])
         self._servers.restore(state["servers"], self._pool.x.device)
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Give torch one thread only, for as long as this lasts, where a step is too little arithmetic to share out."""
-        before = torch.get_num_threads()
+    def working(self) -> AbstractContextManager[None]:
+        """Let torch have as many threads as pay, for as long as this lasts."""
         batch = max(group.amount.of(self._pool.sizes.ravel())[0].max() for group in self._groups)
-        if len(self.lanes) * batch * self._network.size < _SHARED_OUT:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+        return threads(len(self.lanes) * batch * self._network.size)
+
+    @property
+    def diverged(self) -> tuple[Divergence, ...]:
+        """The lanes whose training has diverged so far."""
+        return self._servers.diverged
 
     def version(self, lane: int) -> NDArray[np.float64]:
         """The current θ and, last, t of a lane."""
@@ -179,7 +184,8 @@ class Learner:
     def predict(self, lane: int, x: NDArray[np.float32]) -> NDArray[np.int64]:
         """The labels that a lane's current model gives to examples *x*."""
         theta = self._versions.newest[lane : lane + 1, :-1]
-        stack, parts = self._network.open(theta), torch.split(tensor(x).to(theta), _PREDICTED_AT_ONCE)
+        stack = self._network.open(theta, trained=False)
+        parts = torch.split(tensor(x).to(theta), _PREDICTED_AT_ONCE)
         return np.concatenate([stack.scores(part[None]).argmax(2)[0].cpu().numpy() for part in parts])
 
     def _learn(self, group: Group, cohort: Cohort, following: list[Tensor], closed_s: float) -> None:
@@ -197,13 +203,15 @@ class Learner:
                 drift = torch.zeros_like(bases) if drift is None else drift
                 drift[mine, column] = own
         trained = group.updated(bases, self._shuffles, cohort, drift)
+        self._judging.train(self._versions.number + 1, cohort, self._shuffles, group, trained)
         samples, index = tensor(self._pool.sizes[replicas, users]).to(bases), self._versions.number + 1
-        for mine, column, lane in parts:
-            losses = self._losses(cohort, mine, lane) if self._servers.wants_losses(lane) else None
-            sent = bases[mine, column], trained.models[mine, column], samples[mine]
-            how = trained.steps[mine], trained.rates[mine, column]
-            told = Updates(index, whose[mine], since[mine], *sent, *how, losses, messages[lane])
-            following[lane] = self._servers.step(lane, following[lane], told, closed_s)
+        sent = cohort.dealt(whose, since, bases, trained.models, samples, trained.steps, trained.rates)
+        for mine, (who, base_rounds, *several, held, steps, rates) in zip(cohort.parts, sent, strict=True):
+            each = (one.unbind(1) for one in (*several, rates))
+            for lane, base, model, rate in zip(lanes[mine.start].tolist(), *each, strict=True):
+                losses = self._losses(cohort, mine, lane) if self._servers.wants_losses(lane) else None
+                told = Updates(index, who, base_rounds, base, model, held, steps, rate, losses, messages[lane])
+                following[lane] = self._servers.step(lane, following[lane], told, closed_s)
 
     def _losses(self, cohort: Cohort, mine: slice, lane: int) -> Tensor:
         """How well the bases of *lane* do on what those of *cohort* hold who are *mine*, ``[users]``."""
@@ -237,14 +245,3 @@ class Learner:
             answers.to(one.asks, replica, self._versions.number, self._versions.newest[lane])
             for replica, (lane, one) in enumerate(zip(lanes, rounds, strict=True))
         )
-
-    def _figures(self) -> Mapping[str, NDArray[np.float64]]:
-        """The evaluation of the current version; NaN for lanes that are lost."""
-        objectives = [spec.objective for spec in self._specs]
-        models = self._servers.reported(self._versions.newest)
-        metrics = self._evaluation.metrics(self._network, models, objectives, self._heard)
-        for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
-            self._servers.lose_broken(int(lane), self._versions.number)
-        for values in metrics.values():
-            values[[*self._servers.lost]] = np.nan
-        return metrics

@@ -30,7 +30,7 @@ def held_losses(
         models: ``[models, parameters]``.
     """
     rows, sizes = pool.held(replica, users)
-    stack, count = network.open(models), len(models)
+    stack, count = network.open(models, trained=False), len(models)
     losses = np.empty((count, len(rows)))
     for start in range(0, len(rows), _EXAMPLES_AT_ONCE):
         part = tensor(rows[start : start + _EXAMPLES_AT_ONCE]).to(models.device)

@@ -27,13 +27,20 @@ class Servers:
         specs: the learner of each.
         users: the number of users.
         origins: version 0 of each lane, ``[lanes, parameters + 1]``.
+        alone: whether there are no other lanes elsewhere, which go on when all of these are lost.
     """
 
     def __init__(
-        self, lanes: Sequence[tuple[str, int]], specs: Sequence[LearnerSpec], users: int, origins: Tensor
+        self,
+        lanes: Sequence[tuple[str, int]],
+        specs: Sequence[LearnerSpec],
+        users: int,
+        origins: Tensor,
+        alone: bool = True,
     ) -> None:
-        self._lanes, self._rules = lanes, [spec.aggregation for spec in specs]
+        self._lanes, self._rules, self._alone = lanes, [spec.aggregation for spec in specs], alone
         self._states: list[State] = [rule.open(users, own) for rule, own in zip(self._rules, origins, strict=True)]
+        self._updates: dict[int, Updates] = {}
         self._lost: dict[int, Divergence] = {}
         self._fresh: list[Divergence] = []
 
@@ -41,6 +48,11 @@ class Servers:
     def lost(self) -> tuple[int, ...]:
         """The lanes whose training diverged."""
         return tuple(self._lost)
+
+    @property
+    def diverged(self) -> tuple[Divergence, ...]:
+        """How they did."""
+        return tuple(self._lost.values())
 
     def name(self, lane: int) -> str:
         """A lane in words."""
@@ -56,20 +68,31 @@ class Servers:
         return self._rules[lane].drift(self._states[lane], users, messages)
 
     def step(self, lane: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
-        """The next version of *lane*; the current one if it is lost."""
+        """The next version of *lane*, which `settled` wants to see; the current one if it is lost."""
         if lane in self._lost:
             return current
         try:
             following, self._states[lane] = self._rules[lane].step(self._states[lane], current, updates)
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
-        if not following.sum().isfinite():
-            broken = (~updates.models.sum(1).isfinite()).nonzero()
-            user = int(updates.users[broken[0]]) if len(broken) else None
-            whose = "version" if user is None else "update"
-            self.lose(lane, updates.round, f"the {whose} in round {updates.round} {_HINT}", user)
-            return current
+        self._updates[lane] = updates
         return following
+
+    def settled(self, following: Sequence[Tensor], newest: Tensor, index: int) -> Tensor:
+        """The versions *following* of all lanes in round *index*, ``[lanes, parameters + 1]``.
+
+        A lane whose version is not finite is lost, and stays where it is in *newest*.
+        """
+        versions, heard = torch.stack([*following]), self._updates
+        self._updates = {}
+        for lane in (~versions.sum(1).isfinite()).nonzero()[:, 0].tolist():
+            versions[lane] = newest[lane]
+            updates = heard.get(lane)
+            broken = [] if updates is None else updates.users[~updates.models.sum(1).isfinite()].tolist()
+            user = broken[0] if broken else None
+            whose = "version" if user is None else "update"
+            self.lose(lane, index, f"the {whose} in round {index} {_HINT}", user)
+        return versions
 
     def idle(self, lane: int, current: Tensor, index: int) -> Tensor:
         """The next version of *lane* after round *index*, in which nobody was heard."""
@@ -116,7 +139,7 @@ class Servers:
         """
         fresh, self._fresh = tuple(self._fresh), []
         needed = [lane for lane in heeded if lane in self._lost]
-        if fresh and (needed or len(self._lost) == len(self._lanes)):
+        if fresh and (needed or (self._alone and len(self._lost) == len(self._lanes))):
             one = self._lost[needed[0]] if needed else fresh[0]
             raise ModelError(f"{one.learner}, replica {one.replica}", one.problem, user=one.user, time_s=time_s)
         return fresh

@@ -1,4 +1,4 @@
-"""NumPy arrays as tensors."""
+"""NumPy arrays as tensors, and where tensors are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from netfl.errors import Fault, ScenarioError
+
 
 def tensor(array: NDArray[Any]) -> Tensor:
     """*array* as a tensor, which shares its memory unless it is read-only or scattered."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+
+
+def device_of(name: str) -> torch.device:
+    """The device called *name*: ``cpu``, ``cuda``, or ``auto`` for the one that is there.
+
+    Raises:
+        ScenarioError: it is not there.
+    """
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ScenarioError([Fault("--device", "there is no CUDA device here", name, "write cpu or auto")])
+    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)

@@ -50,7 +50,7 @@ class Versions:
         self._messages[self.number] = messages
 
     def of(self, numbers: NDArray[np.int64], lanes: NDArray[np.int64]) -> Tensor:
-        """What each user started from, ``[users, members, parameters + 1]``.
+        """What each user started from, ``[users, members, parameters + 1]``; not to be written to.
 
         Args:
             numbers: the version of each user, ``[users]``.
@@ -61,7 +61,7 @@ class Versions:
             raise ValueError(f"version {min(missing)} was said to be out of use")
         where = tensor(lanes).to(self.newest.device)
         if (numbers == numbers[0]).all():
-            return self._kept[int(numbers[0])][where]
+            return _at(self._kept[int(numbers[0])], lanes, where)
         return torch.stack([self._kept[one][own] for one, own in zip(numbers.tolist(), where, strict=True)])
 
     def messages(self, numbers: NDArray[np.int64], lane: int) -> Tensor | None:
@@ -87,3 +87,17 @@ class Versions:
     def _after(self, one: Round) -> Collection[int]:
         """The versions from which a delivery may start after round *one*."""
         return [old for old in self._kept if old >= one.oldest] if one.needed is None else one.needed
+
+
+def _at(version: Tensor, lanes: NDArray[np.int64], where: Tensor) -> Tensor:
+    """``version[where]``, *where* being *lanes* on the device; a view if that can be.
+
+    It can if all users are of one replica, or if one learner has a user in each.
+    """
+    every = np.arange(len(version))
+    if lanes.shape[1] == 1 and np.array_equal(lanes[:, 0], every):
+        return version[:, None]
+    if (lanes == lanes[0]).all():
+        own = version if np.array_equal(lanes[0], every) else version[where[0]]
+        return own.expand(len(lanes), -1, -1)
+    return version[where]

@@ -45,6 +45,10 @@ class Account:
         if self._spending is not None:
             self._spending.restart(now_s)
 
+    def energy_j(self, now_s: float) -> float | None:
+        """What all users have spent by now; ``None`` where nobody counts."""
+        return None if self._spending is None else self._spending.total_j(now_s)
+
     def figures(self, now_s: float) -> dict[str, float]:
         """The figures by now."""
         span_s, prefix = now_s - self._meter.since_s, "traffic." if self._serving else ""

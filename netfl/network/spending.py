@@ -61,6 +61,13 @@ class Spending:
         """Users receive a version on an ideal way down."""
         self.receive(ids, self._broadcast_s)
 
+    def total_j(self, now_s: float) -> float:
+        """What all have spent by now; a training that is under way counts by the share of its time that has passed."""
+        lasts = np.where(self._until_s > self._from_s, self._until_s - self._from_s, np.inf)
+        under_way = np.clip((now_s - self._from_s) / lasts, 0.0, 1.0)
+        spent = float(sum(joules.sum() for joules in self._spent(now_s).values()))
+        return spent + float((self._rates.sample_j * self._samples * under_way).sum())
+
     def close(self, now_s: float) -> dict[str, NDArray[Any]]:
         """The run ends: what each user has done and spent, by name, ``[users]`` each."""
         self.stop(np.arange(len(self._samples)), now_s)

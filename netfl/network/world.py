@@ -96,8 +96,9 @@ class World:
                 self._finish()
             asks = server.picking.asks(index + 1) if index < count else {}
             bits = self._ledger.uplink_bits, self._ledger.downlink_bits
-            told = brought.deliveries, brought.oldest, *bits, asks, brought.needed
-            reply = yield Round(index, opened_s, self._env.now, *told)
+            now_s = self._env.now
+            told = brought.deliveries, brought.oldest, *bits, asks, brought.needed, self._account.energy_j(now_s)
+            reply = yield Round(index, opened_s, now_s, *told)
 
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Iterator[Round]:
         """The traffic alone, watched for *duration_s* in *count* even windows, each a round without deliveries.

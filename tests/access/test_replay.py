@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
@@ -49,6 +50,16 @@ def test_rounds_come_back_exactly(recorded, make_setting):
         assert [*Replay(run=folder).rounds(make_setting(5, 30, replica=at))] == replicas[at]
     assert [*Replay(run=folder).rounds(make_setting(5, 12))] == replicas[0][:12]
     assert not problems(folder)
+
+
+def test_joules_come_back_where_they_are_recorded(recorded, make_setting):
+    folder, replicas = recorded
+    table = pd.read_parquet(folder / "rounds.parquet")
+    joules = np.where(table["round"] % 3 == 0, np.nan, 0.25 * table["round"])
+    table.assign(energy_J=joules).to_parquet(folder / "rounds.parquet")
+    found = [*Replay(run=folder).rounds(make_setting(5, 30, replica=1))]
+    assert [one.energy_j for one in found] == [None if at % 3 == 0 else 0.25 * at for at in range(1, 31)]
+    assert [replace(one, energy_j=None) for one in found] == replicas[1]
 
 
 def test_more_replicas_than_are_recorded_are_a_fault(recorded):

@@ -1,0 +1,253 @@
+"""What local training costs, beside a plain PyTorch loop and beside the same arithmetic with nothing around it.
+
+netfl's side does all that a run does between two evaluations: it draws shuffles, looks up bases, gathers mini-batches,
+trains, aggregates and makes the next version.  The sides take turns, many times, and medians are compared, so that
+another load on the machine meets all of them; with one thread it is the processor's time that counts, which leaves out
+what others get of it.  The last row is a whole run of Fig. 3 on made-up examples of MNIST's
+shape, against what that run spent on local training.
+
+    python benchmarks/learning.py [--threads 1] [--turns 30] [--steps 10] [--rounds 400] [--only WORD]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from floors import FIG2, LOGISTIC, LR, MLP, USERS, Turn, World, examples, floor, plain
+
+import netfl
+from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.relay import Relay
+from netfl.learning.learner import Learner
+from netfl.learning.model.logistic import Logistic
+from netfl.learning.model.mlp import Mlp
+from netfl.learning.objective.cvar import Cvar
+from netfl.learning.objective.erm import Erm
+from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.training import Group
+from netfl.streams import Streams
+from netfl.types import Delivery, Round
+
+UNEVEN = tuple(int(2000 * rank**-0.8) for rank in range(1, USERS + 1))
+FIG3 = Path(__file__).parents[1] / "scenarios/paper/fig3.yaml"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table.
+
+    Args:
+        world: what is trained.
+        learners: how many of them.
+        replicas: how many of them.
+        heard: users in a round of a replica.
+        floor: whether the bar is a multiple of the floor; of a plain loop otherwise.
+        bar: the most that a lane's step may cost, as such a multiple; 0 for no bar.
+    """
+
+    world: World
+    learners: int
+    replicas: int
+    heard: int = 1
+    floor: bool = True
+    bar: float = 0.0
+
+
+ROWS = (
+    Row(MLP, 1, 1, bar=1.08),
+    Row(MLP, 1, 8, bar=1.05),
+    Row(MLP, 2, 4, bar=1.05),
+    Row(MLP, 8, 1, bar=1.05),
+    Row(MLP, 1, 1, heard=10, bar=1.08),
+    Row(FIG2, 1, 1, floor=False),
+    Row(FIG2, 1, 32, floor=False, bar=1 / 7),
+    Row(FIG2, 2, 16, floor=False, bar=1 / 7),
+    Row(FIG2, 32, 1, floor=False, bar=1 / 7),
+    Row(FIG2, 1, 100, floor=False),
+    Row(LOGISTIC, 1, 1, floor=False),
+    Row(LOGISTIC, 1, 32, floor=False, bar=0.1),
+    Row(LOGISTIC, 2, 16, floor=False, bar=0.1),
+    Row(LOGISTIC, 32, 1, floor=False, bar=0.1),
+    Row(LOGISTIC, 1, 100, floor=False),
+    Row(LOGISTIC, 1, 1, heard=10, floor=False),
+)
+
+
+def specs(world: World, learners: int, heard: int, **amount: int) -> dict[str, LearnerSpec]:
+    """Learners, every second of them with the CVaR for its objective."""
+    objectives = [Cvar(alpha=0.1, gamma=0.1, lr_t=LR) if i % 2 else Erm() for i in range(learners)]
+    aggregation = Relay() if heard == 1 else Average()
+    how: dict[str, Any] = {"lr": LR, "batch_size": world.batch, "aggregation": aggregation, **amount}
+    return {f"learner {i}": LearnerSpec(objective=one, **how) for i, one in enumerate(objectives)}
+
+
+def school(world: World, told: dict[str, LearnerSpec], replicas: int, sizes: Sequence[int]) -> Learner:
+    """What trains users that hold so many examples."""
+    data, (*hidden, _) = examples(world, sum(sizes)), world.sizes[1:]
+    model = Mlp(hidden=tuple(hidden), output="softmax" if world.softmax else "logits") if hidden else Logistic()
+    return Learner(
+        learners=told,
+        model=model,
+        datasets=[data] * replicas,
+        splits=[np.split(np.arange(len(data.train_y)), np.cumsum(sizes)[:-1])] * replicas,
+        evaluate=EvaluateSpec(every=10**9),
+        rare_classes=(),
+        rounds=10**9,
+        streams=[Streams(i) for i in range(replicas)],
+        device="cpu",
+    )
+
+
+def ours(row: Row) -> Turn:
+    """One round of all lanes."""
+    learner = school(
+        row.world,
+        specs(row.world, row.learners, row.heard, local_steps=row.world.steps),
+        row.replicas,
+        [row.world.held] * USERS,
+    )
+    heard = rounds(row.replicas, row.heard)
+
+    working = learner.working if torch.get_num_threads() > 1 else nullcontext
+
+    def turn() -> int:
+        with working():
+            learner.step(next(heard))
+        return row.world.steps * row.learners * row.replicas * row.heard
+
+    return turn
+
+
+def rounds(replicas: int, heard: int) -> Iterator[list[Round]]:
+    """Rounds of some users, drawn at random, who all start from the newest version."""
+    rng, index = np.random.default_rng(1), 0
+    drawn = rng.permuted(np.tile(np.arange(USERS), (64, replicas, 1)), axis=2)[..., :heard].tolist()
+    while True:
+        index += 1
+        own = (tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users) for users in drawn[index % len(drawn)])
+        yield [Round(index, 0.0, 1.0, deliveries, index - 1) for deliveries in own]
+
+
+def uneven() -> tuple[Turn, Turn]:
+    """A round of users with sizes that follow a power law, and each of them in a round of its own; in epochs."""
+    learners = [school(MLP, specs(MLP, 1, heard, local_epochs=1), 1, UNEVEN) for heard in (2, 1)]
+    steps, index = sum(-(-size // MLP.batch) for size in UNEVEN), [0, 0]
+
+    def a_round(side: int, users: Sequence[int]) -> None:
+        base, index[side] = index[side], index[side] + 1
+        heard = tuple(Delivery(user, base, 0.0, 1.0) for user in users)
+        learners[side].step([Round(base + 1, 0.0, 1.0, heard, base)])
+
+    def together() -> int:
+        a_round(0, range(USERS))
+        return steps
+
+    def alone() -> int:
+        for user in range(USERS):
+            a_round(1, [user])
+        return steps
+
+    return together, alone
+
+
+def clock() -> float:
+    """Seconds: of the processor where one thread works, on the wall otherwise."""
+    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
+
+
+def seconds(turn: Turn, at_least: float = 0.05) -> float:
+    """Time per local step of a lane, over enough turns to measure."""
+    steps, begin = 0, clock()
+    while (spent := clock() - begin) < at_least:
+        steps += turn()
+    return spent / steps
+
+
+def medians(sides: Sequence[Turn], turns: int) -> list[float]:
+    """Of the time per local step, in microseconds, each side's turn after the other's."""
+    for side in sides:
+        seconds(side, 0.1)
+    found = [[seconds(side) for side in sides] for _ in range(turns)]
+    return [1e6 * statistics.median(own) for own in zip(*found, strict=True)]
+
+
+def verdict(ratio: float, bar: float) -> str:
+    """What is to be said of a bar."""
+    return f"{bar:.3f} {'met' if ratio <= bar else 'MISSED'}" if bar else ""
+
+
+def fig3(folder: Path, rounds_: int) -> netfl.Scenario:
+    """Fig. 3 on made-up examples: 60,000 to train on and 10,000 to test with."""
+    data, rng = folder / "digits.npz", np.random.default_rng(0)
+    x = rng.integers(256, size=(70_000, 784)).astype(np.float32)
+    np.savez(data, x=x, label=np.arange(len(x)) % 10)
+    made_up = {"kind": "arrays", "file": str(data), "features": [784], "labels": 10, "test_share": 1 / 7}
+    return netfl.load(FIG3, {"rounds": rounds_, "data": made_up})
+
+
+def whole_run(rounds_: int) -> tuple[float, float, float]:
+    """Seconds of a run of Fig. 3 from its scenario to its tables, before its first training, and of training."""
+    spent: list[float] = []
+    started, updated = 0.0, Group.updated
+
+    def timed(*args: Any, **named: Any) -> Any:
+        nonlocal started
+        entered = clock()
+        started = started or entered
+        found = updated(*args, **named)
+        spent.append(clock() - entered)
+        return found
+
+    with tempfile.TemporaryDirectory() as name, patch.object(Group, "updated", timed):
+        scenario = fig3(Path(name), rounds_)
+        begin = clock()
+        netfl.run(scenario, Path(name) / "run", device="cpu")
+        return clock() - begin, started - begin, sum(spent)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1, help="torch's threads, on all sides")
+    parser.add_argument("--turns", type=int, default=30, help="how often the sides take turns")
+    parser.add_argument("--rounds", type=int, default=400, help="of the whole run; 0 leaves it out")
+    parser.add_argument(
+        "--steps", type=int, default=0, help="local steps of a user in a round, in place of the papers'"
+    )
+    parser.add_argument("--only", default="", help="only rows whose model has this word in its name")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    print(f"torch {torch.__version__}, {options.threads} thread(s); medians of {options.turns} turns; us a lane's step")
+    print(f"{'model':30} {'learners x replicas x heard':27} {'plain':>7} {'floor':>7} {'netfl':>7} /plain /floor  bar")
+    chosen = (row for row in ROWS if options.only in row.world.name)
+    for row in (replace(row, world=replace(row.world, steps=options.steps or row.world.steps)) for row in chosen):
+        shared, lanes = row.replicas * row.heard == 1, row.learners * row.replicas * row.heard
+        sides = [plain(row.world), floor(row.world, lanes, shared), ours(row)]
+        loop, least, own = medians(sides, options.turns)
+        shape = f"{row.learners} x {row.replicas} x {row.heard}"
+        said = verdict(own / (least if row.floor else loop), row.bar)
+        figures = f"{loop:7.1f} {least:7.1f} {own:7.1f} {own / loop:6.3f} {own / least:6.3f}"
+        print(f"{row.world.name:30} {shape:27} {figures}  {said}", flush=True)
+    together, alone = medians(uneven(), options.turns)
+    print(f"users of {', '.join(map(str, UNEVEN))} examples, together {together:.1f}, one by one {alone:.1f}: ", end="")
+    print(f"{together / alone:.3f}", flush=True)
+    if options.rounds:
+        whole, start, training = whole_run(options.rounds)
+        print(f"Fig. 3, {options.rounds} rounds: {whole:.1f} s, {start:.1f} s of them before the first; ", end="")
+        print(f"local training {training:.1f} s: ", end="")
+        print(f"{whole / training:.3f}  {verdict(whole / training, 1.05)}")
+
+
+if __name__ == "__main__":
+    main()
