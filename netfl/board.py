@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ _LEARNERS = {
 }
 """The columns of the table of learners."""
 _WHERE_ROOM = frozenset({"accuracy_users_best10", "accuracy_users_variance"})
+_HUGE = 1e6
+"""A loss of this size is told by its power of ten."""
 _WIDE = 110
 """The width of a terminal in which these columns have room, and an interval stands beside its figure."""
 
@@ -121,7 +124,7 @@ def _show_learners(console: Console, run: Run) -> None:
     if not shown:
         return
     table = Table(
-        title="learners: mean over the last tenth of the rounds",
+        title="learners: mean over the last tenth of the rounds" + ("; choices: as last made" * bool(run.choices)),
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )
@@ -130,7 +133,8 @@ def _show_learners(console: Console, run: Run) -> None:
         table.add_column(_LEARNERS[metric], justify="right")
     between = " " if room else "\n"
     for learner in learners:
-        names = [f"{learner}.{metric}.smoothed" for metric in shown]
+        ending = "" if learner in run.choices else ".smoothed"
+        names = [f"{learner}.{metric}{ending}" for metric in shown]
         table.add_row(
             learner,
             *(
@@ -139,6 +143,30 @@ def _show_learners(console: Console, run: Run) -> None:
             ),
         )
     console.print(table)
+    _show_targets(console, run)
+
+
+def _show_targets(console: Console, run: Run) -> None:
+    """A table of learners and when they came to the accuracies asked for; nothing without any."""
+    when = re.compile(r"(?P<learner>.*)\.target:(?P<target>[^:]+)\.rounds")
+    found = [match for name in run.summary if (match := when.fullmatch(name))]
+    targets = dict.fromkeys(match["target"] for match in found)
+    if not targets:
+        return
+    table = Table(title="first at a test accuracy of", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("learner", no_wrap=True)
+    for target in targets:
+        table.add_column(f"{100 * float(target):g} %", justify="right")
+    for learner in run.learners:
+        starts = [f"{learner}.target:{target}" for target in targets]
+        table.add_row(learner, *(_when(run.summary, start) for start in starts))
+    console.print(table)
+
+
+def _when(summary: dict[str, Any], start: str) -> str:
+    """The round and the simulated time of a target that every replica reached; a dash for others."""
+    at, time_s = (summary.get(f"{start}.{cost}") for cost in ("rounds", "time_s"))
+    return "–" if at is None or time_s is None else f"round {at:.4g}, {clock(time_s)}"
 
 
 def _figure(metric: str, value: float | None, half: float | None, between: str) -> str:
@@ -149,6 +177,8 @@ def _figure(metric: str, value: float | None, half: float | None, between: str) 
         number, spread = f"{1e4 * value:.0f}", f"{1e4 * half:.0f}" if half else ""
     elif metric.startswith(("accuracy", "rare_")):
         number, spread = f"{value:.3f}", f"{half:.3f}" if half else ""
+    elif abs(value) >= _HUGE:
+        number, spread = f"{value:.1e}", f"{half:.1e}" if half else ""
     else:
         number, spread, _ = parts("", value, half)
     return f"{number}{between}± {spread}" if spread else number

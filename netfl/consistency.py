@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netfl.access import Access
 from netfl.errors import Fault
-from netfl.registry import Spec
+from netfl.registry import Spec, kind_of
 from netfl.streams import Streams
 from netfl.types import Facts
+
+if TYPE_CHECKING:
+    from netfl.learning.settings import LearnerSpec
 
 _LEARNING = ("data", "partition", "model", "evaluate")
 WINDOWS = 100
@@ -65,6 +68,7 @@ def facts_of(parts: Mapping[str, Any]) -> Facts:
         replicas=parts["replicas"] or 1,
         learners=tuple(parts["learners"] or ()),
         networked=access.networked,
+        weighed=any(one.aggregation.weighs for one in (parts["learners"] or {}).values()),
     )
 
 
@@ -74,7 +78,7 @@ def _possible(parts: Mapping[str, Any], unread: AbstractSet[str]) -> list[Facts]
     if not unread & {"data", "model", "learners"}:
         return [facts]
     classes = _ANY_CLASSES if "data" in unread else facts.classes
-    return [facts, replace(facts, classes=classes, sized=True, trained=True)]
+    return [facts, replace(facts, classes=classes, sized=True, trained=True, weighed=True)]
 
 
 def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
@@ -157,6 +161,27 @@ def faults_below(part: object, key: str, facts: Facts) -> Iterator[Fault]:
     elif isinstance(part, tuple):
         for index, entry in enumerate(part):
             yield from faults_below(entry, _below(key, index), facts)
+
+
+def outsiders(part: object) -> Iterator[tuple[str, Spec]]:
+    """The models of the user's own at and below *part*, each with its dotted key."""
+    if isinstance(part, Spec):
+        if ":" in kind_of(type(part)):
+            yield "", part
+        for name in type(part).model_fields:
+            yield from ((_below(name, key) if key else name, own) for key, own in outsiders(getattr(part, name)))
+
+
+def try_outsiders(learners: Mapping[str, LearnerSpec], users: int, most: int) -> None:
+    """Try what *learners* consist of that is the user's own, where a round brings so many deliveries at *most*.
+
+    Raises:
+        ScenarioError: something does not do as its family does; keys begin with the learner's name.
+    """
+    if any(any(outsiders(learner)) for learner in learners.values()):
+        from netfl.learning import trial  # noqa: PLC0415 - torch, and only where something is to be tried
+
+        trial.check(learners, users, most)
 
 
 def _below(key: str, name: object) -> str:

@@ -152,9 +152,10 @@ def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, 
 
 def _figures(staged: Stage, lessons: Lessons, writer: Writer, tallies: Sequence[Tally]) -> list[dict[str, float]]:
     """What each replica came to: in its rounds, by what its access tells, and in learning."""
-    learnt, timed = learned(lessons.lanes, lessons.reports), staged.scenario.duration is not None
+    evaluation, timed = staged.scenario.evaluation, staged.scenario.duration is not None
+    learnt = learned(lessons.lanes, lessons.reports, evaluation.choose)
     named = dict(zip(staged.replicas, tallies, strict=True))
-    costs = reached(lessons.lanes, lessons.reports, named, staged.scenario.evaluation.targets)
+    costs = reached(lessons.lanes, lessons.reports, named, evaluation.targets)
     return [
         (tally.spanned() if timed else tally.figures(recorder.counts))
         | recorder.told

@@ -66,11 +66,15 @@ class Run:
         return dict(YAML(typ="safe", pure=True).load(path)) if path.exists() else {}
 
     @property
+    def choices(self) -> dict[str, dict[str, Any]]:
+        """The choices among learners, by name, as the scenario says them."""
+        evaluate = self.scenario.get("evaluate")
+        return dict((evaluate.get("choose") if isinstance(evaluate, dict) else None) or {})
+
+    @property
     def learners(self) -> tuple[str, ...]:
         """The names under which figures of learning stand: the learners, and the choices among them."""
-        evaluate = self.scenario.get("evaluate")
-        choose = evaluate.get("choose") if isinstance(evaluate, dict) else None
-        return tuple(str(name) for part in (self.scenario.get("learners"), choose) for name in part or ())
+        return tuple(str(name) for part in (self.scenario.get("learners"), self.choices) for name in part or ())
 
     @cached_property
     def rounds(self) -> pd.DataFrame:

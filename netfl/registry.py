@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.errors import Fault, suggest
+from netfl.outside import OutsideError, named
 from netfl.wording import details
 
 if TYPE_CHECKING:
@@ -193,18 +194,11 @@ def _kind_and_fields(base: type[Spec], value: object) -> tuple[str, dict[str, An
 
 def _outside(base: type[Spec], kind: str) -> type[Spec]:
     """The user's own model ``package.module:Class``."""
-    module, _, name = kind.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever the user's module does when it is imported
+        found = named(kind)
+    except OutsideError as error:
         raise PydanticCustomError(
-            "kind",
-            "'{kind}' cannot be imported: {error}",
-            {
-                "kind": kind,
-                "error": str(error),
-                "remedy": "is it in this folder, or its package installed, or on PYTHONPATH?",
-            },
+            "kind", "'{kind}' {problem}", {"kind": kind, "problem": error.problem, "remedy": error.remedy}
         ) from error
     if not (inspect.isclass(found) and issubclass(found, base)) or inspect.isabstract(found):
         raise PydanticCustomError(

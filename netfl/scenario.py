@@ -160,9 +160,11 @@ def load(path: str | Path, overrides: Mapping[str, object] | None = None, named:
     """
     document = documents.read(Path(path))
     _apply_named(document, named)
+    known = [*_learners(document)]
     for key, value in (overrides or {}).items():
         told = "…" if isinstance(value, Mapping | list) else value
         document.put(key, value, f"--set {key}={told}")
+    _check_learners(document, known, overrides or {})
     return checked(document)
 
 
@@ -196,6 +198,21 @@ def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
             parts[name] = None
             unread.add(name)
     return parts, unread
+
+
+def _learners(document: Document) -> Mapping[str, Any]:
+    """The learners as the document has them; none where it has something else in their place."""
+    found = document.data.get("learners")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _check_learners(document: Document, known: Sequence[str], overrides: Mapping[str, object]) -> None:
+    """Refuse keys of a learner that there is not, unless they make one, for which it takes an objective."""
+    for key in overrides:
+        section, name, *rest = [*key.split("."), ""]
+        made = name in known or "objective" in (_learners(document).get(name) or {})
+        if section == "learners" and any(rest) and not made:
+            raise ScenarioError([Fault("learners", "no such learner", name, suggest(name, known), f"--set {key}")])
 
 
 def _apply_named(document: Document, named: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1) -> Learnin
         ScenarioError: there is no such device, or not the memory that they need.
     """
     from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
+    from netfl.learning.parts import cut  # noqa: PLC0415
     from netfl.learning.team import Team  # noqa: PLC0415
     from netfl.learning.tensors import device_of  # noqa: PLC0415
 
@@ -44,12 +45,20 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1) -> Learnin
         "follows": scenario.access.follows,
         "tokens": None if scenario.data is None else scenario.data.tokens,
     }
-    if device_of(device).type == "cpu":
-        size = scenario.model.parameters(staged.dataset.train_x.shape[1:], staged.dataset.classes, said["tokens"])
-        try:
-            memory.check(scenario.learners, scenario.users, size, len(staged.replicas), workers)
-        except ScenarioError as error:
-            raise ScenarioError(scenario.located(error.faults)) from None
+    where, data = device_of(device), staged.dataset
+    load = memory.Load(
+        users=scenario.users,
+        most=scenario.access.most(scenario.users, scenario.steps),
+        parameters=scenario.model.parameters(data.train_x.shape[1:], data.classes, said["tokens"]),
+        replicas=len(staged.replicas),
+        workers=len(cut(len(scenario.learners), len(staged.replicas), workers)),
+        twins="weight_divergence" in scenario.evaluation.metrics,
+        examples=0 if where.type == "cpu" else data.train_x.nbytes + data.test_x.nbytes,
+    )
+    try:
+        memory.check(scenario.learners, load, memory.free(where))
+    except ScenarioError as error:
+        raise ScenarioError(scenario.located(error.faults)) from None
     return Team(workers, said) if workers > 1 else Learner(**said)
 
 

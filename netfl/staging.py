@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.consistency import try_outsiders
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.settings import LearnerSpec
@@ -79,6 +80,9 @@ def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage
         ScenarioError: the data are not there, or cannot be dealt out as asked; the access listens to nobody.
     """
     access = scenario.access
+    if learning:
+        with located(scenario, "learners"):
+            try_outsiders(scenario.learners, scenario.users, access.most(scenario.users, scenario.steps))
     if access.closed_loop:
         _check_answerer(scenario, scenario.learners if learning else {})
     wanted = access.wants_samples or access.wants_label_mix or access.wants_held

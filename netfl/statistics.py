@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -141,7 +141,9 @@ class Tally:
         }
 
 
-def learned(lanes: Sequence[tuple[str, int]], reports: Sequence[Report]) -> dict[int, dict[str, float]]:
+def learned(
+    lanes: Sequence[tuple[str, int]], reports: Sequence[Report], choices: Collection[str] = ()
+) -> dict[int, dict[str, float]]:
     """The figures of learning, by replica.
 
     ``<learner>.<metric>`` is the value after the last round, ``<learner>.<metric>.smoothed`` its mean over the
@@ -151,6 +153,7 @@ def learned(lanes: Sequence[tuple[str, int]], reports: Sequence[Report]) -> dict
     Args:
         lanes: learner and replica of each lane.
         reports: all evaluations.
+        choices: who has no smoothed figures: before its last evaluation it may have kept another learner.
     """
     found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
     if not reports:
@@ -164,7 +167,8 @@ def learned(lanes: Sequence[tuple[str, int]], reports: Sequence[Report]) -> dict
             if math.isnan(value) and all(math.isnan(report.metrics[metric][lane]) for report in reports):
                 continue
             found[replica][f"{learner}.{metric}"] = value
-            found[replica][f"{learner}.{metric}.smoothed"] = float(means[lane])
+            if learner not in choices:
+                found[replica][f"{learner}.{metric}.smoothed"] = float(means[lane])
     return found
 
 

@@ -204,6 +204,7 @@ class Facts:
         replicas: the number of replicas.
         learners: the learners' names.
         networked: whether who is heard emerges from a network.
+        weighed: whether a learner's aggregation tells how much it weighs users.
     """
 
     users: int
@@ -219,6 +220,7 @@ class Facts:
     replicas: int = 1
     learners: tuple[str, ...] = ()
     networked: bool = False
+    weighed: bool = False
 
     def strangers(self, key: str, named: Iterable[int | str]) -> Iterator[Fault]:
         """The fault, at *key*, of *named* users that there are not; names of other nodes pass."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -62,7 +62,8 @@ class WordOr:
 
 def details(model: type[BaseModel], value: object, error: ValidationError | None) -> list[InitErrorDetails]:
     """All that is wrong with *value* as a *model*: pydantic's *error*, and what it would let pass."""
-    found = [] if error is None else [_detail(model, one) for one in error.errors(include_url=False)]
+    wrong = [] if error is None else error.errors(include_url=False)
+    found = [_detail(model, one) for one in wrong if not _follows(one, wrong)]
     told = {one["loc"][0] for one in found if one["loc"]}
     return found + [one for one in _booleans(model, value) if one["loc"][0] not in told]
 
@@ -96,10 +97,20 @@ def _detail(model: type[BaseModel], error: Any) -> InitErrorDetails:
     elif kind == "literal_error":
         known = re.findall("'(.*?)'", ctx["expected"])
         kind, message, remedy = "word", "no such word", suggest(str(error["input"]), known)
+    elif kind == "too_short":
+        kind, message, remedy = "few", "has too few entries", f"give {ctx['min_length']} or more"
+    elif kind == "too_long":
+        kind, message, remedy = "many", "has too many entries", f"give {ctx['max_length']} or fewer"
     elif kind == "value_error":
         kind, message = "wrong", str(ctx["error"])
     custom = PydanticCustomError(kind, message.replace("{remedy}", ""), {"remedy": remedy})
     return InitErrorDetails(type=custom, loc=loc, input=error["input"])
+
+
+def _follows(error: Any, wrong: Sequence[Any]) -> bool:
+    """Whether a list is only found too short because some of its entries are wrong, which others of *wrong* say."""
+    loc = error["loc"]
+    return error["type"] == "too_short" and any(one["loc"][: len(loc)] == loc != one["loc"] for one in wrong)
 
 
 def _booleans(model: type[BaseModel], value: object) -> list[InitErrorDetails]:

@@ -78,3 +78,51 @@ class Pair(nn.Module):
 
     def forward(self, x):
         return self.layer(x.flatten(1)), x
+
+
+class Double(nn.Sequential):
+    """In float64 throughout."""
+
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10).double())
+
+    def forward(self, x):
+        return super().forward(x.double())
+
+
+class Half(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10).bfloat16())
+
+    def forward(self, x):
+        return super().forward(x.bfloat16())
+
+
+class DoubleScores(nn.Sequential):
+    """Only what it gives is float64."""
+
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+    def forward(self, x):
+        return super().forward(x).double()
+
+
+class DoubleInside(nn.Sequential):
+    """Its layer is float32, what it is given is not."""
+
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+    def forward(self, x):
+        return super().forward(x.double())
+
+
+class InNumpy(nn.Sequential):
+    """Leaves PyTorch on its way."""
+
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+    def forward(self, x):
+        return torch.from_numpy(super().forward(x).numpy() * 2)

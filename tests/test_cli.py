@@ -196,7 +196,7 @@ def test_what_typer_refuses_ends_with_2(words):
         (["report", "nowhere"], "nowhere is no run directory: there is no manifest.json in it; name a folder that netfl wrote"),
         (["list", "acess"], "no such family ('acess'); did you mean 'access'?"),
         (["list", "access", "bernouli"], "no such access: 'bernouli'; did you mean 'bernoulli'?"),
-        (["list", "access", "x:Y"], "'x:Y' cannot be imported: No module named 'x'; is it in this folder, or its package installed, or on PYTHONPATH?"),
+        (["list", "access", "x:Y"], "'x:Y' cannot be imported: there is no module 'x'; is it in this folder, or its package installed, or on PYTHONPATH?"),
     ],
 )  # fmt: skip
 def test_bad_words_are_told_and_end_with_2(words, message):
@@ -282,6 +282,43 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
     assert "interrupted in " in output
     assert len(run.rounds) == len(run.deliveries) == run.manifest["rounds_done"]
     assert not list(run.folder.glob("*.part"))
+
+
+@pytest.mark.parametrize(("had", "words", "has"), [(True, [], True), (False, ["--report"], True), (False, [], False)])
+@pytest.mark.parametrize("command", ["resume", "extend"])
+def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(monkeypatch, command, had, words, has):
+    from netfl.console import Watcher  # noqa: PLC0415 - nowhere else here
+
+    pytest.importorskip("torch")
+    with monkeypatch.context() as patch:
+        if command == "resume":
+            patch.setattr(Watcher, "closed", lambda self, progress: setattr(self, "stop", progress.round >= 4))
+        code, _ = call("run", "learning.yaml", "--out", "here", *["--report"] * had)
+    assert code == (command == "resume")
+    pages = Path("here")
+    assert (pages / "report.html").exists() == had
+    told = call(command, "here", *words, *(["--replicas", "2"] if command == "extend" else []))
+    assert told[0] == 0
+    assert ("report:  " in told[1]) == has
+    assert [(pages / name).exists() for name in ("report.html", "overview.png")] == [has, has]
+    if has:
+        assert "not finished" not in (pages / "report.html").read_text(encoding="utf-8")
+
+
+def test_targets_and_choices_are_told_on_the_terminal(folder):
+    pytest.importorskip("torch")
+    learner = "{objective: erm, aggregation: relay, lr: 0.05, batch_size: 4, local_steps: 1}"
+    asked = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {tuned: {of: [FedAvg, slow]}}}"
+    (folder / "asked.yaml").write_text(f"{GOOD}{LEARNING}  slow: {learner}\nevaluate: {asked}\n")
+    code, output = call("run", "asked.yaml", "--out", "here")
+    assert code == 0
+    assert "choices: as last made" in " ".join(output.split())
+    table = output[output.index("first at a test accuracy of") :]
+    assert [line.split()[0] for line in table.splitlines() if "round " in line] == ["FedAvg", "slow", "tuned"]
+    summary = netfl.open_run("here").summary
+    assert "tuned.accuracy" in summary
+    assert not [name for name in summary if name.startswith("tuned.") and "smoothed" in name]
+    assert "FedAvg.accuracy.smoothed" in summary
 
 
 def test_a_report_that_cannot_be_written_is_the_machine_s_fault():

@@ -55,6 +55,8 @@ NATURAL = {"kind": "table", "file": "own.csv", "features": ["a", "b"], "label": 
 """Data with users of their own, for the partition that goes by them."""
 OF_LEARNERS = {"qfedsgd": {"batch_size": "full", "local_steps": 1}}
 """Local work that an aggregation asks for."""
+OF_ROUNDS = {"halving": {"every": 2}, "step": {"at": [1, 3]}}
+"""What takes the place of the thousands of rounds that schedules are for."""
 OF_NETWORKS = {"score"}
 """Selections that go by airtimes."""
 
@@ -95,7 +97,7 @@ def world(family: str, said: dict, folder: Path) -> dict:
             part, said = "topology", {"kind": "star", "placement": said}
         data["access"] |= {{"outage": "outages"}.get(part, part): listed.get(part, said)}
     elif part in {"objective", "schedule", "aggregation"}:
-        data["learners"]["one"] |= {part: said} | OF_LEARNERS.get(said["kind"], {})
+        data["learners"]["one"] |= {part: said | OF_ROUNDS.get(said["kind"], {})} | OF_LEARNERS.get(said["kind"], {})
     else:
         said = said | OF_FILES.get((family, said["kind"]), {})
         data[part] = said | (own_file(said, folder) if "file" in said else {})

@@ -183,9 +183,9 @@ def test_an_outside_model_needs_no_registration(package):
         ("netfl.access:Access", "'netfl.access:Access' is no Access, or not a complete one; derive it from netfl.access.Access"),
         ("mine.models:number", "'mine.models:number' is no Access, or not a complete one; derive it from netfl.access.Access"),
         ("netfl.network.mac.tdma:Tdma", "'netfl.network.mac.tdma:Tdma' is no Access, or not a complete one; derive it from netfl.access.Access"),
-        ("mine.models:None", "'mine.models:None' cannot be imported: module 'mine.models' has no attribute 'None'; is it in this folder, or its package installed, or on PYTHONPATH?"),
-        ("mine.modles:Mine", "'mine.modles:Mine' cannot be imported: No module named 'mine.modles'; is it in this folder, or its package installed, or on PYTHONPATH?"),
-        (":Mine", "':Mine' cannot be imported: Empty module name; is it in this folder, or its package installed, or on PYTHONPATH?"),
+        ("mine.models:None", "'mine.models:None' cannot be imported: 'mine.models' is there, but has no class 'None'; known: Mine, Half"),
+        ("mine.modles:Mine", "'mine.modles:Mine' cannot be imported: there is no module 'mine.modles'; is it in this folder, or its package installed, or on PYTHONPATH?"),
+        (":Mine", "':Mine' cannot be imported: it is no package.module:Class; name the module and the class"),
     ],
 )  # fmt: skip
 def test_an_outside_model_that_is_none_is_told(package, kind, problem):
@@ -201,12 +201,19 @@ def test_a_strange_address_is_a_fault(package, kind):
 
 
 @pytest.mark.parametrize(
-    "text", ["def (:\n", "1 / 0\n", "raise RuntimeError('no {luck}')\n", "import no_such_module\n"]
+    ("text", "how"),
+    [
+        ("def (:\n", "SyntaxError: invalid syntax (models.py, line 1)"),
+        ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero (models.py, line 2)"),
+        ("raise RuntimeError('no {luck}')\n", "RuntimeError: no {luck} (models.py, line 1)"),
+        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module' (models.py, line 1)"),
+    ],
 )
-def test_an_outside_module_that_cannot_be_imported_is_a_fault(package, text):
+def test_an_outside_module_that_is_broken_is_a_fault_that_says_how(package, text, how):
     package(text)
-    (said,) = faults(ACCESS, "mine.models:Mine")
-    assert said.startswith("'mine.models:Mine' cannot be imported: ")
+    assert faults(ACCESS, "mine.models:Mine") == [
+        f"'mine.models:Mine' cannot be imported: 'mine.models' is there, but is broken: {how}; mend it"
+    ]
 
 
 def test_find_raises_what_pydantic_understands():

@@ -242,8 +242,9 @@ def begun(folder, rounds):
 
 
 def children(process):
-    """The processes that the one of this number has started, on Linux."""
-    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    """The workers that the process of this number has started, on Linux; a test may have had other children before."""
+    started = map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())
+    return [one for one in started if b"netfl.learning" in Path(f"/proc/{one}/cmdline").read_bytes()]
 
 
 def gone(processes):

@@ -110,6 +110,7 @@ MISTAKES = [
     ("first: 9", "first: 1", ["s.yaml:7: access.first: more than the 3 users (9); name at most the number of users"]),
     ("rho: [0.5, 0.5]", "rho: [0.5, 0.4, 0.1]", ["s.yaml:6: access.rho: 2 rates for 3 users; give one for each user, or {zipf: 1.0}, or random_simplex"]),
     ("rho: [0.5, 0.4, 0.2]", "rho: [0.5, 0.4, 0.1]", ["s.yaml:6: access.rho: the rates sum to 1.1, not to 1 ([0.5, 0.4, 0.2]); divide each by their sum"]),
+    ("rho: []", "rho: [0.5, 0.4, 0.1]", ["s.yaml:6: access.rho: has too few entries ([]); give 1 or more"]),
     ("rho: [0.5, 0.6, -0.1]", "rho: [0.5, 0.4, 0.1]", ["s.yaml:6: access.rho.2: should be greater than or equal to 0 (-0.1)"]),
     ("round_length: 5 kg", "first: 1", ["s.yaml:7: access.round_length: a quantity in gram where a time is wanted ('5 kg'); write a number in s, or a quantity such as '20 ms'"]),
     ("round_length: -5 s", "first: 1", ["s.yaml:7: access.round_length: should be greater than 0 ('-5 s')"]),
@@ -134,6 +135,10 @@ LEARNING_MISTAKES = [
       "s.yaml:13: learners.FedAvg.objectiv: unknown key; did you mean 'objective'?"]),
     ("rare_classes: [9]", "rare_classes: [10]", ["s.yaml:24: evaluate.rare_classes: the data have labels 0 to 9 (10); name one of them"]),
     ("  FedAvg:", "  Fed/Avg:", ["s.yaml:12: learners.Fed/Avg: not usable as a name ('Fed/Avg'); it begins with a letter, say, and holds no '/'"]),
+    ("model: logistic\n", "model: {kind: mlp, hidden: [-1]}\n", ["s.yaml:10: model.hidden.0: should be greater than or equal to 1 (-1)"]),
+    ("model: logistic\n", "model: {kind: mlp, hidden: []}\n", ["s.yaml:10: model.hidden: has too few entries ([]); give 1 or more"]),
+    ("rare_classes: [9]", "choose: {best: {of: [CVaR]}}", ["s.yaml:24: evaluate.choose.best.of: has too few entries (['CVaR']); give 2 or more"]),
+    ("rare_classes: [9]", "rare_classes: [9, 9]", ["s.yaml:24: evaluate.rare_classes: names an entry twice ([9, 9]); name each once"]),
     ("model: logistic\n", "", ["s.yaml: model: missing; learners need it; add a section 'model'"]),
     ("data: digits\n", "data: digts\n", ["s.yaml:8: data: no such learning/data: 'digts'; did you mean 'digits'?"]),
 ]  # fmt: skip
@@ -271,6 +276,16 @@ class TestOptions:
             "--set acess.first=1: acess: unknown key; did you mean 'access'?"
         )
         assert said(DIRECT, {"users.x": 1}) == ["--set users.x=1: users: has no keys below it (3); set it as a whole"]
+
+    def test_a_learner_that_there_is_not_is_one_fault(self, said):
+        text = DIRECT + LEARNING
+        (fault,) = said(text, {"learners.Z.lr": 1})
+        assert fault == "--set learners.Z.lr: learners: no such learner ('Z'); known: FedAvg, CVaR"
+        assert said(text, {"learners.cvar.objective.alpha": 1})[0].startswith("--set learners.cvar.objective.alpha")
+        whole = {"objective": "erm", "aggregation": "relay", "lr": 1, "batch_size": 4, "local_steps": 1}
+        assert said(text, {f"learners.Z.{key}": value for key, value in whole.items()}) == []
+        assert said(text, {"learners.Z": whole, "learners.Z.lr": 2}) == []
+        assert load("s.yaml", {"learners.FedAvg.lr": 2}).learners["FedAvg"].lr == 2
 
 
 class TestOverrides:

@@ -29,6 +29,7 @@ Workers = Annotated[
     int, typer.Option(min=1, help="Processes, of one thread each, that share out the learners and replicas.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but faults.")]
+Report = Annotated[bool, typer.Option("--report", help="Write the report and its picture at the end.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)]
 
 

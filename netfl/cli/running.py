@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Device, Folder, Named, Out, Quiet, ScenarioFile, Seed, Sets, Workers, app
+from netfl.cli.app import Device, Folder, Named, Out, Quiet, Report, ScenarioFile, Seed, Sets, Workers, app
 from netfl.guard import check_device, finish, guarded, load
 
 
@@ -21,7 +22,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     device: Device = "auto",
     workers: Workers = 1,
     quiet: Quiet = False,
-    report: Annotated[bool, typer.Option("--report", help="Write the report and its picture at the end.")] = False,
+    report: Report = False,
 ) -> None:
     """Run a scenario: network and learners."""
     from netfl import coupling  # noqa: PLC0415 - each command imports what it needs, so that --help is fast
@@ -56,15 +57,18 @@ def trace(  # noqa: PLR0913, PLR0917 - the options
 
 @app.command()
 @guarded
-def resume(folder: Folder, device: Device = "auto", workers: Workers = 1, quiet: Quiet = False) -> None:
-    """Go on with a run after a stop or a crash."""
+def resume(
+    folder: Folder, device: Device = "auto", workers: Workers = 1, quiet: Quiet = False, report: Report = False
+) -> None:
+    """Go on with a run after a stop or a crash; a report that it has is written anew."""
     from netfl import coupling  # noqa: PLC0415
     from netfl.console import watching  # noqa: PLC0415
 
     check_device(device)
+    wanted = report or _reported(folder)
     with watching(quiet=quiet) as watch:
         done = coupling.resume(folder, device=device, workers=workers, watch=watch)
-    finish(done, quiet)
+    finish(done, quiet, report=wanted)
 
 
 @app.command()
@@ -74,13 +78,20 @@ def extend(
     replicas: Annotated[int, typer.Option(min=1, help="How many it shall have, in all.", show_default=False)],
     device: Device = "auto",
     quiet: Quiet = False,
+    report: Report = False,
 ) -> None:
-    """Give a finished run more replicas, without doing those again that it has."""
+    """Give a finished run more replicas, without doing those again that it has; its report is written anew, if any."""
     from netfl.console import watching  # noqa: PLC0415
     from netfl.extending import extend as extended  # noqa: PLC0415
 
     check_device(device)
+    wanted = report or _reported(folder)
     with watching(quiet=quiet) as watch:
         done = extended(folder, replicas, device=device, watch=watch)
     whole = done.manifest["replicas"] == replicas
-    finish(done, quiet, again=None if whole else f"netfl extend {folder} --replicas {replicas}")
+    finish(done, quiet, report=wanted, again=None if whole else f"netfl extend {folder} --replicas {replicas}")
+
+
+def _reported(folder: Path) -> bool:
+    """Whether the run has a report, which goes out of date as it goes on."""
+    return (folder / "report.html").exists()

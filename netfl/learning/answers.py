@@ -5,7 +5,7 @@ Answered for one lane, that of the learner to which the access listens, whatever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 
     from netfl.learning.batches import Shuffles
     from netfl.learning.network import Network
-    from netfl.learning.training import Group, Pool
+    from netfl.learning.pool import Pool
+from netfl.learning.training import Group
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-_NUMBERS_AT_ONCE = 1 << 24
-"""Numbers that are held at once by users who train to be asked about, some 64 MiB of them."""
 
 
 class Answers:
@@ -83,20 +81,14 @@ class Answers:
 
     def _norms(self, replica: int, users: Ints, number: int, version: Tensor) -> Floats:
         """How far each of *users* would move θ from *version*, if it trained from there."""
-        return np.concatenate([self._moved(replica, part, number, version) for part in self._parts(replica, users)])
+        everyone = Cohort(np.full(len(users), replica), users, np.full(len(users), number), ())
+        room = self._group.at_once(everyone)
+        parts = [everyone.at(slice(start, start + room)) for start in range(0, len(users), room)]
+        return np.concatenate([self._moved(part, version) for part in parts])
 
-    def _moved(self, replica: int, users: Ints, number: int, version: Tensor) -> Floats:
+    def _moved(self, cohort: Cohort, version: Tensor) -> Floats:
         """The same for as many users as there is room for."""
-        bases = version.repeat(len(users), 1, 1)
-        cohort = Cohort(np.full(len(users), replica), users, np.full(len(users), number), ())
+        bases = version.expand(len(cohort.users), 1, -1)
         models = self._group.updated(bases, self._shuffles, cohort).models
         change = (models[:, 0, :-1] - version[:-1]).double()
         return np.asarray(change.square().sum(1).sqrt().cpu().numpy())
-
-    def _parts(self, replica: int, users: Ints) -> Iterator[Ints]:
-        """*users* in parts that there is room for."""
-        width, _, steps = self._group.amount.of(self._pool.sizes[replica, users])
-        each = self._network.size + int(width.max()) * (int(steps.max()) + int(np.prod(self._pool.x.shape[1:])))
-        room = max(1, _NUMBERS_AT_ONCE // each)
-        for start in range(0, len(users), room):
-            yield users[start : start + room]

@@ -46,15 +46,25 @@ class Cohort:
         lengths = [mine.stop - mine.start for mine in self.parts]
         return list(zip(*(one.split_with_sizes(lengths) for one in columns), strict=True))
 
+    def at(self, here: slice) -> Cohort:
+        """The deliveries that are *here*."""
+        turns = None if self.turns is None else self.turns[here]
+        parts = tuple(slice(one.start - here.start, one.stop - here.start) for one in self.within(here))
+        return Cohort(self.replicas[here], self.users[here], self.bases[here], parts, turns)
+
+    def within(self, here: slice) -> Iterator[slice]:
+        """Where those of each replica are that are *here*."""
+        for one in self.parts:
+            own = slice(max(one.start, here.start), min(one.stop, here.stop))
+            if own.start < own.stop:
+                yield own
+
     def pieces(self, most: int) -> Iterator[Cohort]:
         """The deliveries of some replicas after the other, no more than *most* at once unless one replica has more."""
         own: list[slice] = []
         for part in (*self.parts, None):
             if own and (part is None or part.stop - own[0].start > most):
-                here = slice(own[0].start, own[-1].stop)
-                parts = tuple(slice(one.start - here.start, one.stop - here.start) for one in own)
-                turns = None if self.turns is None else self.turns[here]
-                yield Cohort(self.replicas[here], self.users[here], self.bases[here], parts, turns)
+                yield self.at(slice(own[0].start, own[-1].stop))
                 own = []
             own += [] if part is None else [part]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -51,25 +52,28 @@ class Corrections:
         if terms.pull.any():
             still = terms.pull[:, None] * bases
         if terms.drift is not None:
-            still = -terms.drift if still is None else still - terms.drift
-        self._still = None if still is None else network.open(terms.lr[:, None] * still).values(jobs)
-        self._momentum = terms.momentum
-        self._before = [value.clone() for value in stack.values(jobs)]
-        self._moved = [value.new_zeros(value.shape) for value in self._before] if terms.momentum.any() else None
+            still = -terms.drift if still is None else still.sub_(terms.drift)
+        self._still = None if still is None else network.open(still.mul_(terms.lr[:, None])).values(jobs)
+        self._momentum, moves = terms.momentum, bool(terms.momentum.any())
+        self._before = [value.clone() for value in stack.values(jobs)] if moves or self._slope.any() else None
+        self._moved = [torch.zeros_like(value) for value in stack.values(jobs)] if moves else None
 
     def before(self, jobs: int) -> None:
-        """Remember where the first *jobs* are."""
-        for before, value in zip(self._before, self._stack.values(jobs), strict=True):
-            before[:jobs].copy_(value)
+        """Remember where the first *jobs* are, if that matters."""
+        if self._before is not None:
+            for before, value in zip(self._before, self._stack.values(jobs), strict=True):
+                before[:jobs].copy_(value)
 
     def after(self, jobs: int) -> None:
         """Add to the steps of the first *jobs* what is not the gradient of their losses."""
         for index, value in enumerate(self._stack.values(jobs)):
-            before, each = self._before[index][:jobs], (jobs, *[1] * (value.ndim - 1))
-            value.addcmul_(before, self._slope[:jobs].view(each))
+            each = (jobs, *[1] * (value.ndim - 1))
+            before = None if self._before is None else self._before[index][:jobs]
+            if before is not None:
+                value.addcmul_(before, self._slope[:jobs].view(each))
             if self._still is not None:
                 value.add_(self._still[index][:jobs])
-            if self._moved is not None:
+            if before is not None and self._moved is not None:
                 moved = self._moved[index][:jobs]
                 value.addcmul_(moved, self._momentum[:jobs].view(each))
                 moved.copy_(value).sub_(before)

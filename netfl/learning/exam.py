@@ -12,11 +12,10 @@ from torch import Tensor
 
 from netfl.learning.figures import Marks
 from netfl.learning.tensors import tensor
+from netfl.learning.ways import examined
 
 if TYPE_CHECKING:
     from netfl.learning.network import Network
-
-_ROWS_AT_ONCE = 512
 
 
 class Exam:
@@ -44,8 +43,7 @@ class Exam:
         """How well the models *theta*, ``[models, parameters]``, do, for each way of grouping."""
         stack, models = network.open(theta, trained=False), len(theta)
         sums = [theta.new_zeros((2, models, len(counts)), dtype=torch.float64) for counts in self.counts]
-        for begin in range(0, len(self._y), _ROWS_AT_ONCE):
-            rows = slice(begin, begin + _ROWS_AT_ONCE)
+        for rows in examined(len(self._y)):
             x, labels = self._x[rows], self._y[rows].expand(models, -1)
             right = stack.scores(x.expand(models, *x.shape)).argmax(2) == labels
             found = torch.stack([right.to(sums[0].dtype), stack.losses(labels).to(sums[0].dtype)])

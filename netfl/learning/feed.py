@@ -14,7 +14,7 @@ from netfl.learning.ways import gathers_at_once
 
 if TYPE_CHECKING:
     from netfl.learning.batches import Batches
-    from netfl.learning.training import Drawn, Pool
+    from netfl.learning.pool import Drawn, Pool
 
 
 class Feed:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.learning.evaluation import Evaluation
     from netfl.learning.network import Network
+    from netfl.learning.pool import Pool
     from netfl.learning.servers import Servers
     from netfl.learning.settings import EvaluateSpec, LearnerSpec
-    from netfl.learning.training import Group, Pool, Trained
+    from netfl.learning.training import Group, Trained
 
     Metrics = Mapping[str, NDArray[np.float64]]
 

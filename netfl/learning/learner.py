@@ -26,18 +26,15 @@ from netfl.learning.evaluation import Evaluation
 from netfl.learning.judging import Judging
 from netfl.learning.losses import held_losses
 from netfl.learning.model import Model
+from netfl.learning.pool import Pool
 from netfl.learning.servers import Servers
 from netfl.learning.settings import EvaluateSpec, LearnerSpec
 from netfl.learning.tensors import device_of, tensor
-from netfl.learning.training import Group, Pool, grouped
+from netfl.learning.training import Group, grouped
 from netfl.learning.versions import Versions
-from netfl.learning.ways import threads
+from netfl.learning.ways import examined, threads
 from netfl.streams import Streams
 from netfl.types import Divergence, Report, Round
-
-_PREDICTED_AT_ONCE = 4096
-_NUMBERS_AT_ONCE = 1 << 23
-"""Parameters of users who train at once: 32 MiB of them, several times over; more gains no speed."""
 
 
 class Learner:
@@ -129,9 +126,11 @@ class Learner:
                 following[lane] = self._servers.idle(lane, current, index)
         if len(cohort.users):
             self._judging.hear(index, cohort)
-            for group in self._groups:
-                for piece in cohort.pieces(_NUMBERS_AT_ONCE // (len(group.members) * self._network.size)):
-                    self._learn(group, piece, following, closed_s)
+            pieces = [piece for group in self._groups for piece in group.pieces(cohort)]
+            for group, piece in pieces:
+                self._learn(group, piece, following, closed_s)
+                if len(pieces) > 1:
+                    self._servers.release(following)
         versions = self._servers.settled(following, self._versions.newest, index)
         self._versions.add(versions, self._servers.messages(), rounds)
         self._turns.forget(self._versions.oldest)
@@ -185,7 +184,7 @@ class Learner:
         """The labels that a lane's current model gives to examples *x*."""
         theta = self._versions.newest[lane : lane + 1, :-1]
         stack = self._network.open(theta, trained=False)
-        parts = torch.split(tensor(x).to(theta), _PREDICTED_AT_ONCE)
+        parts = (tensor(x[part]).to(theta) for part in examined(len(x)))
         return np.concatenate([stack.scores(part[None]).argmax(2)[0].cpu().numpy() for part in parts])
 
     def _learn(self, group: Group, cohort: Cohort, following: list[Tensor], closed_s: float) -> None:
@@ -194,15 +193,7 @@ class Learner:
         lanes = np.array(group.members) * self._replicas + replicas[:, None]
         bases = self._versions.of(cohort.bases, lanes)
         whose, since = (tensor(one).to(device) for one in (users, cohort.bases))
-        parts = [(mine, column, int(lane)) for mine in cohort.parts for column, lane in enumerate(lanes[mine.start])]
-        messages = {lane: self._versions.messages(cohort.bases[mine], lane) for mine, _, lane in parts}
-        drift = None
-        for mine, column, lane in parts:
-            own = self._servers.drift(lane, whose[mine], messages[lane])
-            if own is not None:
-                drift = torch.zeros_like(bases) if drift is None else drift
-                drift[mine, column] = own
-        trained = group.updated(bases, self._shuffles, cohort, drift)
+        trained = group.updated(bases, self._shuffles, cohort, lambda here: self._drift(cohort, lanes, here))
         self._judging.train(self._versions.number + 1, cohort, self._shuffles, group, trained)
         samples, index = tensor(self._pool.sizes[replicas, users]).to(bases), self._versions.number + 1
         sent = cohort.dealt(whose, since, bases, trained.models, samples, trained.steps, trained.rates)
@@ -210,18 +201,31 @@ class Learner:
             each = (one.unbind(1) for one in (*several, rates))
             for lane, base, model, rate in zip(lanes[mine.start].tolist(), *each, strict=True):
                 losses = self._losses(cohort, mine, lane) if self._servers.wants_losses(lane) else None
-                told = Updates(index, who, base_rounds, base, model, held, steps, rate, losses, messages[lane])
+                now, messages = self._servers.now(lane, index), self._versions.messages(cohort.bases[mine], lane)
+                told = Updates(index, who, base_rounds, base, model, held, steps, rate, now, losses, messages)
                 following[lane] = self._servers.step(lane, following[lane], told, closed_s)
+
+    def _drift(self, cohort: Cohort, lanes: NDArray[np.int64], here: slice) -> Tensor | None:
+        """What those of *cohort* who are *here* add to their gradients, ``[users, members, parameters + 1]``."""
+        found, newest, count = None, self._versions.newest, here.stop - here.start
+        for mine in cohort.within(here):
+            users = tensor(cohort.users[mine]).to(newest.device)
+            for column, lane in enumerate(lanes[mine.start].tolist()):
+                own = self._servers.drift(lane, users, self._versions.messages(cohort.bases[mine], lane))
+                if own is not None and mine == here and lanes.shape[1] == 1:
+                    return own[:, None]
+                if own is not None:
+                    found = newest.new_zeros(count, lanes.shape[1], newest.shape[1]) if found is None else found
+                    found[mine.start - here.start : mine.stop - here.start, column] = own
+        return found
 
     def _losses(self, cohort: Cohort, mine: slice, lane: int) -> Tensor:
         """How well the bases of *lane* do on what those of *cohort* hold who are *mine*, ``[users]``."""
-        users, bases = cohort.users[mine], cohort.bases[mine]
-        found = np.empty(len(users))
+        users, bases, found = cohort.users[mine], cohort.bases[mine], np.empty(mine.stop - mine.start)
         for base in np.unique(bases):
             there = bases == base
             model = self._versions.of(bases[there][:1], np.array([[lane]]))[0, :, :-1]
-            own = held_losses(self._network, self._pool, lane % self._replicas, users[there], model)
-            found[there] = own[:, 0]
+            found[there] = held_losses(self._network, self._pool, lane % self._replicas, users[there], model)[:, 0]
         return tensor(found).to(self._versions.newest)
 
     @property
@@ -239,8 +243,7 @@ class Learner:
         """What each replica's access asked about the version that was just made."""
         lanes = self._heeded
         own = Group({0: self._specs[lanes[0]]}, self._network, self._pool)
-        names = [self._servers.name(lane) for lane in lanes]
-        answers = Answers(own, self._network, self._pool, self._shuffles, names)
+        answers = Answers(own, self._network, self._pool, self._shuffles, [self._servers.name(one) for one in lanes])
         return tuple(
             answers.to(one.asks, replica, self._versions.number, self._versions.newest[lane])
             for replica, (lane, one) in enumerate(zip(lanes, rounds, strict=True))

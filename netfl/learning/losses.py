@@ -8,13 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.tensors import tensor
-
 if TYPE_CHECKING:
     from netfl.learning.network import Network
-    from netfl.learning.training import Pool
-
-_EXAMPLES_AT_ONCE = 1024
+    from netfl.learning.pool import Pool
 
 
 def held_losses(
@@ -32,10 +28,7 @@ def held_losses(
     rows, sizes = pool.held(replica, users)
     stack, count = network.open(models, trained=False), len(models)
     losses = np.empty((count, len(rows)))
-    for start in range(0, len(rows), _EXAMPLES_AT_ONCE):
-        part = tensor(rows[start : start + _EXAMPLES_AT_ONCE]).to(models.device)
-        x = pool.x[part]
+    for part, x, y in pool.examined(rows):
         stack.scores(x.expand(count, *x.shape))
-        found = stack.losses(pool.y[part].expand(count, -1))
-        losses[:, start : start + len(part)] = found.cpu().double().numpy()
+        losses[:, part] = stack.losses(y.expand(count, -1)).cpu().double().numpy()
     return np.asarray((np.add.reduceat(losses, np.cumsum(sizes) - sizes, axis=1) / sizes).T)

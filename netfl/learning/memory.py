@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,22 @@ from netfl.errors import Fault, ScenarioError
 from netfl.registry import kind_of
 
 if TYPE_CHECKING:
+    import torch
+
     from netfl.learning.settings import LearnerSpec
 
 _NUMBER = 4
 """Bytes of a parameter."""
 _MODELS = 6
-"""Models that a lane has at least while it learns: two versions, a base, what is made of it, gradients, and a spare."""
+"""Models that a lane has at most beside its rule's: two versions, what is sent with each, and a copy of both."""
+_TWIN = 2
+"""Models that a lane has for its twin: that, and what is made of it."""
+_HEARD = 3
+"""Models for each user that is heard in a lane: its own, its base, its change."""
+_REMEMBERED = 2
+"""Two more where a rule remembers: what it knew of that user, and what it is to know."""
+_COPIES = 6
+"""How often there are the models that train at once: as they start, at work, before a step, and so on."""
 _PROCESS = 300 << 20
 """Bytes of a worker that does nothing; one process alone is there already."""
 _GB = 1e9
@@ -27,35 +38,95 @@ _GROUPS = (
 """Where Linux tells the limit of a group of processes, what it uses, and what of that it can do without."""
 
 
-def check(learners: Mapping[str, LearnerSpec], users: int, parameters: int, replicas: int, workers: int) -> None:
-    """Refuse what does not fit into the memory that is there; where a system does not say how much that is, nothing.
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a run has to hold at once.
 
     Args:
-        learners: by name.
         users: how many there are.
+        most: how many of them may be heard in one round of a replica.
         parameters: those of θ.
         replicas: how many learn at once.
         workers: how many processes they learn in.
+        twins: whether each lane has a central twin.
+        examples: bytes of the examples, where they are not counted among what is there.
+    """
+
+    users: int
+    most: int
+    parameters: int
+    replicas: int
+    workers: int = 1
+    twins: bool = False
+    examples: int = 0
+
+
+def check(learners: Mapping[str, LearnerSpec], load: Load, there: int | None) -> None:
+    """Refuse what does not fit.
+
+    Counted are all lanes' versions and rules, for each process one lane's updates, which its rule gets together, and
+    those who train at once.  Not counted are what a model remembers of a step, versions before the newest from which
+    somebody still trains, and, in one process, examples and checkpoints, of which no copies are made.
+
+    Args:
+        learners: by name.
+        load: what they have to do.
+        there: bytes of memory that can still be had; where nobody knows that, nothing is refused.
 
     Raises:
         ScenarioError: it does not fit.
     """
-    there = available()
-    kept = {name: replicas * one.aggregation.memory(users, parameters) for name, one in learners.items()}
-    models = sum(kept.values()) + replicas * len(learners) * _MODELS * (parameters + 1)
-    needed = _NUMBER * models + (workers * _PROCESS if workers > 1 else 0)
+    needed = _needed(learners, load)
     if there is None or needed <= there:
         return
+    short = f"the run needs {needed / _GB:.1f} GB of memory, and {there / _GB:.1f} GB are there"
+    alone = _needed(learners, replace(load, workers=1))
+    if alone <= there:
+        remedy = f"take fewer: one process needs {alone / _GB:.1f} GB"
+        raise ScenarioError([Fault("--workers", f"with so many {short}", load.workers, remedy)])
+    kept = _kept(learners, load)
     name = max(kept, key=lambda one: kept[one])
-    kind = kind_of(type(learners[name].aggregation))
-    much = f"keeps {_NUMBER * kept[name] / _GB:.1f} GB in {replicas} replicas"
-    own = much if kept[name] else "keeps nothing of users"
+    rule, much = kind_of(type(learners[name].aggregation)), f"{_NUMBER * kept[name] / _GB:.1f} GB of users"
+    heard = f"{_NUMBER * _heard(kept, load) / _GB:.1f} GB"
     problem = (
-        f"the run needs {needed / _GB:.1f} GB of memory, and {there / _GB:.1f} GB are there: for {users} users and "
-        f"{parameters:,} parameters '{kind}' {own}"
+        f"{short}: for {load.users} users and {load.parameters:,} parameters '{rule}' keeps "
+        f"{much if kept[name] else 'nothing of users'}, and the updates of up to {load.most} who are heard together "
+        f"take {heard}"
     )
-    remedy = "take fewer replicas or learners at once, fewer users or a smaller model, or a machine with more memory"
+    remedy = (
+        "take fewer replicas or learners at once, fewer users or a smaller model, let fewer be heard in a round, or "
+        "take a machine with more memory"
+    )
     raise ScenarioError([Fault(f"learners.{name}.aggregation", problem, None, remedy)])
+
+
+def _needed(learners: Mapping[str, LearnerSpec], load: Load) -> int:
+    """Bytes of all that is counted."""
+    from netfl.learning.ways import trained_at_once  # noqa: PLC0415 - torch
+
+    model, lanes, kept = load.parameters + 1, load.replicas * len(learners), _kept(learners, load)
+    at_once = load.workers * _COPIES * model * min(lanes * load.most, trained_at_once(model))
+    numbers = sum(kept.values()) + lanes * (_MODELS + _TWIN * load.twins) * model + _heard(kept, load) + at_once
+    return _NUMBER * numbers + load.examples + (load.workers * _PROCESS if load.workers > 1 else 0)
+
+
+def _kept(learners: Mapping[str, LearnerSpec], load: Load) -> dict[str, int]:
+    """Numbers that the rule of each learner keeps, in all replicas."""
+    return {name: load.replicas * one.aggregation.memory(load.users, load.parameters) for name, one in learners.items()}
+
+
+def _heard(kept: Mapping[str, int], load: Load) -> int:
+    """Numbers in the updates of one lane, in each process."""
+    return load.workers * (_HEARD + _REMEMBERED * any(kept.values())) * load.most * (load.parameters + 1)
+
+
+def free(device: torch.device) -> int | None:
+    """Bytes of memory that can still be had where *device* computes; ``None`` if that is not said."""
+    if device.type != "cuda":
+        return available()
+    from torch.cuda import mem_get_info  # noqa: PLC0415
+
+    return int(mem_get_info(device)[0])
 
 
 def available(system: Path = Path("/")) -> int | None:

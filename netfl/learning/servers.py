@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,7 +39,8 @@ class Servers:
         origins: Tensor,
         alone: bool = True,
     ) -> None:
-        self._lanes, self._rules, self._alone = lanes, [spec.aggregation for spec in specs], alone
+        self._lanes, self._specs, self._alone = lanes, specs, alone
+        self._rules, self._like = [spec.aggregation for spec in specs], origins
         self._states: list[State] = [rule.open(users, own) for rule, own in zip(self._rules, origins, strict=True)]
         self._updates: dict[int, Updates] = {}
         self._lost: dict[int, Divergence] = {}
@@ -61,11 +63,15 @@ class Servers:
 
     def wants_losses(self, lane: int) -> bool:
         """Whether the server of *lane* must know how well users' bases do."""
-        return self._rules[lane].wants_losses
+        return lane not in self._lost and self._rules[lane].wants_losses
 
     def drift(self, lane: int, users: Tensor, messages: Tensor | None) -> Tensor | None:
         """What *users* add to their gradients; see `Aggregation.drift`."""
         return self._rules[lane].drift(self._states[lane], users, messages)
+
+    def now(self, lane: int, index: int) -> Tensor:
+        """Step sizes on θ, and on t, of users of *lane* that start from the version before *index*, ``[2]``."""
+        return self._like.new_tensor(self._specs[lane].rates(np.array([index - 1]))[0])
 
     def step(self, lane: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
         """The next version of *lane*, which `settled` wants to see; the current one if it is lost."""
@@ -77,6 +83,10 @@ class Servers:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
         self._updates[lane] = updates
         return following
+
+    def release(self, following: Sequence[Tensor]) -> None:
+        """Let go of what was heard, but for those whose versions *following* are not finite: it may be large."""
+        self._updates = {lane: one for lane, one in self._updates.items() if not following[lane].sum().isfinite()}
 
     def settled(self, following: Sequence[Tensor], newest: Tensor, index: int) -> Tensor:
         """The versions *following* of all lanes in round *index*, ``[lanes, parameters + 1]``.
@@ -98,7 +108,9 @@ class Servers:
         """The next version of *lane* after round *index*, in which nobody was heard."""
         if lane in self._lost:
             return current
-        following, self._states[lane] = self._rules[lane].idle(self._states[lane], current, index)
+        following, self._states[lane] = self._rules[lane].idle(
+            self._states[lane], current, index, self.now(lane, index)
+        )
         return following
 
     def messages(self) -> dict[int, Tensor]:

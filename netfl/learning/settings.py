@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, suggest
@@ -12,7 +14,7 @@ from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
-from netfl.registry import Member, Spec
+from netfl.registry import Member, Spec, kind_of
 from netfl.types import Facts
 from netfl.wording import WordOr
 
@@ -46,9 +48,26 @@ class LearnerSpec(Spec):
             raise ValueError("give local_epochs or local_steps, one of them")
         return self
 
+    @property
+    def one_step(self) -> bool:
+        """Whether an update is a single step, whatever a user holds."""
+        return self.local_steps == 1 or (self.batch_size == "full" and self.local_epochs == 1)
+
+    def rates(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Step sizes on θ, and on t, of users that start from *versions*, ``[n, 2]``; 0 for a t that stays."""
+        return np.outer(self.schedule.factors(versions), (self.lr, self.objective.t_rate))
+
     def faults(self, facts: Facts) -> Iterator[Fault]:
-        """What its aggregation cannot work with."""
+        """What its aggregation cannot work with, and what has no effect on a single step."""
         yield from (fault.under("aggregation") for fault in self.aggregation.misfits(self))
+        if self.one_step and self.momentum:
+            problem = "has no effect: an update of one step begins at rest, and ends"
+            remedy = "leave it out, or take it at the server: the aggregation 'fedavgm'"
+            yield Fault("momentum", problem, self.momentum, remedy)
+        if self.one_step and self.objective.pull:
+            problem = "its pull has no effect: an update of one step begins at its base, and ends"
+            remedy = "take the objective 'erm', or more steps"
+            yield Fault("objective", problem, kind_of(type(self.objective)), remedy)
 
 
 class ChoiceSpec(Spec):
@@ -90,7 +109,14 @@ class EvaluateSpec(Spec):
         return self.validation is not None or bool(self.choose) or "validation" in self.metrics
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
-        """Choices among learners that there are not, or under the name of one that there is."""
+        """What is named twice, a metric of no learner, and choices among learners that are not there."""
+        for name in ("metrics", "targets", "rare_classes"):
+            told = getattr(self, name) or ()
+            if len(set(told)) < len(told):
+                yield Fault(name, "names an entry twice", [*told], "name each once")
+        if "weight" in self.metrics and not facts.weighed:
+            problem = "no learner has an aggregation that weighs users"
+            yield Fault("metrics", problem, "weight", "leave it out, or take one that does, such as 'fedau'")
         for name, choice in self.choose.items():
             if name in facts.learners:
                 yield Fault(f"choose.{name}", "is the name of a learner", None, "take another name")

@@ -9,13 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.tensors import tensor
-
 if TYPE_CHECKING:
     from netfl.learning.network import Network
-    from netfl.learning.training import Pool
-
-_EXAMPLES_AT_ONCE = 512
+    from netfl.learning.pool import Pool
 
 
 def gradient_norms(network: Network, pool: Pool, replica: int, models: Tensor) -> NDArray[np.float64]:
@@ -33,11 +29,9 @@ def gradient_norms(network: Network, pool: Pool, replica: int, models: Tensor) -
     rows, _ = pool.held(replica, np.arange(pool.sizes.shape[1]))
     theta, count = models.double(), len(models)
     slope, after = torch.zeros_like(theta), torch.empty_like(theta)
-    for begin in range(0, len(rows), _EXAMPLES_AT_ONCE):
-        part = tensor(rows[begin : begin + _EXAMPLES_AT_ONCE]).to(theta.device)
-        x, labels = pool.x[part].double(), pool.y[part].expand(count, -1)
-        stack = network.open(theta)
-        stack.scores(x.expand(count, *x.shape))
+    for _, x, y in pool.examined(rows):
+        stack, labels = network.open(theta), y.expand(count, -1)
+        stack.scores(x.double().expand(count, *x.shape))
         stack.losses(labels)
         stack.descend(torch.full_like(labels, 1.0 / len(rows), dtype=theta.dtype))
         stack.store(after)

@@ -2,93 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.augmentation import Augmentation
 from netfl.learning.batches import Amount, Batches, Shuffles
 from netfl.learning.cohort import Cohort
 from netfl.learning.corrections import Corrections, Terms
 from netfl.learning.feed import Feed
 from netfl.learning.jobs import jobs_of, kinds_of
 from netfl.learning.tensors import tensor
-from netfl.learning.ways import looks_first
+from netfl.learning.ways import looks_first, trained_at_once
 
 if TYPE_CHECKING:
-    from netfl.learning.data import Dataset
     from netfl.learning.network import Network, Stack
+    from netfl.learning.pool import Drawn, Pool
     from netfl.learning.settings import LearnerSpec
-    from netfl.streams import Streams
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """What makes up mini-batches.
-
-    Args:
-        rows: of the pool's examples, ``[steps, users, width]``.
-        moves: what its augmentation makes of each, of the same shape; ``None`` for nothing.
-    """
-
-    rows: Tensor
-    moves: Tensor | None
-
-
-class Pool:
-    """The training examples of all replicas on the device, and which of them each user holds.
-
-    A data set that replicas share is held once.  What `augmentation` says becomes of them when they are trained on.
-    """
-
-    def __init__(
-        self,
-        datasets: Sequence[Dataset],
-        splits: Sequence[Sequence[NDArray[np.int64]]],
-        device: torch.device,
-        dtype: torch.dtype,
-        streams: Sequence[Streams],
-    ) -> None:
-        self.augmentation = Augmentation.of(datasets[0], streams, device)
-        distinct = list({id(one): one for one in datasets}.values())
-        ends = np.cumsum([0, *(len(one.train_y) for one in distinct)])
-        at = {id(one): int(end) for one, end in zip(distinct, ends, strict=False)}
-        held = [rows + at[id(one)] for one, split in zip(datasets, splits, strict=True) for rows in split]
-        self._rows = np.concatenate(held)
-        self.sizes = np.array([len(rows) for rows in held]).reshape(len(datasets), -1)
-        self._starts = (np.cumsum(self.sizes) - self.sizes.ravel()).reshape(self.sizes.shape)
-        self.x = _joined([one.train_x for one in distinct]).to(device, dtype)
-        self.y = _joined([one.train_y for one in distinct]).to(device)
-        self._room = self.x[:0]
-
-    def drawn(self, cohort: Cohort, batches: Batches) -> Drawn:
-        """What makes up the mini-batches of *cohort*."""
-        starts = self._starts[cohort.replicas, cohort.users][batches.order]
-        rows = tensor(self._rows[starts[:, None] + batches.places.swapaxes(0, 1)]).to(self.x.device)
-        return Drawn(rows, None if self.augmentation is None else self.augmentation.moves(cohort, batches))
-
-    def whole(self) -> Pool:
-        """The same examples, those of all users of a replica in the hands of one."""
-        pool = copy(self)
-        pool.sizes, pool._starts = self.sizes.sum(1, keepdims=True), self._starts[:, :1]
-        return pool
-
-    def room(self, examples: int) -> Tensor:
-        """Room for so many examples, the same in memory from round to round."""
-        if len(self._room) < examples:
-            self._room = self.x.new_empty((examples, *self.x.shape[1:]))
-        return self._room[:examples]
-
-    def held(self, replica: int, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of all that *users* of *replica* hold, user by user, and how many each of them holds."""
-        sizes, starts = self.sizes[replica, users], self._starts[replica, users]
-        return self._rows[np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())], sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +49,7 @@ class Group:
     """
 
     def __init__(self, learners: Mapping[int, LearnerSpec], network: Network, pool: Pool) -> None:
-        self.members = tuple(learners)
+        self.members, self._learners = tuple(learners), learners
         self._network, self._pool = network, pool
         self._specs = tuple(learners.values())
         self.amount = amount(self._specs[0])
@@ -125,15 +58,51 @@ class Group:
         self._with_t = any(one.t_rate for one in objectives)
         self._looks_first = looks_first(objectives, pool.x.device)
 
-    def updated(self, bases: Tensor, shuffles: Shuffles, cohort: Cohort, drift: Tensor | None = None) -> Trained:
-        """What *cohort* sends if it starts from *bases*.
+    def at_once(self, cohort: Cohort) -> int:
+        """How many jobs train at once, where each has as many examples as the largest of *cohort*."""
+        width, _, steps = self.amount.of(self._pool.sizes[cohort.replicas, cohort.users])
+        examples = int(width.max()) * (int(steps.max()) + self._pool.x[0].numel())
+        return trained_at_once(self._network.size + examples)
+
+    def pieces(self, cohort: Cohort) -> Iterator[tuple[Group, Cohort]]:
+        """Who trains at once: all, or replicas in turn, or of a replica that has too many its learners in turn."""
+        most = self.at_once(cohort)
+        for piece in cohort.pieces(most // len(self.members)):
+            count = max(1, most // len(piece.users))
+            if count >= len(self.members):
+                yield self, piece
+                continue
+            for start in range(0, len(self.members), count):
+                own = {one: self._learners[one] for one in self.members[start : start + count]}
+                yield Group(own, self._network, self._pool), piece
+
+    def updated(
+        self,
+        bases: Tensor,
+        shuffles: Shuffles,
+        cohort: Cohort,
+        drift: Callable[[slice], Tensor | None] = lambda _: None,
+    ) -> Trained:
+        """What *cohort* sends if it starts from *bases*; no more users train at once than there is room for.
 
         Args:
             bases: θ and t of each, ``[users, members, parameters + 1]``.
             shuffles: which examples a user trains on when.
             cohort: who trains.
-            drift: what is added to all gradients, of the shape of *bases*; ``None`` for nothing.
+            drift: what is added to all gradients of some users, of the shape of their *bases*; ``None`` for nothing.
         """
+        most, count = max(1, self.at_once(cohort) // len(self.members)), len(cohort.users)
+        if count <= most:
+            return self._side_by_side(bases, shuffles, cohort, drift(slice(0, count)))
+        models, steps = bases.new_empty(bases.shape), bases.new_empty(count)
+        for start in range(0, count, most):
+            part = slice(start, min(start + most, count))
+            own = self._side_by_side(bases[part], shuffles, cohort.at(part), drift(part))
+            models[part], steps[part] = own.models, own.steps
+        return Trained(models, steps, self._rates(cohort.bases, bases))
+
+    def _side_by_side(self, bases: Tensor, shuffles: Shuffles, cohort: Cohort, drift: Tensor | None) -> Trained:
+        """The same, of all users at once."""
         replicas, users = cohort.replicas, cohort.users
         sizes = self._pool.sizes[replicas, users]
         batches = shuffles.batches(replicas, users, cohort.bases, sizes, self.amount, cohort.turns)
@@ -190,10 +159,7 @@ class Group:
 
     def _rates(self, versions: NDArray[np.int64], like: Tensor) -> Tensor:
         """Step sizes on θ and on t of users that start from *versions*, ``[users, members, 2]``."""
-        own = np.array([(spec.lr, spec.objective.t_rate) for spec in self._specs])
-        found = {schedule: schedule.factors(versions) for schedule in {spec.schedule for spec in self._specs}}
-        factors = np.stack([found[spec.schedule] for spec in self._specs], axis=1)
-        return tensor(factors[..., None] * own).to(like)
+        return tensor(np.stack([spec.rates(versions) for spec in self._specs], axis=1)).to(like)
 
     def _corrections(self, stack: Stack, theta: Tensor, lr: Tensor, drift: Tensor | None) -> Corrections | None:
         """What else the jobs' steps consist of; ``None`` for nothing."""
@@ -220,8 +186,3 @@ def grouped(specs: Sequence[LearnerSpec], network: Network, pool: Pool) -> list[
 def amount(spec: LearnerSpec) -> Amount:
     """How much a user trains for *spec*."""
     return Amount(None if spec.batch_size == "full" else spec.batch_size, spec.local_epochs, spec.local_steps)
-
-
-def _joined(parts: Sequence[NDArray[np.generic]]) -> Tensor:
-    """Arrays as one tensor, without a copy of a single one."""
-    return tensor(parts[0] if len(parts) == 1 else np.concatenate(parts))

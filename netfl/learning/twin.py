@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.cohort import Cohort
+from netfl.learning.pool import Pool
 from netfl.learning.tensors import tensor
-from netfl.learning.training import Group, Pool
+from netfl.learning.training import Group
 
 if TYPE_CHECKING:
     from netfl.learning.batches import Shuffles

@@ -65,7 +65,13 @@ class Versions:
         return torch.stack([self._kept[one][own] for one, own in zip(numbers.tolist(), where, strict=True)])
 
     def messages(self, numbers: NDArray[np.int64], lane: int) -> Tensor | None:
-        """What the server of *lane* sent beside the versions *numbers*, ``[n, …]``; ``None`` if it sends nothing."""
+        """What the server of *lane* sent beside the versions *numbers*, ``[n, …]``; ``None`` if it sends nothing.
+
+        Not to be written to.
+        """
+        if (numbers == numbers[0]).all():
+            own = self._messages[int(numbers[0])].get(lane)
+            return None if own is None else own.expand(len(numbers), *own.shape)
         sent = [self._messages[number].get(lane) for number in numbers.tolist()]
         there = [one for one in sent if one is not None]
         return torch.stack(there) if there else None

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 _SHARED_OUT = 10_000_000
 """Products in the forward pass of a step from which a second thread was measured to pay."""
-_AT_ONCE = 1 << 18
+_GATHERED = 1 << 18
 """Numbers up to which examples are gathered for all steps together: 1 MiB in float32, which a core keeps at hand."""
+_TRAINED = 1 << 23
+"""Numbers, parameters and mini-batches, of jobs that train at once: 32 MiB, several times over; more gains no speed."""
+_EXAMINED = 512
+"""Examples on which models are tried at once: fewer and more were measured to take longer."""
 
 
 @contextmanager
@@ -39,7 +43,17 @@ def threads(products: int) -> Iterator[None]:
 
 def gathers_at_once(numbers: int) -> bool:
     """Whether the examples of all steps, so many *numbers*, are gathered together, and not step by step."""
-    return numbers <= _AT_ONCE
+    return numbers <= _GATHERED
+
+
+def trained_at_once(numbers: int) -> int:
+    """How many jobs of so many *numbers* each train at once, at least one."""
+    return max(1, _TRAINED // numbers)
+
+
+def examined(examples: int) -> Iterator[slice]:
+    """So many *examples* cut into those on which models are tried at once."""
+    return (slice(start, start + _EXAMINED) for start in range(0, examples, _EXAMINED))
 
 
 def looks_first(objectives: Iterable[Objective], device: torch.device) -> bool:

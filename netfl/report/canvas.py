@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import cycle, islice
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import matplotlib.style
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.legend import Legend
 
 from netfl.recording import whole
@@ -32,6 +32,10 @@ PALETTE: tuple[str, ...] = tuple(sns.color_palette("colorblind").as_hex())
 BLUE, ORANGE, GREEN, RED, PINK, BROWN, ROSE, GREY, YELLOW, SKY = PALETTE
 
 """The palette by name; on the page blue becomes the page's own, which dark pages have brighter."""
+
+_HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, ROSE)
+_DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (9, 3)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
+"""The strokes of learners: the first so many colours are the farthest apart; as many styles as share no factor."""
 
 Paint = Callable[[Figure], object]
 """Draws on an empty figure."""
@@ -104,12 +108,21 @@ def axes(ax: Axes | None) -> Axes:
     return Figure(layout="constrained").add_subplot() if ax is None else ax
 
 
+def strokes(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, line style and level for each name, in order: gaps of a line show those that it lies on."""
+    styles = cycle(enumerate(_DASHES))
+    return {
+        name: {"color": hue, "linestyle": dashes, "zorder": 2.0 + 0.01 * level}
+        for name, hue, (level, dashes) in zip(names, cycle(_HUES), styles)
+    }
+
+
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name, in order; after ten they come again."""
-    return dict(zip(names, islice(cycle(PALETTE), len(names)), strict=True))
+    """The colour alone of each name."""
+    return {name: stroke["color"] for name, stroke in strokes(names).items()}
 
 
-def legend(place: Axes | Figure, handles: Sequence[Artist], names: Sequence[str], **where: Any) -> Legend | None:
+def legend(place: Axes | FigureBase, handles: Sequence[Artist], names: Sequence[str], **where: Any) -> Legend | None:
     """A legend that shows *names* as they are, whatever characters they begin with."""
     if not handles:
         return None

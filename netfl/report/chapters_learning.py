@@ -19,6 +19,7 @@ FIGURES = {
     "accuracy_users_best10": "Best 10 %",
     "accuracy_users_variance": "Variance",
     "accuracy_users_jain": "Jain index",
+    "validation_accuracy": "Validation",
     "t": "t",
     "objective": "Objective",
 }
@@ -36,7 +37,12 @@ def chapters(view: View) -> Iterator[Chapter]:
     """All chapters on learning that the run has figures for."""
     if not view.learners:
         return
-    finals = final_table(view), *chapters_merit.fairness(view), *chapters_merit.targets(view)
+    finals = (
+        final_table(view),
+        *chapters_merit.fairness(view),
+        *chapters_merit.targets(view),
+        *chapters_merit.choices(view),
+    )
     yield Chapter("figures", "Final figures", finals)
     yield Chapter("accuracy", "Accuracy over rounds and over time", (accuracy_curves(view),))
     shares = tuple(class_heat(view)) + tuple(user_accuracy(view))
@@ -45,9 +51,9 @@ def chapters(view: View) -> Iterator[Chapter]:
     inside = tuple(threshold(view))
     if inside:
         yield Chapter("threshold", "Inside CVaR: t and the objective", inside)
-    besides = tuple(chapters_merit.besides(view))
+    besides = *chapters_merit.besides(view), *chapters_merit.weights(view)
     if besides:
-        yield Chapter("besides", "Divergence, gradients and staleness", besides)
+        yield Chapter("besides", "What else was asked for", besides)
     planes = tuple(regions(view))
     if planes:
         yield Chapter("regions", "Decision regions", planes)
@@ -64,7 +70,7 @@ def final_table(view: View) -> str:
             rows[y][x] = _figure(found[name], metric) if name in found else "–"
         if metric not in NEITHER and len(found) > 1:
             sign = -1.0 if metric in LOW_IS_GOOD else 1.0
-            means = {name: sign * one.mean for name, one in found.items() if one.replicas}
+            means = {name: sign * one.mean for name, one in found.items() if one.replicas and name not in view.choices}
             top = max(means.values(), default=math.inf)
             best |= {(y, x) for y, name in enumerate(view.learners) if means.get(name, -math.inf) >= top - 1e-9}
     return markup.table(
@@ -96,6 +102,8 @@ def _final_caption(view: View) -> str:
         if len(view.replicas) > 1
         else "There is one replica, so nothing is known of chance."
     )
+    if view.choices:
+        spread += f" {phrases.listed([*view.choices])}: as of round {last}, when they were made last; never bold."
     return (
         f"Each figure is {taken}. Accuracies in percent; worst and best 10 %, variance (in squared percentage points) "
         f"and Jain index are taken over users. {spread} Bold: the best mean of its column."
@@ -113,7 +121,7 @@ def accuracy_curves(view: View) -> str:
             for over, ax in zip(ways, pair, strict=True):
                 plots_learning.curves(view.metrics, metric, over=over, learners=view.learners, ax=ax)
                 ax.label_outer(remove_inner_ticks=False)
-        plots_learning.learner_legend(figure, view.learners, **ABOVE)
+        plots_learning.learner_legend(figure, view.learners, lost=view.lost, **ABOVE)
 
     return markup.figure(
         paint, name="accuracy", caption=_curve_caption(view, metrics), size=(9.6, 0.5 + 2.7 * len(metrics))
@@ -156,7 +164,13 @@ def class_heat(view: View) -> Iterator[str]:
         return
 
     def paint(figure: Figure) -> None:
-        plots_learning.class_heat(view.metrics, learners=view.learners, rare=view.rare_classes, ax=figure.add_subplot())
+        plots_learning.class_heat(
+            view.metrics,
+            learners=view.learners,
+            rare=view.rare_classes,
+            choices=view.choices,
+            ax=figure.add_subplot(),
+        )
 
     rare = " Rare classes are in bold orange." if view.rare_classes else ""
     caption = f"Final accuracy on each class, in percent; mean over replicas.{rare}"
@@ -172,7 +186,7 @@ def user_accuracy(view: View) -> Iterator[str]:
         left, right = figure.subplots(1, 2)
         plots_learning.user_spread(view.accuracy, learners=view.learners, ax=left)
         plots_learning.user_scatter(view.accuracy, learners=view.learners, ax=right)
-        plots_learning.learner_legend(figure, view.learners, **ABOVE)
+        plots_learning.learner_legend(figure, view.learners, lost=view.lost, **ABOVE)
 
     rings = " Rings: users that hold a rare class." if view.users["rare"].any() else ""
     caption = (
@@ -197,7 +211,7 @@ def threshold(view: View) -> Iterator[str]:
         for (metric, group), ax in zip(wanted, row, strict=True):
             plots_learning.curves(metrics, metric, group=group, learners=view.learners, ax=ax)
             ax.set_ylabel(f"{plots_learning.label(metric)} {group.replace('alpha:', '(α = ')}{')' if group else ''}")
-        plots_learning.learner_legend(figure, view.learners, **ABOVE)
+        plots_learning.learner_legend(figure, view.learners, lost=view.lost, **ABOVE)
 
     known = metrics.loc[metrics["metric"] == "t", "learner"].unique()
     lacking = [name for name in view.learners if name not in known]

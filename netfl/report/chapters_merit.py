@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from netfl.figures import parts
-from netfl.report import markup, plots_learning
+from netfl.report import markup, phrases, plots_learning
 from netfl.report.view import View
 
 FAIRNESS = {
@@ -22,15 +21,17 @@ FAIRNESS = {
 """The columns of the table of fairness, and what turns their figures into percent, or its square."""
 
 COSTS = {
-    "rounds": "Rounds",
-    "time_s": "Time",
-    "uplink_bits": "Sent up",
-    "downlink_bits": "Sent down",
-    "energy_J": "Spent",
+    "rounds": "round {}",
+    "time_s": "{}",
+    "uplink_bits": "{} up",
+    "downlink_bits": "{} down",
+    "energy_J": "{}",
 }
-"""What it took to reach a target, by the name of the figure."""
+"""What it took to reach a target, by the name of the figure, and how that is told."""
 
 BESIDES = {
+    "validation_accuracy": "validation accuracy (%)",
+    "validation_loss": "validation loss",
     "weight_divergence": "weight divergence",
     "gradient_norm": "gradient norm",
     "staleness_mean": "staleness",
@@ -62,22 +63,48 @@ def fairness(view: View) -> Iterator[str]:
 
 
 def targets(view: View) -> Iterator[str]:
-    """Learners and targets × what it took to reach them."""
-    costs = view.costs
-    if costs.empty:
+    """Learners × targets: what it took to reach each."""
+    costs = view.costs.dropna(subset="value")
+    if view.costs.empty:
         return
-    there = {name: title for name, title in COSTS.items() if (costs["cost"] == name).any()}
+    known = {key: own.groupby("cost")["value"].mean() for key, own in costs.groupby(["learner", "target"])}
+    reached = costs[costs["cost"] == "rounds"].groupby(["learner", "target"]).size()
+    learners, targets = (list(view.costs[name].unique()) for name in ("learner", "target"))
+    nothing: pd.Series[float] = pd.Series(dtype=float)
     rows = []
-    for (learner, target), own in costs.groupby(["learner", "target"], sort=False):
-        known = {str(name): part["value"].dropna() for name, part in own.groupby("cost")}
-        reached = len(known["rounds"])
-        cells = [_mean(name, known.get(name)) for name in there]
-        rows.append([str(learner), f"{100 * float(str(target)):g} %", f"{reached} of {len(view.replicas)}", *cells])
+    for learner in learners:
+        cells = []
+        for target in targets:
+            told = known.get((learner, target), nothing)
+            lines = [shown.format(_mean(name, told[name])) for name, shown in COSTS.items() if name in told]
+            if 0 < reached.get((learner, target), 0) < len(view.replicas):
+                lines.append(f"{reached[learner, target]} of {len(view.replicas)} replicas")
+            cells.append("\n".join(lines) or "–")
+        rows.append([learner, *cells])
+    spread = ": means over the replicas that came to it" if len(view.replicas) > 1 else ""
     caption = (
-        "What it took to come to a test accuracy, at the first evaluation that finds no less: means over the replicas "
-        "that came to it."
+        f"What it took to come to a test accuracy, at the first evaluation that finds no less{spread}. "
+        "Sent is what all users send and are sent together. –: not reached."
     )
-    yield markup.table(["Learner", "Target", "Reached by", *there.values()], rows, caption)
+    yield markup.table(["Learner", *(f"{100 * float(target):g} %" for target in targets)], rows, caption)
+
+
+def choices(view: View) -> Iterator[str]:
+    """Choices × which learners they keep at the end."""
+    told = view.metrics[view.metrics["metric"] == "chosen"]
+    rows = []
+    for name, choice in view.choices.items():
+        own = told[told["learner"] == name]
+        of, what = choice["of"], "users" if choice["per"] == "user" else "replicas"
+        kept = own.loc[own["round"] == own["round"].max(), "value"].astype(int).value_counts(sort=False).sort_index()
+        shares = [f"{of[place]} ({number} of {kept.sum()} {what})" for place, number in kept.items()]
+        only = of[kept.index[0]] if len(kept) == 1 else ", ".join(shares)
+        by = str(choice["by"]).replace("_", " ")
+        rows.append([name, by, "each user its own" if what == "users" else "one for all", only or "–"])
+    if rows:
+        caption = "Choices among learners by their figures on validation examples, and whom they keep at the end"
+        caption += "; users of all replicas are counted." if len(view.replicas) > 1 else "."
+        yield markup.table(["Choice", "By", "For", "Keeps"], rows, caption)
 
 
 def besides(view: View) -> Iterator[str]:
@@ -85,21 +112,48 @@ def besides(view: View) -> Iterator[str]:
     wanted = [metric for metric in BESIDES if view.has(metric)]
     if not wanted:
         return
+    across = min(3, max(2, len(wanted)))
+    deep = -(-len(wanted) // across)
 
     def paint(figure: Figure) -> None:
-        row = figure.subplots(1, len(wanted), squeeze=False)[0]
-        for metric, ax in zip(wanted, row, strict=True):
+        cells = list(figure.subplots(deep, across, squeeze=False).flat)
+        for ax in cells[len(wanted) :]:
+            ax.set_axis_off()
+        for metric, ax in zip(wanted, cells, strict=False):
             plots_learning.curves(view.metrics, metric, learners=view.learners, ax=ax)
             ax.set_ylabel(BESIDES[metric])
-        plots_learning.learner_legend(figure, view.learners, loc="outside upper left", ncols=5)
+        plots_learning.learner_legend(figure, view.learners, lost=view.lost, loc="outside upper left", ncols=5)
 
     told = {
+        "validation_accuracy": "Validation: on the validation examples, which are not trained on.",
         "weight_divergence": "Weight divergence: how far a version is from its central twin, in norms of the twin.",
         "gradient_norm": "Gradient norm: of the mean loss over all training examples.",
         "staleness_mean": "Staleness: how many versions behind the newest a delivery started, on average.",
     }
-    caption = " ".join(told[metric] for metric in wanted)
-    yield markup.figure(paint, name="besides", caption=caption, size=(3.2 * max(len(wanted), 2), 3.0))
+    caption = " ".join(told[metric] for metric in wanted if metric in told)
+    yield markup.figure(paint, name="besides", caption=caption, size=(3.2 * across, 0.5 + 2.5 * deep))
+
+
+def weights(view: View) -> Iterator[str]:
+    """How much a change of each user counts, where aggregations weigh users."""
+    found = view.of_users("weight")
+    if found.empty:
+        return
+    names = [name for name in view.learners if (found["learner"] == name).any()]
+    rows = []
+    for name in names:
+        own = found.loc[found["learner"] == name, "value"]
+        rows.append([name, *(f"{figure:.3g}" for figure in (own.min(), own.median(), own.max()))])
+
+    def paint(figure: Figure) -> None:
+        plots_learning.user_weights(found, learners=view.learners, ax=figure.add_subplot())
+
+    caption = (
+        "How much a change of each user counts at the end, where the aggregation weighs users, against how often the "
+        f"user was heard: 1 is neither more nor less than others. Colours are those of {phrases.listed(names)} above."
+    )
+    yield markup.figure(paint, name="weights", caption=caption, size=(6.4, 3.0))
+    yield markup.table(["Learner", "Smallest weight", "Median", "Largest"], rows)
 
 
 def _spread(values: pd.Series[float]) -> str:
@@ -111,9 +165,7 @@ def _spread(values: pd.Series[float]) -> str:
     return told if len(known) < 2 else f"{told} ± {known.std():.1f}"
 
 
-def _mean(name: str, values: pd.Series[float] | None) -> str:
+def _mean(name: str, value: float) -> str:
     """The mean of a cost with its unit."""
-    if values is None or not len(values):
-        return "–"
-    number, _, unit = parts(name, float(np.mean(values)))
+    number, _, unit = parts(name, value)
     return f"{number} {unit}".strip()

@@ -77,10 +77,10 @@ def table(
 
 
 def _cell(cell: str, kind: str) -> str:
-    """A cell, with a figure's interval below the figure."""
-    figure, mark, half = cell.partition(" ± ")
-    spread = f"<small>± {text(half)}</small>" if mark else ""
-    return f"<td{_class(kind)}>{text(figure)}{spread}</td>"
+    """A cell, with a figure's interval, or further lines, below the figure."""
+    figure, *more = cell.replace(" ± ", "\n± ").split("\n")
+    below = "".join(f"<small>{text(line)}</small>" for line in more)
+    return f"<td{_class(kind)}>{text(figure)}{below}</td>"
 
 
 def folded(title: str, content: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Literal
 
 import numpy as np
@@ -35,10 +36,15 @@ def late(rounds: ArrayLike) -> NDArray[np.bool_]:
     return np.asarray(at >= 0.9 * at.max(initial=0.0))
 
 
-def final(metrics: pd.DataFrame, metric: str, group: str = "") -> pd.Series[float]:
-    """A metric's mean over the evaluations in the last tenth of the rounds, for each (learner, replica)."""
+def final(metrics: pd.DataFrame, metric: str, group: str = "", *, choices: Collection[str] = ()) -> pd.Series[float]:
+    """A metric's mean over the evaluations in the last tenth of the rounds, for each (learner, replica).
+
+    Of *choices* it is the figure of the last evaluation: before it, another learner may have been kept.
+    """
     table = wide(metrics, metric, group)
-    found: pd.Series[float] = table[late(table.index)].mean().astype(float)
+    table = table[late(table.index)]
+    table.loc[table.index[:-1], table.columns.get_level_values("learner").isin(list(choices))] = math.nan
+    found: pd.Series[float] = table.mean().astype(float)
     return found
 
 
@@ -84,30 +90,36 @@ def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _on_one_clock(table: pd.DataFrame, times: pd.DataFrame, steps: int = 200) -> pd.DataFrame:
-    """*table* read at instants that all its columns have reached; *times* says when each figure was found."""
+    """*table* read at instants that all replicas have reached; *times* says when each figure was found.
+
+    A column whose figures end before its replica does has none from there on.
+    """
     table = table.dropna(axis="columns", how="all")
-    start, end = float(times.min().max()), float(times.max().min())
+    replica = times.columns.get_level_values("replica")
+    start, end = float(times.min().groupby(replica).min().max()), float(times.max().groupby(replica).max().min())
     clock = np.linspace(start, end, steps) if end > start else np.array([start])
     columns = {}
     for column in table.columns:
         known = table[column].dropna()
-        columns[column] = np.interp(clock, times[column].loc[known.index].to_numpy(), known.to_numpy())
+        at = times[column].loc[known.index].to_numpy()
+        columns[column] = np.interp(clock, at, known.to_numpy(), left=math.nan, right=math.nan)
     return pd.DataFrame(columns, index=clock).rename_axis(columns=["learner", "replica"])
 
 
-def grouped(metrics: pd.DataFrame, metric: str, kind: str) -> pd.DataFrame:
+def grouped(metrics: pd.DataFrame, metric: str, kind: str, *, choices: Collection[str] = ()) -> pd.DataFrame:
     """Final figures of each ``kind:number`` group of a metric: columns learner, replica, number, value.
 
     Args:
         metrics: the metrics table.
         metric: which metric.
         kind: ``class`` or ``user``.
+        choices: of whom the figures are those of the last evaluation, as in `final`.
     """
     groups = metrics["group"].astype("category")
     numbers = groups.cat.categories.astype(str).str.extract(rf"^{kind}:(\d+)$", expand=False).astype(float)
     number = numbers.to_numpy()[groups.cat.codes.to_numpy()] if len(numbers) else np.full(len(metrics), np.nan)
     wanted = (metrics["metric"] == metric).to_numpy() & ~np.isnan(number)
     rows = metrics[wanted].assign(number=number[wanted].astype(int)).astype({"learner": str})
-    rows = rows[late(rows["round"])]
+    rows = rows[late(rows["round"]) & (~rows["learner"].isin(list(choices)) | (rows["round"] == rows["round"].max()))]
     found: pd.DataFrame = rows.groupby(["learner", "replica", "number"], as_index=False)["value"].mean()
     return found

@@ -15,6 +15,9 @@ from netfl.report.view import View
 _LINES = 12
 """How many figures there is room for below each other."""
 
+_ACROSS = 6
+"""How many learners there is room for beside each other."""
+
 
 def picture(run: Run) -> Path:
     """Write ``overview.png`` into the run directory: learning above, who was heard and what became of updates below.
@@ -25,12 +28,16 @@ def picture(run: Run) -> Path:
     lines = 2 if view.learners else 1
 
     def paint(figure: Figure) -> None:
-        cells = figure.subplots(lines, 2, squeeze=False)
+        parts = figure.subfigures(lines, 1, squeeze=False)[:, 0]
+        cells = [part.subplots(1, 2) for part in parts]
         figure.suptitle(view.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
         figure.text(0.988, 0.985, words.facts(view), ha="right", va="top", fontsize=8, alpha=0.7)
         figure.supxlabel(_legend(view), x=0.012, ha="left", fontsize=7, alpha=0.7)
         if view.learners:
             _learning(view, *cells[0])
+            plots_learning.learner_legend(
+                parts[0], view.learners, lost=view.lost, loc="outside upper left", ncols=_ACROSS, fontsize=8
+            )
         _access(view, *cells[-1])
 
     return canvas.png(paint, run.folder / "overview.png", size=(10.4, 3.3 * lines))
@@ -42,8 +49,6 @@ def _learning(view: View, first: Axes, second: Axes) -> None:
     for metric, ax in zip(metrics, (first, second), strict=False):
         plots_learning.curves(view.metrics, metric, learners=view.learners, ax=ax)
         ax.set_title(_title(view, metric))
-    if metrics:
-        plots_learning.learner_legend(first, view.learners, loc="lower right")
     for ax in (first, second)[len(metrics) :]:
         _absent(ax, "no figures")
 

@@ -10,14 +10,21 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
+from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from netfl.report import canvas, measures, phrases
 
 SHARES = frozenset(
-    {"accuracy", "rare_accuracy", "accuracy_users_mean", "accuracy_users_worst10", "accuracy_users_best10"}
+    {
+        "accuracy",
+        "rare_accuracy",
+        "accuracy_users_mean",
+        "accuracy_users_worst10",
+        "accuracy_users_best10",
+        "validation_accuracy",
+    }
 )
 """Metrics that are shares of one and are shown in percent."""
 
@@ -34,7 +41,7 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
     """One metric of each learner against rounds or simulated time.
 
     The line is the mean over replicas, the band its 95 % t-interval.  A figure that swings is drawn twice: as it is,
-    thin, and as the mean of its last evaluations, with the band.
+    thin, and as the mean of its last evaluations, with the band.  A cross is where a learner's figures end early.
 
     Args:
         metrics: the metrics table.
@@ -50,15 +57,19 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
     found = measures.curve(metrics, metric, group, over=over, smooth=smooth)
     raw = measures.curve(metrics, metric, group, over=over) if smooth > 1 else None
     unit, name = phrases.clock(float(found["at"].max())) if over == "time" and len(found) else (1.0, "s")
-    for learner, colour in canvas.colours(learners).items():
-        rows = found[found["learner"] == learner]
+    pale = min(0.18, 0.6 / max(1, len(learners)))
+    for learner, stroke in canvas.strokes(learners).items():
+        rows, colour = found[found["learner"] == learner], stroke["color"]
         if raw is not None:
             thin = raw[raw["learner"] == learner]
             ax.plot(thin["at"] / unit, scale * thin["mean"], color=colour, linewidth=0.6, alpha=0.35)
-        ax.fill_between(rows["at"] / unit, scale * rows["low"], scale * rows["high"], color=colour, alpha=0.18, lw=0)
-        ax.plot(rows["at"] / unit, scale * rows["mean"], color=colour)
+        ax.fill_between(rows["at"] / unit, scale * rows["low"], scale * rows["high"], color=colour, alpha=pale, lw=0)
+        ax.plot(rows["at"] / unit, scale * rows["mean"], **stroke)
+        if len(rows) and rows["at"].max() < found["at"].max():
+            ax.plot(rows["at"].iloc[-1] / unit, scale * rows["mean"].iloc[-1], "x", color=colour, clip_on=False)
     _limits(ax, metric, found, scale)
     ax.set_xlabel(f"simulated time ({name})" if over == "time" else "round")
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
     ax.margins(x=0.01)
     return ax
 
@@ -90,19 +101,34 @@ def label(metric: str) -> str:
     return names.get(metric, metric.replace("_", " "))
 
 
-def learner_legend(place: Axes | Figure, learners: Sequence[str], **where: Any) -> None:
-    """A legend of the learners' colours, in axes or outside all axes of a figure."""
-    lines = [Line2D([], [], color=colour, linewidth=2.5) for colour in canvas.colours(learners).values()]
-    canvas.legend(place, lines, learners, **where)
+def learner_legend(
+    place: Axes | FigureBase, learners: Sequence[str], *, lost: Collection[str] = (), **where: Any
+) -> None:
+    """A legend of the learners' lines, in axes or outside all axes of a figure; it says who is *lost*."""
+    lines = [
+        Line2D([], [], **stroke, linewidth=2.2, marker="x" if name in lost else "")
+        for name, stroke in canvas.strokes(learners).items()
+    ]
+    names = [f"{name} (diverged)" if name in lost else name for name in learners]
+    canvas.legend(place, lines, names, **{"handlelength": 3.2, **where})
 
 
 def class_heat(
-    metrics: pd.DataFrame, *, learners: Sequence[str], rare: Collection[int] = (), ax: Axes | None = None
+    metrics: pd.DataFrame,
+    *,
+    learners: Sequence[str],
+    rare: Collection[int] = (),
+    choices: Collection[str] = (),
+    ax: Axes | None = None,
 ) -> Axes:
-    """Final accuracy of each learner on each class, as a heat map; rare classes have bold, coloured labels."""
+    """Final accuracy of each learner on each class, as a heat map; rare classes have bold, coloured labels.
+
+    Learners without such figures are left out.  Figures of *choices* are those of the last evaluation.
+    """
     ax = canvas.axes(ax)
-    rows = measures.grouped(metrics, "accuracy", "class")
-    table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(list(learners))
+    rows = measures.grouped(metrics, "accuracy", "class", choices=choices)
+    learners = [name for name in learners if (rows["learner"] == name).any()]
+    table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
     sns.heatmap(
         table,
         ax=ax,
@@ -118,7 +144,7 @@ def class_heat(
     ax.grid(visible=False)
     ax.set(xlabel="class", ylabel="")
     ax.tick_params(length=0)
-    ax.set_yticks(np.arange(len(learners)) + 0.5, labels=list(learners), rotation=0)
+    ax.set_yticks(np.arange(len(learners)) + 0.5, labels=learners, rotation=0)
     for text in ax.get_xticklabels():
         if text.get_text().isdecimal() and int(text.get_text()) in rare:
             text.set(color=canvas.RED, fontweight="bold")
@@ -135,8 +161,8 @@ def user_spread(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | N
     """
     ax = canvas.axes(ax)
     rows = accuracy.assign(value=100.0 * accuracy["value"])
-    for learner, colour in canvas.colours(learners).items():
-        sns.ecdfplot(rows.loc[rows["learner"] == learner, "value"], ax=ax, color=colour, stat="percent", lw=1.7)
+    for learner, stroke in canvas.strokes(learners).items():
+        sns.ecdfplot(rows.loc[rows["learner"] == learner, "value"], ax=ax, **stroke, stat="percent", lw=1.7)
     ax.set(xlabel="accuracy on the user's data (%)", ylabel="users with at most this (%)", xlim=(-2, 102))
     return ax
 
@@ -157,6 +183,23 @@ def user_scatter(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | 
         ring = rows[rows["rare"]]
         ax.scatter(ring["heard"], 100 * ring["value"], s=46, facecolors="none", edgecolors=colour, rasterized=many)
     ax.set(xlabel="times heard", ylabel="accuracy on the user's data (%)", ylim=(-4, 104))
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    return ax
+
+
+def user_weights(weights: pd.DataFrame, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
+    """How much a change of each user counts at the end, against how often the user was heard.
+
+    Args:
+        weights: columns learner, value and heard, a row for each user (of each replica).
+        learners: the learners, in the order of their colours.
+        ax: where to draw.
+    """
+    ax = canvas.axes(ax)
+    for learner, colour in canvas.colours(learners).items():
+        rows = weights[weights["learner"] == learner]
+        ax.scatter(rows["heard"], rows["value"], s=16, color=colour, alpha=0.6, lw=0, rasterized=len(weights) > 2000)
+    ax.set(xlabel="times heard", ylabel="weight of the user")
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     return ax
 

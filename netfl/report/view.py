@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,6 +44,18 @@ class View:
         known = self.metrics["learner"].astype(str).unique()
         asked = self.run.learners
         return tuple([name for name in asked if name in known] + sorted(set(known) - set(asked)))
+
+    @cached_property
+    def choices(self) -> dict[str, dict[str, Any]]:
+        """The choices among learners, as the scenario says them."""
+        return self.run.choices
+
+    @cached_property
+    def lost(self) -> frozenset[str]:
+        """The learners that diverged in every replica."""
+        told = self.run.manifest.get("diverged", [])
+        gone = Counter(name for name, _ in {(one["learner"], one["replica"]) for one in told})
+        return frozenset(name for name, number in gone.items() if number == len(self.replicas))
 
     @cached_property
     def replicas(self) -> tuple[int, ...]:
@@ -190,7 +203,11 @@ class View:
     @cached_property
     def accuracy(self) -> pd.DataFrame:
         """Final accuracy of each user under each learner: learner, replica, user, value, heard, rare."""
-        rows = measures.grouped(self.metrics, "accuracy", "user").rename(columns={"number": "user"})
+        return self.of_users("accuracy")
+
+    def of_users(self, metric: str) -> pd.DataFrame:
+        """A final figure of each user under each learner: learner, replica, user, value, heard, rare."""
+        rows = measures.grouped(self.metrics, metric, "user", choices=self.choices).rename(columns={"number": "user"})
         return rows.merge(self.users[["replica", "user", "heard", "rare"]], on=["replica", "user"], how="inner")
 
     @cached_property
@@ -202,8 +219,8 @@ class View:
         return len(last), int(last[0]), int(last[-1])
 
     def final(self, metric: str) -> dict[str, pd.Series[float]]:
-        """The final figure of each learner, by replica."""
-        found = measures.final(self.metrics, metric)
+        """The final figure of each learner, by replica; of a choice that of its last evaluation."""
+        found = measures.final(self.metrics, metric, choices=self.choices)
         return {str(name): rows.droplevel("learner") for name, rows in found.groupby("learner", sort=False)}
 
 

@@ -58,8 +58,9 @@ def verdicts(view: View) -> Iterator[str]:
 
 
 def verdict(view: View, metric: str, where: str) -> Iterator[str]:
-    """Who won on one metric, the best against the next."""
-    means = {name: statistics.interval(values) for name, values in view.final(metric).items()}
+    """Who won on one metric, the best against the next; choices are of these learners, and do not count."""
+    ends = {name: values for name, values in view.final(metric).items() if name not in view.choices}
+    means = {name: statistics.interval(values) for name, values in ends.items()}
     ranked = sorted((name for name in means if means[name].replicas), key=lambda name: -means[name].mean)
     if not ranked:
         return
@@ -67,8 +68,7 @@ def verdict(view: View, metric: str, where: str) -> Iterator[str]:
     if len(ranked) == 1:
         yield f"{where}, {best} ends at {percent(means[best].mean)}."
         return
-    others = view.final(metric)
-    gap = statistics.interval((others[best] - others[ranked[1]]).to_numpy())
+    gap = statistics.interval((ends[best] - ends[ranked[1]]).to_numpy())
     yield f"{where}, {_comparison(best, ranked[1], means[best].mean, means[ranked[1]].mean, gap)}"
     if len(ranked) > 2:
         yield f"Last there is {ranked[-1]} with {percent(means[ranked[-1]].mean)}."

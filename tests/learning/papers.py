@@ -42,6 +42,10 @@ class Local:
     mu: float = 0.0
     factor: object = lambda version: 1.0
 
+    def rates(self, version):
+        """Step sizes on θ and t of who starts from *version*."""
+        return self.lr * self.factor(version), self.lr_t * self.factor(version)
+
 
 def backward(theta, x, y):
     """Each example's cross-entropy, and its gradient, of a network 2-5-3 with tanh: ``[n]`` and ``[n, parameters]``."""
@@ -91,7 +95,7 @@ def tilted(tau):
 def trained(base, local, version, batches, drift):
     """What a user makes of *base* with the mini-batches, pairs of x and y."""
     theta, t, velocity = base[:-1].copy(), base[-1], 0.0
-    lr, lr_t = local.lr * local.factor(version), local.lr_t * local.factor(version)
+    lr, lr_t = local.rates(version)
     for x, y in batches:
         losses, gradients = backward(theta, x, y)
         weights, slope = local.objective(losses, t)
@@ -197,17 +201,27 @@ class Fedasync:
 
 
 class Mifa:
-    """Gu et al., algorithm 1: G of those who are not active stays."""
+    """Gu et al., algorithm 1: G of those who are not active stays, and is taken with the step size of the round.
+
+    Args:
+        users: how many there are.
+        rates: η_t on θ and on t, from the number of the version that a round begins with.
+        eta: a factor of the server's own.
+    """
 
     rests = False
 
-    def __init__(self, users, eta=1.0):
-        self.last, self.eta = [0.0] * users, eta
+    def __init__(self, users, rates, eta=1.0):
+        self.gradients, self.rates, self.eta, self.made = [0.0] * users, rates, eta, 0
 
     def step(self, x, heard):
         for one in heard:
-            self.last[one.user] = one.change
-        return x + self.eta * sum(self.last) / len(self.last)
+            per = np.append(np.full(len(x) - 1, one.lr), one.lr_t or np.inf)
+            self.gradients[one.user] = (one.base - one.model) / per
+        lr, lr_t = self.rates(self.made)
+        self.made += 1
+        mean = sum(self.gradients) / len(self.gradients)
+        return x - self.eta * np.append(np.full(len(x) - 1, lr), lr_t) * mean
 
 
 class Fedvarp:

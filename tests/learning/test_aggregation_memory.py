@@ -1,10 +1,12 @@
 """What aggregations keep from round to round, what they make of the odd case, and what they do not go with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from learning.papers import nearest_on_simplex
-from learning.schools import spec
+from learning.schools import a_round, learner, spec
 from pydantic import ValidationError
 
 from netfl.learning.aggregation import Updates
@@ -46,8 +48,8 @@ RULES = {
 TABLES = {
     "mifa": "last",
     "fedvarp": "last",
-    "scaffold": "own",
-    "fedadam of scaffold": "of.own",
+    "scaffold": "last",
+    "fedadam of scaffold": "of.last",
     "fedavgm of fedadam of mifa": "of.of.last",
 }
 
@@ -56,12 +58,14 @@ def told(index, users, seed=0, losses=None):
     """Random work of *users* in round *index*."""
     rng, count = np.random.default_rng([seed, index]), len(users)
     bases, models, messages = torch.tensor(rng.normal(size=(3, count, SIZE)))
-    rates = torch.tensor(rng.uniform(0.1, 1, (count, 2)))
+    rates, now = torch.tensor(rng.uniform(0.1, 1, (count, 2))), torch.tensor(rng.uniform(0.1, 1, 2))
     found = torch.tensor(rng.uniform(0.5, 2, count)) if losses is None else torch.tensor(losses).double()
     steps, samples = torch.full((count,), 3.0).double(), torch.ones(count).double()
-    return Updates(
-        index, torch.tensor(users), torch.zeros(count).long(), bases, models, samples, steps, rates, found, messages
-    )
+    since = torch.zeros(count).long()
+    return Updates(index, torch.tensor(users), since, bases, models, samples, steps, rates, now, found, messages)
+
+
+NOW = torch.tensor([0.3, 0.2], dtype=torch.float64)
 
 
 def parts(rule):
@@ -75,7 +79,7 @@ def test_the_memory_of_users_is_changed_where_it_lies(rule):
     place = state[TABLES[rule]].data_ptr()
     for index, users in enumerate([[0, 3], [1], [3, 3]], start=1):
         current, state = RULES[rule].step(state, current, told(index, users))
-        current, state = RULES[rule].idle(state, current, index)
+        current, state = RULES[rule].idle(state, current, index, NOW)
         assert state[TABLES[rule]].data_ptr() == place
     assert state[TABLES[rule]].count_nonzero(1).bool().tolist() == [True, True, False, True, False, False]
 
@@ -109,32 +113,57 @@ def test_steps_write_into_nothing_but_the_state(rule):
         current = following
 
 
-@pytest.mark.parametrize(("rule", "table"), [(Mifa(), "last"), (Fedvarp(), "last"), (Scaffold(), "own")])
-def test_of_a_user_that_is_heard_twice_the_later_stays(rule, table):
-    """And the sum, or mean, that is kept beside the rows is theirs."""
+@pytest.mark.parametrize("rule", [Mifa(), Fedvarp(), Scaffold()], ids=repr)
+def test_of_a_user_that_is_heard_twice_the_later_stays(rule):
+    """And the mean that is kept beside the rows is theirs."""
     state, current = parts(rule)
     _, state = rule.step(state, current, told(1, [2, 4]))
-    before, updates = state[table].clone(), told(2, [4, 2, 2])
+    before, updates = state["last"].clone(), told(2, [4, 2, 2])
     _, state = rule.step(state, current, updates)
     rows = updates.models - updates.bases
-    if table == "own":
-        per = torch.cat([updates.rates[:, :1].expand(-1, SIZE - 1), updates.rates[:, 1:]], 1)
+    per = torch.cat([updates.rates[:, :1].expand(-1, SIZE - 1), updates.rates[:, 1:]], 1)
+    if isinstance(rule, Mifa):
+        rows = -rows / per
+    if isinstance(rule, Scaffold):
         rows = before[updates.users] - updates.messages - rows / (3 * per)
-    assert state[table][2].numpy() == pytest.approx(rows[2].numpy(), abs=1e-14)
-    assert state[table][4].numpy() == pytest.approx(rows[0].numpy(), abs=1e-14)
-    whole = state[table].sum(0) if table == "last" else state[table].mean(0)
-    assert state["sum" if table == "last" else "mean"].numpy() == pytest.approx(whole.numpy(), abs=1e-14)
+    assert state["last"][2].numpy() == pytest.approx(rows[2].numpy(), abs=1e-14)
+    assert state["last"][4].numpy() == pytest.approx(rows[0].numpy(), abs=1e-14)
+    assert state["mean"].numpy() == pytest.approx(state["last"].mean(0).numpy(), abs=1e-14)
 
 
-def test_a_t_that_stays_has_no_control_variate():
-    state, current = parts(Scaffold())
+def test_mifa_takes_what_it_remembers_with_the_step_of_the_round():
+    """One user of six, heard with a step size of 0.5 on θ and 0.25 on t; then steps of 0.1 and 0.05, and of nothing."""
+    updates = told(1, [2])
+    updates.rates[:] = torch.tensor([0.5, 0.25])
+    changes = (updates.models - updates.bases)[0].numpy()
+    for now, shares in (((0.5, 0.25), (1, 1)), ((0.1, 0.05), (0.2, 0.2)), ((0.1, 0.0), (0.2, 0.0))):
+        expected = 3 / USERS * changes * np.repeat(shares, (SIZE - 1, 1))
+        step, (state, current) = torch.tensor(now, dtype=torch.float64), parts(Mifa(server_lr=3))
+        heard, after = Mifa(server_lr=3).step(state, current, replace(updates, now=step))
+        silent, _ = Mifa(server_lr=3).idle(after, current, 2, step)
+        assert heard.numpy() == pytest.approx(expected, abs=1e-14)
+        assert silent.numpy() == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize("now", [(0.3, 0.2), (0.0, 0.0)])
+def test_fedvarp_keeps_changes_as_they_were_sent(now):
+    state, current = parts(Fedvarp())
+    updates = replace(told(1, [2]), now=torch.tensor(now))
+    _, state = Fedvarp().step(state, current, updates)
+    moved, _ = Fedvarp().idle(state, current, 2, torch.tensor(now))
+    assert moved.numpy() == pytest.approx((updates.models - updates.bases)[0].numpy() / USERS, abs=1e-14)
+
+
+@pytest.mark.parametrize("rule", [Mifa(), Scaffold()], ids=repr)
+def test_a_t_that_stays_has_no_row(rule):
+    state, current = parts(rule)
     updates = told(1, [0, 1])
     updates.rates[0, 1] = 0
     updates.messages[:, -1] = 0
-    _, state = Scaffold().step(state, current, updates)
-    assert state["own"][0, -1] == 0
-    assert state["own"][1, -1] != 0
-    assert state["own"].isfinite().all()
+    _, state = rule.step(state, current, updates)
+    assert state["last"][0, -1] == 0
+    assert state["last"][1, -1] != 0
+    assert state["last"].isfinite().all()
 
 
 def test_the_weights_of_afl_stay_on_the_simplex():
@@ -162,7 +191,7 @@ def test_afl_counts_idle_rounds_in_its_mean():
     assert torch.equal(rule.reported(state, current), current)
     versions = []
     for index, users in enumerate([[], [0], [], [], [1, 1]], start=1):
-        made = rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index)
+        made = rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index, NOW)
         current, state = made
         versions.append(current.numpy())
     assert rule.reported(state, current).numpy() == pytest.approx(np.mean(versions, axis=0), abs=1e-14)
@@ -175,9 +204,10 @@ def test_worth_says_how_much_a_change_counts_next():
         state, current = parts(rule)
         for index, users in enumerate([[0], [], [0, 3], [], [], [], [0, 1]], start=1):
             current, state = (
-                rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index)
+                rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index, NOW)
             )
         worth = rule.worth(state)
+        assert rule.weighs
         assert worth.shape == (USERS,)
         for user in range(USERS):
             updates = told(8, [user])
@@ -191,7 +221,9 @@ def test_worth_of_fedau_by_hand():
     state, current = parts(Fedau(cutoff=3))
     for index, users in enumerate([[0], [], [0, 3], [], [], [], [0]], start=1):
         rule = Fedau(cutoff=3)
-        current, state = rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index)
+        current, state = (
+            rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index, NOW)
+        )
     worth = Fedau(cutoff=3).worth(state).tolist()
     assert worth[0] == (1 + 2 + 3 + 1) / 4
     assert worth[3] == 3.0
@@ -200,8 +232,9 @@ def test_worth_of_fedau_by_hand():
 
 @pytest.mark.parametrize("rule", ["relay", "average", "mifa", "fedvarp", "qfedavg", "scaffold"])
 def test_where_it_depends_on_who_else_is_heard_there_is_no_worth(rule):
-    state, _ = parts(RULES[rule])
-    assert RULES[rule].worth(state) is None
+    for one in (RULES[rule], Fedavgm(of=RULES[rule])):
+        assert not one.weighs
+        assert one.worth(parts(one)[0]) is None
 
 
 def test_optimisers_pass_on_what_the_other_aggregation_says():
@@ -217,6 +250,7 @@ def test_optimisers_pass_on_what_the_other_aggregation_says():
     assert Fedavgm(of=Qfedavg(q=1)).wants_losses
     state, _ = parts(Fedavgm(of=Fedau()))
     assert Fedavgm(of=Fedau()).worth(state).tolist() == [1.0] * USERS
+    assert Fedavgm(of=Fedau()).weighs
     assert Fedavgm().message(parts(Fedavgm())[0]) is None
 
 
@@ -226,12 +260,12 @@ def test_an_idle_round_moves_an_optimiser_only_if_the_other_aggregation_goes_on(
         rule = optimiser.model_copy(update={"of": of})
         state, current = parts(rule)
         current, state = rule.step(state, current, told(1, [0, 1]))
-        following, after = rule.idle(state, current, 2)
+        following, after = rule.idle(state, current, 2, NOW)
         assert torch.equal(following, current) is not goes_on
         assert all(torch.equal(after[name], one) for name, one in state.items() if "." not in name) is not goes_on
     assert (
         rule.model_copy(update={"of": Fedau()})
-        .idle(parts(Fedavgm(of=Fedau()))[0], current, 1)[1]["of.lasting"]
+        .idle(parts(Fedavgm(of=Fedau()))[0], current, 1, NOW)[1]["of.lasting"]
         .tolist()
         == [1] * USERS
     )
@@ -275,9 +309,40 @@ def test_scaffold_does_not_go_with_momentum():
     ],
 )
 def test_qfedsgd_wants_gradients(how, words):
-    (said,) = misfits(Qfedsgd(q=1), **how)
+    (said,) = (said for said in misfits(Qfedsgd(q=1), **how) if said.startswith("aggregation"))
     assert words in said
-    assert misfits(Qfedavg(q=1), **how) == []
+    assert not any(said.startswith("aggregation") for said in misfits(Qfedavg(q=1), **how))
+
+
+@pytest.mark.parametrize(
+    ("amount", "one"),
+    [
+        ({"batch_size": 8, "local_steps": 1}, True),
+        (ONE_STEP, True),
+        ({"batch_size": "full", "local_epochs": 1}, True),
+        ({"batch_size": "full", "local_epochs": 2}, False),
+        ({"batch_size": "full", "local_steps": 2}, False),
+        ({"batch_size": 8, "local_epochs": 1}, False),
+    ],
+    ids=str,
+)
+def test_what_has_no_effect_on_a_single_step(amount, one):
+    """Momentum and the pull to the base: with them the version is what it is without, and that is a fault."""
+    faults = {"momentum": misfits(Average(), momentum=0.9, **amount)}
+    faults["pull"] = misfits(Average(), objective=Proximal(mu=1), **amount)
+    specs = {"plain": spec(**amount), "momentum": spec(momentum=0.9, **amount), "pull": spec(Proximal(mu=1), **amount)}
+    made = learner(specs)
+    made.step([a_round(1, (0, 0), (3, 0))])
+    for lane, name in enumerate(specs):
+        close = np.allclose(made.version(lane), made.version(0), rtol=1e-12, atol=1e-13)
+        assert close is (one or name == "plain"), name
+    if not one:
+        assert faults == {"momentum": [], "pull": []}
+        return
+    ((momentum,), (pull,)) = faults.values()
+    assert momentum.startswith("momentum: has no effect: an update of one step begins at rest, and ends (0.9); ")
+    assert pull.startswith("objective: its pull has no effect: an update of one step begins at its base, and ends (")
+    assert "take the objective 'erm'" in pull
 
 
 @pytest.mark.parametrize("amount", [ONE_STEP, {"batch_size": "full", "local_epochs": 1}])
@@ -316,4 +381,4 @@ def test_what_aggregations_refuse(model, wrong):
 def test_most_keep_nothing_and_say_nothing():
     state, current = parts(Average())
     assert state == {}
-    assert Average().idle(state, current, 1) == (current, state)
+    assert Average().idle(state, current, 1, NOW) == (current, state)

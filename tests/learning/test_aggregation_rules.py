@@ -42,7 +42,7 @@ class Trace:
         state = aggregation.open(USERS, torch.tensor(versions[0]))
         for index, lines in enumerate(self.heard, start=1):
             if not lines:
-                following, state = aggregation.idle(state, torch.tensor(versions[-1]), index)
+                following, state = aggregation.idle(state, torch.tensor(versions[-1]), index, torch.ones(2))
                 versions.append(following.numpy())
                 continue
             users, bases = (np.array(column) for column in zip(*lines, strict=True))
@@ -54,6 +54,7 @@ class Trace:
                 torch.tensor(self.samples[users]),
                 torch.ones(len(users)),
                 torch.ones(len(users), 2),
+                torch.ones(2),
             )
             kept = [told.models.clone(), told.bases.clone(), {name: one.clone() for name, one in state.items()}]
             before = state
@@ -161,7 +162,7 @@ def test_fedau_weights_tend_to_the_mean_interval(cutoff):
         if len(there):
             zeros = current.expand(len(there), 1)
             _, state = rule.step(
-                state, current, Updates(index, there, there * 0, zeros, zeros, *[zeros[:, 0]] * 2, zeros)
+                state, current, Updates(index, there, there * 0, zeros, zeros, *[zeros[:, 0]] * 2, zeros, zeros)
             )
     expected = 1 / p if cutoff is None else (1 - (1 - p) ** cutoff) / p
     mean = (state["total"] / state["ended"]).mean().item()

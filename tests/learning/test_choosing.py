@@ -151,6 +151,34 @@ def test_an_unknown_metric_is_a_fault_with_a_hint():
         checked(Document(scenario(metrics=["gradient_norms"]), "a"))
 
 
+@pytest.mark.parametrize(
+    ("evaluate", "problem"),
+    [
+        ({"metrics": ["staleness", "gradient_norm", "staleness"]}, "evaluate.metrics: names an entry twice"),
+        ({"targets": [0.5, 0.9, 0.5]}, "evaluate.targets: names an entry twice"),
+        ({"rare_classes": [1, 1]}, "evaluate.rare_classes: names an entry twice"),
+        (
+            {"metrics": ["weight"]},
+            "evaluate.metrics: no learner has an aggregation that weighs users .'weight'.; leave",
+        ),
+    ],
+)
+def test_what_is_asked_for_twice_or_in_vain_is_a_fault(evaluate, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        checked(Document(scenario(**evaluate), "a"))
+
+
+@pytest.mark.parametrize("rule", ["fedau", {"kind": "fedavgm", "of": "average_all"}])
+def test_weights_are_told_where_some_learner_has_them(rule):
+    said = scenario(metrics=["weight"])
+    said["learners"]["fast"]["aggregation"] = rule
+    assert checked(Document(said, "a")).evaluation.metrics == ("weight",)
+    said["learners"]["fast"]["aggregation"] = {"kind": "fedau", "cutof": 3}
+    with pytest.raises(ScenarioError) as found:
+        checked(Document(said, "a"))
+    assert [fault.key for fault in found.value.faults] == ["learners.fast.aggregation.cutof"]
+
+
 class StopAfter(Unwatched):
     def __init__(self, rounds):
         self.stop, self._rounds = False, rounds

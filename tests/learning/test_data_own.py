@@ -88,8 +88,8 @@ def test_the_file_that_is_meant_is_checked(files):
         ("a.csv", {"features": ["p", "s"]}, "file: has no column s.*its columns: p, q, r, kind, who"),
         ("a.csv", {"features": ["p", "who"], "user": None}, "file: has something other than numbers in column who"),
         ("a.csv", {"user": "whose"}, "file: has no column whose.*its columns: p, q, r, kind, who"),
-        ("a.parquet", {"label": "who"}, "labels: .*other labels than 0 to 3, such as mia"),
-        ("a.csv", {"label": "p"}, "other labels"),
+        ("a.parquet", {"label": "who", "user": None}, "labels: .*other labels than 0 to 3, such as mia"),
+        ("a.csv", {"label": "p", "features": 3}, "other labels"),
         ("a.parquet", {"test_share": 0.01}, "test_share: leaves none of 50"),
     ],
 )
@@ -106,6 +106,12 @@ def test_broken_files_are_faults(files):
     (files / "a.csv").write_text("p,q,r,kind,who\n1,2,,0,a\n")
     with pytest.raises(ScenarioError, match="has empty fields in column r "):
         read(files / "a.csv").load(Streams(0))
+    (files / "a.csv").write_text("p,q,r,kind,who\n")
+    with pytest.raises(ScenarioError, match=r"file: holds no examples \(.*a\.csv"):
+        read(files / "a.csv").load(Streams(0))
+    np.savez(files / "a.npz", x=X[:0], label=Y[:0], user=USER[:0])
+    with pytest.raises(ScenarioError, match=r"file: holds no examples \(.*a\.npz"):
+        read(files / "a.npz").load(Streams(0))
     (files / "a.npz").write_bytes(b"")
     np.savez(files / "a.npz", x=X)
     with pytest.raises(ScenarioError, match="no array label"):
@@ -154,8 +160,28 @@ def test_pictures_may_be_augmented_and_other_examples_not(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more", [{"test": "t.npz", "test_share": 0.1}, {"validation_share": 0.8}, {"sha256": "abc"}, {"labels": 1}]
+    ("more", "said"),
+    [
+        ({"test": "t.npz", "test_share": 0.1}, "test_share has no effect"),
+        ({"validation_share": 0.8}, "leave nothing to train on"),
+        ({"sha256": "abc"}, "a SHA-256 is written as 64 digits"),
+        ({"labels": 1}, "greater than or equal to 2"),
+    ],
 )
-def test_what_cannot_be_is_refused(files, more):
-    with pytest.raises(ValidationError):
+def test_what_cannot_be_is_refused(files, more, said):
+    with pytest.raises(ValidationError, match=said):
         read(files / "a.npz", **more)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"label": "q"}, "the label's column 'q' is among the features"),
+        ({"user": "r"}, "the user's column 'r' is among the features"),
+        ({"label": "who"}, "the column 'who' cannot be both label and user"),
+        ({"label": "who", "features": 3}, "the column 'who' cannot be both label and user"),
+    ],
+)
+def test_features_do_not_tell_the_label_or_the_user(files, more, said):
+    with pytest.raises(ValidationError, match=said):
+        read(files / "a.csv", **more)

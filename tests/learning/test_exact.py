@@ -70,7 +70,7 @@ RULES = {
     "fedau cut": (Fedau(cutoff=2, server_lr=1.3), partial(papers.Fedau, USERS, 2, 1.3)),
     "fedbuff": (Fedbuff(server_lr=0.8), partial(papers.Fedbuff, 0.8, 0.5)),
     "fedasync": (Fedasync(alpha=0.6, staleness="polynomial", a=0.5), partial(papers.Fedasync, 0.6, 0.5)),
-    "mifa": (Mifa(server_lr=0.9), partial(papers.Mifa, USERS, 0.9)),
+    "mifa": (Mifa(server_lr=0.9), lambda rates: papers.Mifa(USERS, rates, 0.9)),
     "fedvarp": (Fedvarp(server_lr=1.1), partial(papers.Fedvarp, USERS, 1.1)),
     "qfedavg 0": (Qfedavg(q=0), partial(papers.Qfedavg, 0)),
     "qfedavg 1": (Qfedavg(q=1), partial(papers.Qfedavg, 1)),
@@ -84,7 +84,7 @@ RULES = {
     ),
     "fedavgm of mifa": (
         Fedavgm(momentum=0.7, of=Mifa()),
-        lambda: papers.Fedavgm(papers.Mifa(USERS), 1.0, 0.7),
+        lambda rates: papers.Fedavgm(papers.Mifa(USERS, rates), 1.0, 0.7),
     ),
     "fedavgm of scaffold": (
         Fedavgm(momentum=0.5, of=Scaffold()),
@@ -103,6 +103,8 @@ RULES = {
         lambda: papers.Fedadam(papers.Qfedavg(2), 0.02, 0.9, 0.99, 1e-3),
     ),
 }
+BY_RATES = ("mifa", "fedavgm of mifa")
+"""Those whose server takes the step sizes of the schedule."""
 OBJECTIVES = {
     "erm": (Erm(), {"objective": papers.erm}),
     "cvar": (
@@ -136,8 +138,11 @@ STILL = ("decay", "step", "halving")
 def cases():
     """Every rule with every objective; and every sort of step with some rules and every objective."""
     yield from product(RULES, OBJECTIVES, ["plain"])
-    yield from product(["average", "mifa", "qfedavg 1"], OBJECTIVES, [name for name in STEPS if name != "plain"])
+    yield from product(
+        ["average", "mifa", "fedvarp", "qfedavg 1"], OBJECTIVES, [name for name in STEPS if name != "plain"]
+    )
     yield from product(["scaffold"], OBJECTIVES, STILL)
+    yield from product(["fedavgm of mifa"], OBJECTIVES, ["step", "halving"])
 
 
 CASES = [*cases()]
@@ -180,7 +185,9 @@ def found(full, trace="TRACE", rules=tuple(RULES)):
 
 
 def expected(start, rule, objective, steps, *, trace=TRACE, amount):
+    """Versions by *rule*, which is made from the users' step sizes if it goes by them."""
     local = papers.Local(**({"lr": LR} | OBJECTIVES[objective][1] | STEPS[steps][1]))
+    rule = rule(local.rates) if rule in [RULES[name][1] for name in BY_RATES] else rule()
     return papers.play(rule, local, start, trace, data=HELD, batches=partial(batches, amount))
 
 
@@ -197,7 +204,7 @@ def test_the_trace_is_what_it_is_meant_to_be():
 def test_versions_are_those_of_the_paper(case, full):
     versions = found(full)[0][case]
     name, objective, steps = case
-    told = expected(versions[0], RULES[name][1](), objective, steps, amount=FULL if full else MINI)
+    told = expected(versions[0], RULES[name][1], objective, steps, amount=FULL if full else MINI)
     assert np.abs(np.diff(versions, axis=0)).max() > 1e-3
     assert versions == pytest.approx(told, rel=1e-10, abs=1e-13)
     moves = "cvar" in objective
@@ -208,7 +215,7 @@ def test_versions_are_those_of_the_paper(case, full):
 def test_relayed_versions_are_those_of_the_paper(case):
     versions = found(True, "SINGLE", ("relay",))[0][case]
     assert versions == pytest.approx(
-        expected(versions[0], papers.Relay(), *case[1:], trace=SINGLE, amount=FULL), rel=1e-10, abs=1e-13
+        expected(versions[0], papers.Relay, *case[1:], trace=SINGLE, amount=FULL), rel=1e-10, abs=1e-13
     )
 
 
@@ -216,7 +223,7 @@ def test_relayed_versions_are_those_of_the_paper(case):
 def test_qfedsgd_takes_gradients(q):
     amount = {"batch_size": "full", "local_steps": 1}
     versions = played({"one": spec(aggregation=Qfedsgd(q=q), lr=LR, **amount)}, TRACE)[0]["one"]
-    told = expected(versions[0], papers.Qfedsgd(q, HELD), "erm", "plain", amount=amount)
+    told = expected(versions[0], partial(papers.Qfedsgd, q, HELD), "erm", "plain", amount=amount)
     assert versions == pytest.approx(told, rel=1e-10, abs=1e-13)
 
 

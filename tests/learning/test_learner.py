@@ -24,12 +24,18 @@ from learning.schools import (
 from torch import nn
 
 from netfl.errors import MachineError, ModelError
+from netfl.learning import learner as learners
+from netfl.learning import ways
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
+from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.batches import Amount, Shuffles
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
+from netfl.learning.settings import EvaluateSpec
+from netfl.learning.training import Group
 from netfl.streams import Streams
 
 
@@ -413,3 +419,62 @@ def test_nothing_global_is_touched():
     assert torch.equal(torch.random.get_rng_state(), generator)
     assert torch.get_num_threads() == threads
     assert np.array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002
+
+
+def watching(monkeypatch, numbers):
+    """Two replicas of learners of every sort, and twins; how many jobs trained at once in each piece."""
+    monkeypatch.setattr(ways, "_TRAINED", numbers)
+    seen, train = [], Group.train
+    monkeypatch.setattr(
+        Group, "train", lambda group, bases, *more: (seen.append(bases[..., 0].numel()), train(group, bases, *more))[1]
+    )
+    told = mixture() | {
+        "scaffold": spec(aggregation=Scaffold()),
+        "heavy": spec(momentum=0.5, weight_decay=0.1, local_steps=5),
+        "fair": spec(Cvar(alpha=0.3, lr_t=0.1), Qfedavg(q=1.0)),
+    }
+    evaluate = EvaluateSpec(every=1, metrics=("weight_divergence", "staleness"))
+    one = learner(told, (0, 1), evaluate=evaluate)
+    metrics = [one.step(now).metrics for now in zip(network(0), network(1), strict=True)]
+    return np.stack([one.version(lane) for lane in range(len(one.lanes))]), metrics, seen
+
+
+@pytest.mark.parametrize("numbers", [1, 2000])
+def test_users_in_turn_equal_users_at_once(monkeypatch, numbers):
+    """Also from older versions, with what servers send, and beside twins; a piece is no larger than it may be."""
+    with monkeypatch.context() as patched:
+        whole, told, _ = watching(patched, 1 << 40)
+    with monkeypatch.context() as patched:
+        found, metrics, seen = watching(patched, numbers)
+    assert found == pytest.approx(whole, rel=0, abs=1e-12)
+    for now, expected in zip(metrics, told, strict=True):
+        assert {name: list(values) for name, values in now.items()} == pytest.approx(
+            {name: pytest.approx(list(values), rel=1e-9, nan_ok=True) for name, values in expected.items()}
+        )
+    assert max(seen) <= max(9, numbers // len(whole[0]))
+
+
+def test_what_was_heard_is_let_go_of_lane_by_lane(monkeypatch):
+    """And all the same it is known whose update was broken."""
+    monkeypatch.setattr(ways, "_TRAINED", 1)
+    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, model=Mlp(hidden=(5,)))
+    kept, release = [], type(one._servers).release
+    monkeypatch.setattr(
+        type(one._servers), "release", lambda own, now: (release(own, now), kept.append([*own._updates]))[0]
+    )
+    one.step([a_round(1, (3, 0), (0, 0))])
+    assert kept == [[], [1]]
+    (lost,) = one.diverged
+    assert (lost.learner, lost.round, lost.user) == ("wild", 1, 3)
+
+
+def test_lost_lanes_are_asked_for_no_losses(monkeypatch):
+    seen, held = [], learners.held_losses
+    monkeypatch.setattr(learners, "held_losses", lambda *told: (seen.append(1), held(*told))[1])
+    fair = Qfedavg(q=1.0)
+    told = {"calm": spec(aggregation=fair), "wild": spec(aggregation=fair, lr=1e200)}
+    one = learner(told, model=Mlp(hidden=(5,)))
+    for index in (1, 2):
+        one.step([a_round(index, (3, index - 1))])
+    assert [lane.learner for lane in one.diverged] == ["wild"]
+    assert len(seen) == 3

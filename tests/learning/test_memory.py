@@ -1,53 +1,128 @@
 """What does not fit into memory is refused before it begins, with the figures."""
 
-import pytest
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+import torch
+
+import netfl
+from netfl import schooling
 from netfl.errors import ScenarioError
 from netfl.learning import memory
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.objective.erm import Erm
 from netfl.learning.settings import LearnerSpec
+from netfl.staging import stage
 
-USERS, PARAMETERS, REPLICAS = 250, 552_874, 8
+LOAD = memory.Load(users=250, most=10, parameters=552_874, replicas=8)
+GB = 10**9
 
 
 def learners(aggregation):
     return {"mine": LearnerSpec(objective=Erm(), aggregation=aggregation, lr=0.1, batch_size=10, local_steps=1)}
 
 
-def room(monkeypatch, gigabytes):
-    monkeypatch.setattr(memory, "available", lambda: None if gigabytes is None else int(gigabytes * 1e9))
-
-
-def test_a_table_of_each_user_that_does_not_fit_is_refused_with_the_figures(monkeypatch):
-    """4 bytes of 251 rows of 552,875 numbers in 8 replicas are 4.44 GB; 6 models in each 0.11 GB."""
-    room(monkeypatch, 4.2)
+def needed(aggregation, load):
+    """The gigabytes that a refusal tells."""
     with pytest.raises(ScenarioError) as refused:
-        memory.check(learners(Mifa()), USERS, PARAMETERS, REPLICAS, 1)
+        memory.check(learners(aggregation), load, 1)
+    return float(re.search(r"needs (\d+\.\d) GB", refused.value.faults[0].problem)[1])
+
+
+def test_a_table_of_each_user_that_does_not_fit_is_refused_with_the_figures():
+    """4 bytes of 552,875 numbers: 251 x 8 in tables, 6 x 8 of lanes, 5 x 10 heard, 6 x 15 at once: 4.86 GB."""
+    with pytest.raises(ScenarioError) as refused:
+        memory.check(learners(Mifa()), LOAD, 42 * GB // 10)
     (fault,) = refused.value.faults
     assert fault.key == "learners.mine.aggregation"
-    assert "needs 4.5 GB of memory, and 4.2 GB are there: for 250 users and 552,874 parameters" in fault.problem
-    assert "'mifa' keeps 4.4 GB in 8 replicas" in fault.problem
-    room(monkeypatch, 5.0)
-    memory.check(learners(Mifa()), USERS, PARAMETERS, REPLICAS, 1)
+    assert "needs 4.9 GB of memory, and 4.2 GB are there: for 250 users and 552,874 parameters" in fault.problem
+    assert "'mifa' keeps 4.4 GB of users" in fault.problem
+    assert "up to 10 who are heard together take 0.1 GB" in fault.problem
+    memory.check(learners(Mifa()), LOAD, 5 * GB)
 
 
-def test_workers_count(monkeypatch):
-    room(monkeypatch, 5.0)
-    with pytest.raises(ScenarioError, match=r"needs 5\.2 GB"):
-        memory.check(learners(Mifa()), USERS, PARAMETERS, REPLICAS, 2)
+@pytest.mark.parametrize(
+    ("more", "models"),
+    [
+        ({}, 251 * 8 + 6 * 8 + 5 * 10 + 6 * 15),
+        ({"most": 250}, 251 * 8 + 6 * 8 + 5 * 250 + 6 * 15),
+        ({"most": 1}, 251 * 8 + 6 * 8 + 5 * 1 + 6 * 8),
+        ({"twins": True}, 251 * 8 + 8 * 8 + 5 * 10 + 6 * 15),
+        ({"workers": 2}, 251 * 8 + 6 * 8 + 2 * (5 * 10 + 6 * 15)),
+    ],
+)
+def test_all_that_is_held_at_once_counts(more, models):
+    processes = 0.3 * 2**20 / 1e6 * 2 if "workers" in more else 0.0
+    assert needed(Mifa(), replace(LOAD, **more)) == pytest.approx(4 * 552_875 * models / GB + processes, abs=0.06)
 
 
-def test_a_rule_that_keeps_nothing_is_not_blamed_for_it(monkeypatch):
-    room(monkeypatch, 0.1)
+def test_examples_count_where_they_are_copied():
+    assert needed(Average(), replace(LOAD, examples=3 * GB)) == pytest.approx(3 + needed(Average(), LOAD), abs=0.11)
+
+
+def test_a_rule_that_remembers_nothing_makes_less_of_what_is_heard():
+    load = replace(LOAD, most=250)
+    assert needed(Average(), load) == pytest.approx(4 * 552_875 * (6 * 8 + 3 * 250 + 6 * 15) / GB, abs=0.06)
+
+
+def test_a_rule_that_keeps_nothing_is_not_blamed_for_it():
     with pytest.raises(ScenarioError, match="'average' keeps nothing of users"):
-        memory.check(learners(Average()), USERS, PARAMETERS, REPLICAS, 1)
+        memory.check(learners(Average()), LOAD, GB // 10)
 
 
-def test_where_nobody_knows_how_much_there_is_nothing_is_refused(monkeypatch):
-    room(monkeypatch, None)
-    memory.check(learners(Mifa()), 10**9, PARAMETERS, REPLICAS, 1)
+def test_where_nobody_knows_how_much_there_is_nothing_is_refused():
+    memory.check(learners(Mifa()), replace(LOAD, users=10**9), None)
+
+
+def test_on_a_processor_it_is_the_systems_memory_that_counts(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 17)
+    assert memory.free(torch.device("cpu")) == 17
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's own peak")
+def test_many_users_at_once_take_the_models_of_one_lane_and_a_piece():
+    """What a round takes at its peak is no more than what is counted for it: 200 users x 2 learners of 50,890 numbers.
+
+    Side by side all of them with their momentum are 400 models, six times over.
+    """
+    found = subprocess.run([sys.executable, "-c", ROUND], check=True, capture_output=True, text=True)
+    taken, counted = map(int, found.stdout.split())
+    assert 0 < taken < counted < 400 * 50_890 * 4 * 3
+
+
+ROUND = """
+import numpy as np
+from netfl.learning import ways
+from netfl.learning.aggregation.average import Average
+from netfl.learning.data import Dataset
+from netfl.learning.learner import Learner
+from netfl.learning.model.mlp import Mlp
+from netfl.learning.objective.erm import Erm
+from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.streams import Streams
+from netfl.types import Delivery, Round
+
+ways._TRAINED = 1 << 20
+spec = LearnerSpec(objective=Erm(), aggregation=Average(), lr=0.1, batch_size=2, local_steps=2, momentum=0.5)
+x = np.zeros((400, 784), np.float32)
+data = Dataset(x, np.arange(400) % 10, x[:10], np.arange(10), 10)
+one = Learner(learners={"a": spec, "b": spec}, model=Mlp(hidden=(64,)), datasets=[data],
+    splits=[np.array_split(np.arange(400), 200)], evaluate=EvaluateSpec(every=10), rare_classes=(), rounds=10,
+    streams=[Streams(0)], device="cpu")
+peak = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) * 1024
+def hear(index, users):
+    one.step([Round(index, 0.0, 1.0, tuple(Delivery(user, index - 1, 0.0, 1.0) for user in range(users)), index - 1)])
+hear(1, 1)
+before = peak()
+hear(2, 200)
+model = 50_890 + 1
+print(peak() - before, 4 * model * (3 * 200 + 6 * (2**20 // model)))
+"""
 
 
 GROUPS = {
@@ -73,3 +148,28 @@ def test_what_is_left_is_the_least_that_the_machine_and_the_group_have(tmp_path,
     (tmp_path / folder / used).write_text("2000")
     (tmp_path / folder / "memory.stat").write_text(f"anon 1700\n{spare} 300\n")
     assert memory.available(tmp_path) == left
+
+
+def test_a_run_is_held_against_what_is_there(monkeypatch):
+    """3 replicas of 2 learners of 387 numbers, of which one user a round is heard, with twins."""
+    monkeypatch.setattr(memory, "available", lambda: 0)
+    loads, check = [], memory.check
+    monkeypatch.setattr(memory, "check", lambda *told: (loads.append(told[1]), check(*told)))
+    fig2a = Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"
+    staged = stage(netfl.load(fig2a, {"evaluate.metrics": ["weight_divergence"]}))
+    with pytest.raises(ScenarioError, match=r"learners\.FedAvg\.aggregation: the run needs 0\.0 GB.* 387 parameters"):
+        schooling.learner_of(staged, "cpu")
+    assert loads == [memory.Load(users=3, most=1, parameters=387, replicas=3, twins=True)]
+    with pytest.raises(ScenarioError, match="387 parameters"):
+        schooling.learner_of(staged, "cpu", workers=99)
+    assert loads[1].workers == 6, "there are no more workers than lanes"
+
+
+def test_workers_that_are_too_many_are_told_apart_from_what_does_not_fit_at_all():
+    load = replace(LOAD, workers=8)
+    memory.check(learners(Average()), load, 5 * GB)
+    with pytest.raises(ScenarioError) as refused:
+        memory.check(learners(Average()), load, 2 * GB)
+    (fault,) = refused.value.faults
+    assert (fault.key, fault.value) == ("--workers", 8)
+    assert fault.remedy == "take fewer: one process needs 0.4 GB"

@@ -121,14 +121,16 @@ def test_no_global_generator_is_touched():
         (Cnn(channels=(6,)), ((1, 8, 8), 10, 5), "", "takes pictures"),
         (Resnet8(), ((64,), 10, None), "", "takes pictures"),
         (Cnn(channels=(6,) * 4), PICTURE, "channels", "8 x 8 pixels are too small for 4 convolutions"),
-        (Cnn(channels=(6,), kernel=9, padding=0), PICTURE, "channels", "too small"),
+        (Cnn(channels=(6,), kernel=9, padding=0), PICTURE, "kernel", "too large for pictures of 8 x 8 pixels"),
+        (Cnn(channels=(4,), kernel=20), PICTURE, "kernel", "(20); take 9 or less"),
+        (Cnn(channels=(4,), kernel=8, padding=0), PICTURE, "kernel", "(8); take 7 or less"),
         (Lstm(), ((6,), 3, None), "", "takes rows of tokens"),
         (Lstm(), ((6, 2), 3, 5), "", "takes rows of tokens"),
         (Logistic(), LETTERS, "", "takes measurements"),
         (Mlp(hidden=(3,)), LETTERS, "", "takes measurements"),
         (Svm(), LETTERS, "", "takes measurements"),
-        (Module(module="nowhere:Net"), PICTURE, "module", "cannot be imported: ModuleNotFoundError"),
-        (Module(module="own_modules:Net"), PICTURE, "module", "has no attribute 'Net'"),
+        (Module(module="nowhere:Net"), PICTURE, "module", "cannot be imported: there is no module 'nowhere'"),
+        (Module(module="own_modules:Net"), PICTURE, "module", "is there, but has no class 'Net'"),
         (Module(module="netfl.learning.model.svm:Svm"), PICTURE, "module", "is no torch.nn.Module"),
         (Module(module="own_modules:Small"), PICTURE, "args", "missing 1 required positional argument: 'width'"),
         (Module(module="own_modules:Small", args={"width": 3}), ((9,), 10, None), "module", "fails on examples"),
@@ -139,6 +141,11 @@ def test_no_global_generator_is_touched():
         (Module(module="own_modules:Counting"), PICTURE, "module", "changes its buffers"),
         (Module(module="own_modules:Mixing"), PICTURE, "module", "other scores in another batch"),
         (Module(module="own_modules:Frozen"), PICTURE, "module", "not trained: 1.bias"),
+        (Module(module="own_modules:Double"), PICTURE, "module", "parameters of type torch.float64"),
+        (Module(module="own_modules:Half"), PICTURE, "module", "parameters of type torch.bfloat16"),
+        (Module(module="own_modules:DoubleScores"), PICTURE, "module", "fails when it is trained: RuntimeError"),
+        (Module(module="own_modules:DoubleInside"), PICTURE, "module", "fails on examples"),
+        (Module(module="own_modules:InNumpy"), PICTURE, "module", "fails when it is trained"),
         (Module(module="torch.nn:Flatten"), PICTURE, "module", "no parameters"),
     ],
 )
@@ -171,7 +178,7 @@ def test_those_that_fit_are_not(model, examples):
 def test_what_a_scenario_says_wrong_is_told():
     with pytest.raises(ValidationError, match=r"package\.module:Class"):
         Module(module="Net")
-    with pytest.raises(ValidationError, match="groups must divide width, 12"):
+    with pytest.raises(ValidationError, match="groups must divide width, 12, which 8 does not: take 6, say"):
         Resnet8(width=12, groups=8)
 
 

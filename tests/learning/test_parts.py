@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 import torch
-from learning.schools import DATA, TANH, a_round, learner, mixture, network
+from learning.schools import DATA, a_round, learner, mixture, network
 
-from netfl.learning import learner as learners
+from netfl.learning import ways
 from netfl.learning.cohort import Cohort, Turns
 from netfl.learning.parts import Part, cut, merge, split
 
@@ -95,12 +95,11 @@ def test_versions_that_only_one_part_needs_are_not_numbers_for_the_others():
     assert whole["turns"] == [[0, 4, 2, 1], [1, 4, 2, 1]]
 
 
-@pytest.mark.parametrize("most", [1, 3, 100])
-def test_who_trains_at_once_changes_nothing(monkeypatch, most):
-    """Pieces of a cohort, of some replicas each, do what the whole does."""
+@pytest.mark.parametrize("numbers", [1, 1000, 3000])
+def test_who_trains_at_once_changes_nothing(monkeypatch, numbers):
+    """Pieces of a cohort, of some replicas, learners or users each, do what the whole does."""
     whole, told = played()
-    size = TANH.parameters((2,), 3)
-    monkeypatch.setattr(learners, "_NUMBERS_AT_ONCE", most * size)
+    monkeypatch.setattr(ways, "_TRAINED", numbers)
     pieces = played()[0]
     for one in (whole, pieces):
         one.step(told[5])

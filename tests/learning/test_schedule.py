@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from learning.schools import a_round, learner, spec
 from pydantic import ValidationError
 
@@ -10,6 +11,7 @@ from netfl.learning.objective.cvar import Cvar
 from netfl.learning.schedule.constant import Constant
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.step import Step
+from netfl.types import Facts
 
 
 @pytest.mark.parametrize(
@@ -38,11 +40,41 @@ def test_factors_by_hand(schedule, factors):
         (Step, {"at": [4, 4]}),
         (Step, {"at": [5, 4]}),
         (Step, {"at": [4], "factor": 0}),
+        (Step, {"at": [4], "factor": 1}),
     ],
 )
 def test_what_schedules_refuse(model, wrong):
     with pytest.raises(ValidationError):
         model.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "key", "value"),
+    [
+        (Halving(every=6), "every", 6),
+        (Step(at=(6,)), "at", [6]),
+        (Step(at=(2, 6, 9)), "at", [6, 9]),
+        (Halving(every=5), None, None),
+        (Step(at=(1, 5)), None, None),
+    ],
+    ids=repr,
+)
+def test_versions_that_nobody_starts_from_are_faults(schedule, key, value):
+    """In 6 rounds users start from versions 0 to 5."""
+    found = [(fault.key, fault.value) for fault in schedule.faults(Facts(users=2, rounds=6))]
+    assert found == ([] if key is None else [(key, value)])
+
+
+def test_step_is_the_schedule_of_pytorch():
+    parameter = torch.zeros((), requires_grad=True)
+    optimiser = torch.optim.SGD([parameter], lr=1.0)
+    other = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones=[2, 3, 6], gamma=0.1)
+    found = []
+    for _ in range(9):
+        found.append(other.get_last_lr()[0])
+        optimiser.step()
+        other.step()
+    assert Step(at=(2, 3, 6), factor=0.1).factors(np.arange(9)) == pytest.approx(found, rel=1e-12)
 
 
 @pytest.mark.parametrize("local", [None, Cvar(alpha=0.5, gamma=0.2, lr_t=0.3)], ids=["erm", "cvar"])

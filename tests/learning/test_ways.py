@@ -61,7 +61,7 @@ def test_gathered_at_once_equals_step_by_step(monkeypatch):
     """Learners of every sort in two replicas, users of 23, 7, 1 and 59 examples."""
     found = []
     for limit in (0, 1 << 40):
-        monkeypatch.setattr(ways, "_AT_ONCE", limit)
+        monkeypatch.setattr(ways, "_GATHERED", limit)
         one = learner(mixture(), (0, 1))
         for now in zip(network(0), network(1), strict=True):
             one.step(now)

@@ -77,6 +77,33 @@ def test_final_is_the_mean_over_the_last_tenth_of_the_rounds():
     assert found["B", 0] == pytest.approx(-figures[90:].mean())
 
 
+def test_a_learner_that_diverges_does_not_end_the_clock_of_the_others():
+    whole, gone = np.arange(11) * 0.1, [0.3, *[np.nan] * 10]
+    table = metrics_of({("A", 0): whole, ("A", 1): whole, ("B", 0): gone, ("B", 1): gone}).dropna()
+    found = measures.curve(table, "accuracy", over="time")
+    own = found[found["learner"] == "A"]
+    assert own["at"].max() == pytest.approx(600.0)
+    assert np.allclose(own["mean"], own["at"] / 60.0 * 0.075)
+    assert found.loc[found["learner"] == "B", ["at", "mean"]].to_numpy().tolist() == [[0.0, pytest.approx(0.3)]]
+
+
+def test_a_replica_that_diverges_leaves_the_others_from_there_on():
+    table = metrics_of({("A", 0): np.ones(11), ("A", 1): [0.0] * 3 + [np.nan] * 8}).dropna()
+    table = pd.concat([table, metrics_of({("B", 1): np.ones(11)})])  # says how long replica 1 went on: 1200 s
+    found = measures.curve(table, "accuracy", over="time").query("learner == 'A'")
+    assert found["at"].max() == pytest.approx(600.0)
+    assert np.allclose(found["mean"], np.where(found["at"] <= 240.0, 0.5, 1.0))
+
+
+def test_final_figures_of_choices_are_those_of_the_last_evaluation():
+    figures = np.arange(101.0)
+    values = {("A", 0): figures, ("tuned", 0): figures}
+    found = measures.final(metrics_of(values), "accuracy", choices=["tuned"])
+    assert found.to_dict() == {("A", 0): pytest.approx(95.0), ("tuned", 0): 100.0}
+    users = measures.grouped(metrics_of(values, group="user:4"), "accuracy", "user", choices=["tuned"])
+    assert users.set_index("learner")["value"].to_dict() == {"A": pytest.approx(95.0), "tuned": 100.0}
+
+
 def test_only_curves_that_swing_are_smoothed():
     at = np.arange(200)
     rise = 1 - np.exp(-at / 40)

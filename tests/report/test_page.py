@@ -7,6 +7,7 @@ import sys
 from html.parser import HTMLParser
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
@@ -14,6 +15,8 @@ from scipy import stats
 
 from netfl import report
 from netfl.reading import open_run
+from netfl.report import words
+from netfl.report.view import View
 
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
@@ -155,14 +158,18 @@ def test_fairness_is_told_with_standard_deviations_over_replicas(make):
 
 def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
     run = make(replicas=2)
-    assert "Reached by" not in "".join(read(run).said)
+    assert "first evaluation that finds no less" not in "".join(read(run).said)
     lines = [(0, "FedAvg.target:0.8.rounds", 40.0), (1, "FedAvg.target:0.8.rounds", 60.0)]
     lines += [(replica, "FedAvg.target:0.8.time_s", 7200.0) for replica in range(2)]
     lines += [(0, "FedAvg.target:0.9.rounds", float("nan")), (1, "FedAvg.target:0.9.rounds", 70.0)]
+    lines += [(replica, "wild.target:0.8.rounds", float("nan")) for replica in range(2)]
     pd.DataFrame(lines, columns=["replica", "figure", "value"]).to_parquet(run.folder / "figures.parquet")
-    said = "".join(read(open_run(run.folder)).said)
-    assert "80\u00a0%2 of 2502 h" in said
-    assert "90\u00a0%1 of 270" in said
+    page = report.write(open_run(run.folder)).read_text(encoding="utf-8")
+    rows = [row for row in re.findall("<tr>(.*?)</tr>", page) if "round 50" in row or ">wild<" in row]
+    assert [re.sub("<[^>]+>", "|", row).strip("|\n").split("|") for row in rows] == [
+        ["FedAvg", "", "round 50", "2 h", "", "", "round 70", "1 of 2 replicas"],
+        ["wild", "", "–", "", "–"],
+    ]
 
 
 def test_divergence_gradients_and_staleness_are_drawn_where_they_were_asked_for(make):
@@ -176,6 +183,61 @@ def test_divergence_gradients_and_staleness_are_drawn_where_they_were_asked_for(
     assert "besides" in found.of("id")
     assert "in norms of the twin" in "".join(found.said)
     assert "Gradient norm" not in "".join(found.said)
+
+
+def with_choices(run):
+    """*run* as if a choice for all and one for each user had been made among its learners, and more been asked for."""
+    metrics = run.metrics.astype({"learner": str, "metric": str, "group": str})
+    one = metrics[metrics["learner"] == "FedAvg"]
+    accuracy = one[(one["metric"] == "accuracy") & (one["group"] == "")]
+    last = accuracy["round"] == accuracy["round"].max()
+    more = [
+        accuracy.assign(learner="tuned", value=np.where(last, 0.25, 0.999)),
+        accuracy.assign(learner="tuned", metric="chosen", value=np.where(last, 1.0, 0.0)),
+        *(
+            accuracy.assign(learner="own", metric="chosen", group=f"user:{user}", value=user % 4 > 0)
+            for user in range(8)
+        ),
+        *(accuracy.assign(metric="weight", group=f"user:{user}", value=1.0 + user) for user in range(8)),
+        accuracy.assign(metric="validation_accuracy"),
+        accuracy.assign(metric="validation_loss"),
+    ]
+    pd.concat([metrics, *more]).to_parquet(run.folder / "metrics.parquet")
+    scenario = dict(run.scenario)
+    of = {"of": ["FedAvg", "FED-CVaR-AVG"], "by": "validation_loss"}
+    scenario["evaluate"] |= {"choose": {"tuned": of | {"per": "all"}, "own": of | {"per": "user"}}}
+    (run.folder / "scenario.yaml").write_text(json.dumps(scenario))
+    return open_run(run.folder)
+
+
+def test_choices_stand_as_last_made_and_win_nothing(make):
+    run = with_choices(make(users=8, rounds=60, replicas=1))
+    page = report.write(run).read_text(encoding="utf-8")
+    row = next(row for row in page.split("<tr>") if ">tuned<" in row)
+    assert "<td>25.0" in row
+    assert "best" not in row
+    assert "tuned and own: as of round 60, when they were made last" in page
+    said = "".join(Reader(page).said)
+    assert "tunedvalidation lossone for allFED-CVaR-AVG\n" in said
+    assert "FedAvg (2 of 8 users), FED-CVaR-AVG (6 of 8 users)" in said
+    assert not any("tuned" in line for line in words.verdicts(View(run)))
+
+
+def test_validation_and_weights_are_shown_where_they_were_asked_for(make):
+    found = read(with_choices(make(users=8, rounds=60, replicas=1)))
+    said = "".join(found.said)
+    assert "on the validation examples" in said
+    assert "validation loss" in said
+    assert "Smallest weightMedianLargest" in said
+    assert "FedAvg14.58" in said
+
+
+def test_a_learner_that_diverged_says_so_in_legends(make):
+    run = make(replicas=2)
+    lost = [{"learner": "FedAvg", "replica": 0, "round": 1, "user": None, "problem": "p"}]
+    for told, sure in ((lost, False), ([*lost, lost[0] | {"replica": 1}], True)):
+        (run.folder / "manifest.json").write_text(json.dumps({"status": "done", "diverged": told}))
+        assert ("FedAvg (diverged)" in "".join(read(open_run(run.folder)).said)) == sure
 
 
 def test_it_can_be_written_elsewhere(make, tmp_path):

@@ -55,6 +55,38 @@ def test_curves_are_means_in_percent(make):
     drawn(ax)
 
 
+def test_a_learner_that_diverges_ends_in_a_cross_and_hides_no_other(make):
+    run = make(replicas=2)
+    early = run.metrics["learner"] == "FED-CVaR-AVG"
+    metrics = run.metrics[~early | (run.metrics["round"] == 0)]
+    for over in ("round", "time"):
+        ax = drawn(plots_learning.curves(metrics, "accuracy", over=over, learners=LEARNERS))
+        good, lone, cross = ax.lines
+        assert np.ptp(good.get_xdata()) > 100 * np.finfo(float).eps
+        assert len(good.get_xdata()) > 20
+        assert len(lone.get_xdata()) == 1
+        assert cross.get_marker() == "x"
+        assert ax.get_xlim()[1] >= max(good.get_xdata())
+
+
+def test_rounds_are_whole_numbers_on_the_axis(make):
+    ax = drawn(plots_learning.curves(View(make(rounds=11)).metrics, "accuracy", learners=LEARNERS))
+    assert all(float(tick).is_integer() for tick in ax.get_xticks())
+
+
+def test_many_learners_differ_in_colour_and_in_style():
+    strokes = [*canvas.strokes([f"learner {index}" for index in range(20)]).values()]
+    assert len({(one["color"], str(one["linestyle"])) for one in strokes}) == 20
+    assert len({one["color"] for one in strokes[:10]}) == 10
+    assert len({str(one["linestyle"]) for one in strokes[:6]}) == 6
+
+
+def test_weights_stand_against_how_often_users_were_heard():
+    table = pd.DataFrame({"learner": ["A", "A"], "value": [1.5, 4.0], "heard": [9, 1]})
+    ax = drawn(plots_learning.user_weights(table, learners=["A"]))
+    assert ax.collections[0].get_offsets().tolist() == [[9.0, 1.5], [1.0, 4.0]]
+
+
 def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
     view = View(make(rounds=400, swing=0.1))
     ax = plots_learning.curves(view.metrics, "rare_accuracy", learners=LEARNERS)

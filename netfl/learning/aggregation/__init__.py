@@ -11,6 +11,7 @@ To write one: a file in this package, or a class in a package of your own, that 
   It must not write into the version or the updates; the state belongs to it, and may be changed in place, which a row
   per user asks for.  ``updates.round`` tells how many rounds have passed.
 - `idle` is called for a round without deliveries, in which most leave everything as it is.
+- A schedule changes the users' step sizes: ``updates.rates`` are those of the updates, ``updates.now`` the newest.
 - Changes since the base are ``updates.models - updates.bases``; their staleness is ``updates.round - 1 -
   updates.base_rounds``.  A user may be there more than once.
 - What the server sends beside the version is its `message`; what users add to their gradients is the `drift`.
@@ -51,6 +52,7 @@ class Updates:
         samples: how many examples each sender holds, ``[k]``, in the type of the models.
         steps: how many local steps each took, ``[k]``.
         rates: their step sizes on θ, and on t, ``[k, 2]``; 0 for a t that stays.
+        now: the step sizes of a user that starts from the newest version, the one before *round*, ``[2]``.
         losses: the mean loss of its base over all examples that each sender holds, ``[k]``; where `wants_losses`.
         messages: what each was sent beside its base, ``[k, …]``; where there is a `message`.
     """
@@ -63,6 +65,7 @@ class Updates:
     samples: Tensor
     steps: Tensor
     rates: Tensor
+    now: Tensor
     losses: Tensor | None = None
     messages: Tensor | None = None
 
@@ -83,8 +86,11 @@ class Aggregation(Spec):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The next version, ``[parameters + 1]``, and the next state."""
 
-    def idle(self, state: State, current: Tensor, index: int) -> tuple[Tensor, State]:
-        """The next version and state after round *index*, in which nobody was heard: both as they are."""
+    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
+        """The next version and state after round *index*, in which nobody was heard: both as they are.
+
+        Step sizes are *now* those in `Updates`.
+        """
         return current, state
 
     def message(self, state: State) -> Tensor | None:
@@ -111,6 +117,11 @@ class Aggregation(Spec):
         In units of a step that counts everyone the same, if that has a meaning: 1 is no more and no less than others.
         """
         return None
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it has a `worth`."""
+        return type(self).worth is not Aggregation.worth
 
     @property
     def wants_losses(self) -> bool:

@@ -57,9 +57,9 @@ class ServerOptimiser(Aggregation):
         """A move along the other aggregation's step."""
         return self._moved(state, current, *self.of.step(_inner(state), current, updates))
 
-    def idle(self, state: State, current: Tensor, index: int) -> tuple[Tensor, State]:
+    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
         """The same, if the other aggregation makes a step."""
-        following, inner = self.of.idle(_inner(state), current, index)
+        following, inner = self.of.idle(_inner(state), current, index, now)
         return (
             (current, {**state, **_outer(inner)})
             if following is current
@@ -77,6 +77,11 @@ class ServerOptimiser(Aggregation):
     def worth(self, state: State) -> Tensor | None:
         """The other aggregation's."""
         return self.of.worth(_inner(state))
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the other aggregation does."""
+        return self.of.weighs
 
     @property
     def wants_losses(self) -> bool:

@@ -46,7 +46,7 @@ class Afl(Aggregation):
         risen = weights.index_add(0, updates.users, self.lr_lambda * cast("Tensor", updates.losses))
         return following, {"weights": _projected(risen), "mean": _averaged(state, following, updates.round)}
 
-    def idle(self, state: State, current: Tensor, index: int) -> tuple[Tensor, State]:
+    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
         """The version as it is, which counts once more in the mean."""
         return current, {**state, "mean": _averaged(state, current, index)}
 

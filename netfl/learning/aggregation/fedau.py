@@ -55,7 +55,7 @@ class Fedau(Aggregation):
         change = weights[updates.users] @ (updates.models - updates.bases)
         return current + self.server_lr / len(weights) * change, self._waited(state, there)
 
-    def idle(self, state: State, current: Tensor, index: int) -> tuple[Tensor, State]:
+    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
         """The intervals go on."""
         return current, self._waited(state, state["ended"].new_zeros(len(state["ended"])).bool())
 

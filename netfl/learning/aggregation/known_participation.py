@@ -39,16 +39,17 @@ class KnownParticipation(Aggregation):
 
     def open(self, users: int, current: Tensor) -> State:
         """The weight of each user's change."""
-        return {"weights": current.new_tensor([1 / (users * p) for p in self.probability])}
+        return {"weights": current.new_tensor([1 / p for p in self.probability])}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The weighted changes."""
-        weights = self.server_lr * state["weights"][updates.users]
-        return current + weights @ (updates.models - updates.bases), state
+        weights = state["weights"]
+        change = weights[updates.users] @ (updates.models - updates.bases)
+        return current + self.server_lr / len(weights) * change, state
 
     def worth(self, state: State) -> Tensor:
         """``1 / p``."""
-        return len(state["weights"]) * state["weights"]
+        return state["weights"]
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """A list for another number of users."""

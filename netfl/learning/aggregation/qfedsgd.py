@@ -30,7 +30,7 @@ class Qfedsgd(Fair):
 
     def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
         """Changes that are not the gradient of F_k."""
-        if learner.batch_size != "full" or 1 not in {learner.local_steps, learner.local_epochs}:
+        if learner.batch_size != "full" or not learner.one_step:
             problem = "qfedsgd takes the change of a user to be its gradient, so it is one step on all examples"
             yield Fault("kind", problem, "qfedsgd", "give batch_size: full and local_steps: 1, or take 'qfedavg'")
         if not isinstance(learner.objective, Erm) or learner.weight_decay:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, cast
-
-from pydantic import Field
+from typing import TYPE_CHECKING, cast
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, Updates
-from netfl.learning.aggregation._memory import remember
-from netfl.types import Law
+from netfl.learning.aggregation._memory import Remembering, remembered, slopes
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
+    from netfl.learning.aggregation import State, Updates
     from netfl.learning.settings import LearnerSpec
 
 
-class Scaffold(Aggregation):
+class Scaffold(Remembering):
     """Gradients are corrected, ``g + c - c_k``; the version moves by the mean change: ``x + η mean_k (θ_k - base_k)``.
 
     c_k is user k's control variate, an estimate of its gradient, and c their mean over all N users, which the server
@@ -38,23 +34,13 @@ class Scaffold(Aggregation):
         server_lr: 1
     """
 
-    server_lr: Annotated[float, Field(gt=0)] = 1.0
-    """The global step size η."""
-
-    def open(self, users: int, current: Tensor) -> State:
-        """The control variates of all users, and their mean: 0."""
-        return {"own": current.new_zeros(users, len(current)), "mean": current.new_zeros(len(current))}
-
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The mean change; and new control variates for those heard."""
-        changes, table = updates.models - updates.bases, state["own"]
-        lr, lr_t = updates.rates.T
-        slopes = changes / -updates.steps[:, None]
-        slopes[:, :-1] /= lr[:, None]
-        slopes[:, -1] = (slopes[:, -1] / lr_t).where(lr_t > 0, 0.0)
-        slopes -= self.drift(state, updates.users, updates.messages)
-        mean = state["mean"] + remember(table, updates.users, slopes) / len(table)
-        return current + self.server_lr * changes.mean(0), {"own": table, "mean": mean}
+        changes = updates.models - updates.bases
+        own = slopes(changes, updates.rates) / updates.steps[:, None]
+        own += state["last"][updates.users]
+        own -= cast("Tensor", updates.messages)
+        return current + self.server_lr * changes.mean(0), remembered(state, updates.users, own)
 
     def message(self, state: State) -> Tensor:
         """What is called c above."""
@@ -62,11 +48,7 @@ class Scaffold(Aggregation):
 
     def drift(self, state: State, users: Tensor, messages: Tensor | None) -> Tensor:
         """``c - c_k``."""
-        return cast("Tensor", messages) - state["own"][users]
-
-    def memory(self, users: int, parameters: int) -> int:
-        """A row for each user, and their mean."""
-        return (users + 1) * (parameters + 1)
+        return cast("Tensor", messages) - state["last"][users]
 
     def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
         """Steps that are not the gradient alone."""
@@ -74,7 +56,3 @@ class Scaffold(Aggregation):
             problem = "scaffold reads a user's mean gradient from its change, which momentum makes another"
             remedy = "leave momentum out, or take it at the server: 'fedavgm' with of: scaffold"
             yield Fault("kind", problem, "scaffold", remedy)
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an aggregation draws nothing; its versions are tested against algorithm 1, step by step"),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from netfl.errors import Fault, ScenarioError, under
 from netfl.learning.data import Data, Dataset
@@ -47,12 +48,20 @@ class Own(Data):
     """The same for validation."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Decides who is kept, whatever the seed of the run."""
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    sha256: str | None = None
     """The SHA-256 of ``file``; another file in its place is refused."""
 
     @abstractmethod
     def read(self, path: Path) -> Columns:
         """What the file at *path* holds; the keys of its faults are empty."""
+
+    @field_validator("sha256")
+    @classmethod
+    def _digits(cls, value: str | None) -> str | None:
+        """Refuse what is no such sum."""
+        if value is not None and not re.fullmatch("[0-9a-f]{64}", value):
+            raise ValueError("a SHA-256 is written as 64 digits, 0 to 9 and a to f, as the command sha256sum does")
+        return value
 
     @model_validator(mode="after")
     def _one_split(self) -> Own:
@@ -123,8 +132,10 @@ class Own(Data):
             raise
         except Exception as error:  # whatever a broken file makes of its reader
             refuse(key, f"cannot be read: {' '.join(str(error).split())}", str(path), "is it whole, and of this form?")
+        if not len(x) and not len(y):
+            refuse(key, "holds no examples", str(path), "give it a row for each")
         counts = [len(x), len(y), len(y if user is None else user)]
-        if len({*counts}) > 1 or not len(y):
+        if len({*counts}) > 1:
             told = f"{counts[0]} examples, {counts[1]} labels" + (f" and {counts[2]} users" if user is not None else "")
             refuse(key, f"holds {told}", str(path), "give each example one of each")
         if x.shape[1:] != self.shape:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from netfl.learning.data._own import Columns, Own, refuse
 
@@ -46,6 +46,17 @@ class Table(Own):
             raise ValueError("a column is named twice")
         return features
 
+    @model_validator(mode="after")
+    def _apart(self) -> Table:
+        """Refuse features that tell the label, or whose an example is."""
+        if self.label == self.user:
+            raise ValueError(f"the column '{self.label}' cannot be both label and user")
+        named = self.features if isinstance(self.features, tuple) else ()
+        for what, column in (("label", self.label), ("user", self.user)):
+            if column in named:
+                raise ValueError(f"the {what}'s column '{column}' is among the features, which would give it away")
+        return self
+
     @property
     def shape(self) -> tuple[int, ...]:
         """One number for each column."""
@@ -66,7 +77,7 @@ class Table(Own):
             ("has empty fields", rows[[*features, *others]].isna().any()),
             ("has something other than numbers", rows[[*features]].dtypes.map(lambda one: one.kind not in "fiub")),
         ):
-            if wrong.any():
+            if len(rows) and wrong.any():
                 named = ", ".join(map(str, wrong.index[wrong]))
                 refuse("", f"{told} in column {named}", str(path), "mend them, or leave their rows out")
         user = None if self.user is None else rows[self.user].to_numpy()

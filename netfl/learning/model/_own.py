@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.model._autograd import InTurn
+from netfl.outside import OutsideError, named, told
 
 _NORMS = (nn.modules.batchnorm._BatchNorm, nn.SyncBatchNorm)
 _BATCH = 3
@@ -30,7 +31,7 @@ def made(name: str, args: Mapping[str, Any], seed: int = 0) -> nn.Module:
             torch.default_generator.manual_seed(seed)
             module: nn.Module = found(**args)
     except Exception as error:  # whatever the user's class does
-        problem = f"'{name}' cannot be made with them: {_told(error)}"
+        problem = f"'{name}' cannot be made with them: {told(error)}"
         raise ScenarioError([Fault("args", problem, dict(args), "give what its __init__ wants, by name")]) from error
     return module
 
@@ -57,12 +58,10 @@ def faults(
 
 def _class(name: str) -> type[nn.Module]:
     """The class that *name* names."""
-    package, _, called = name.partition(":")
     try:
-        found = getattr(importlib.import_module(package), called)
-    except Exception as error:  # whatever the user's module does when it is imported
-        remedy = "is it in this folder, or its package installed, or on PYTHONPATH?"
-        raise ScenarioError([Fault("module", f"cannot be imported: {_told(error)}", name, remedy)]) from error
+        found = named(name)
+    except OutsideError as error:
+        raise ScenarioError([Fault("module", error.problem, name, error.remedy)]) from error
     if not (inspect.isclass(found) and issubclass(found, nn.Module)):
         remedy = "derive it from torch.nn.Module; one derived from netfl.learning.model.Model is named by 'kind'"
         raise ScenarioError([Fault("module", "is no torch.nn.Module", name, remedy)])
@@ -79,6 +78,10 @@ def _build(module: nn.Module) -> tuple[str, str] | None:
     fixed = [name for name, part in module.named_parameters() if not part.requires_grad]
     if fixed:
         return f"has parameters that are not trained: {', '.join(fixed)}", "make them buffers (register_buffer)"
+    others = {part.dtype for part in module.parameters()} - {torch.float32}
+    if others:
+        problem = f"has parameters of type {', '.join(sorted(map(str, others)))}, and models are trained in float32"
+        return problem, "leave out .double() and the like, also of x in its forward"
     return None
 
 
@@ -96,7 +99,7 @@ def _work(module: nn.Module, shape: tuple[int, ...], classes: int, tokens: int |
             scores, again, alone = module(x), module(x), module(x[:1])
             drew = not torch.equal(state, torch.get_rng_state())
     except Exception as error:  # whatever the user's class does
-        problem = f"fails on examples of shape {[_BATCH, *shape]}: {_told(error)}"
+        problem = f"fails on examples of shape {[_BATCH, *shape]}: {told(error)}"
         return problem, "its forward takes a batch of examples and gives a score for each class"
     if not isinstance(scores, Tensor) or scores.shape != (_BATCH, classes):
         shown = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
@@ -107,9 +110,18 @@ def _work(module: nn.Module, shape: tuple[int, ...], classes: int, tokens: int |
         return "changes its buffers when it scores, which lanes cannot share", "leave running statistics out"
     if not torch.allclose(scores[:1], alone, rtol=1e-3, atol=1e-5):
         return "gives an example other scores in another batch", "let each example's scores depend on it alone"
+    return _train(module, x, tokens is not None)
+
+
+def _train(module: nn.Module, x: Tensor, tokens: bool) -> tuple[str, str] | None:
+    """What is wrong with a step on examples *x*, as it is trained, and what would do."""
+    theta = torch.from_numpy(flat(module)).float()[None]
+    try:
+        with torch.inference_mode(), torch.random.fork_rng(devices=[]):
+            stack = InTurn(theta, module, tokens)
+            stack.scores(x.float()[None])
+            stack.losses(torch.zeros((1, len(x)), dtype=torch.int64))
+            stack.descend(torch.full((1, len(x)), 1 / len(x)))
+    except Exception as error:  # whatever the user's class does
+        return f"fails when it is trained: {told(error)}", "let its forward give float32, by what autograd can follow"
     return None
-
-
-def _told(error: Exception) -> str:
-    """An error on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -66,14 +66,14 @@ class Cnn(Model):
         """It takes pictures, large enough for all its pools."""
         if tokens is not None or len(shape) != 3:
             yield no_picture(shape)
+            return
+        size, most = f"pictures of {shape[1]} x {shape[2]} pixels", min(shape[1:]) + 2 * self.padding - 1
+        if self.kernel > most:
+            remedy = f"take {most} or less, or make 'padding' larger" if most > 0 else "make 'padding' larger"
+            yield Fault("kernel", f"is too large for {size}: nothing is left to pool", self.kernel, remedy)
         elif min(self._picture(shape)) < 1:
-            size = f"{shape[1]} x {shape[2]}"
-            yield Fault(
-                "channels",
-                f"pictures of {size} pixels are too small for {len(self.channels)} convolutions with a pool each",
-                list(self.channels),
-                "leave some out, or make 'padding' larger",
-            )
+            problem = f"{size} are too small for {len(self.channels)} convolutions with a pool each"
+            yield Fault("channels", problem, list(self.channels), "leave some out, or make 'padding' larger")
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""

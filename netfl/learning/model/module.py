@@ -24,8 +24,9 @@ class Module(Model):
 
     Rows of tokens come as whole numbers.  All its parameters are trained, from where its class puts them when it is
     made; what that draws of PyTorch's generator comes from the run's own streams.  Refused is a module whose scores of
-    an example depend on the rest of the batch or on chance (batch normalisation, dropout), or that remembers.  To know
-    how large an update is, PyTorch and the class are imported as soon as the scenario is read.
+    an example depend on the rest of the batch or on chance (batch normalisation, dropout), that remembers, or whose
+    parameters are not float32.  To know how large an update is, PyTorch and the class are imported as soon as the
+    scenario is read.
 
     Example::
 

@@ -47,7 +47,8 @@ class Resnet8(Model):
     def _whole_groups(self) -> Resnet8:
         """All groups are of one size."""
         if self.width % self.groups:
-            raise ValueError(f"groups must divide width, {self.width}")
+            most = max(one for one in range(1, self.groups) if self.width % one == 0)
+            raise ValueError(f"groups must divide width, {self.width}, which {self.groups} does not: take {most}, say")
         return self
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:

@@ -22,7 +22,8 @@ class Cvar(Objective):
     ``G(θ, t) = (1-γ) (t + [f-t]_+ / α) + γ f``, whose gradients are ``∇θ G = ((1-γ)/α 1{f>t} + γ) ∇θ f`` and
     ``∂t G = (1-γ) (1 - 1{f>t}/α)``; the hinge counts as flat at f = t.  t starts at 0.  Minimised over t, the first
     part is the CVaR of Rockafellar and Uryasev (2000): the mean of the worst share α of f over the users as they are
-    heard.  With γ = 1 it is `erm`; with α = 1 it has the gradients of `erm` as long as f > t.
+    heard.  With γ = 1 it is `erm`, to which α and lr_t make no difference, so that a grid over γ can have it; with
+    α = 1 it has the gradients of `erm` as long as f > t.
 
     ``per: sample`` puts the loss of each example ℓ in the place of f, ``mean_b [(1-γ) (t + [ℓ_b-t]_+ / α) + γ ℓ_b]``:
     the worst share of the examples, whoever holds them.  The objective that is reported takes the users' mean losses in

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.learning.objective import Objective
-from netfl.types import Law
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.objective._mean import MeanLoss
 
 
-class Proximal(Objective):
+class Proximal(MeanLoss):
     """The mean loss of the mini-batch and ``μ/2 ‖θ - base‖²``, which keeps a user near its base: FedProx.
 
     The gradient of a step is ``∇f + μ (θ - base)``; the first step of an update, and so an update of a single step, is
@@ -34,20 +27,7 @@ class Proximal(Objective):
     mu: Annotated[float, Field(gt=0)]
     """How strong the pull is: μ."""
 
-    @staticmethod
-    def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Each example counts the same."""
-        return share, t.new_zeros(t.shape)
-
-    def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
-        """The expected loss of whom the server hears."""
-        return float(losses @ rho)
-
     @property
     def pull(self) -> float:
         """μ."""
         return self.mu
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an objective draws nothing; its steps are tested against a calculation of its own"),)

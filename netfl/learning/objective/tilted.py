@@ -23,7 +23,9 @@ class Tilted(Objective):
     the larger τ is; with τ < 0 they count less, as outliers do; as τ tends to 0 it becomes `erm`.  Globally it is
     ``(1/τ) log Σ_k ρ_k exp(τ f_k)``, with f_k the mean loss of user k and ρ_k its share of what is heard.  It has no t.
 
-    Li et al., "Tilted empirical risk minimization", ICLR 2021, equations 2 and 3, and algorithm 1 with mini-batches.
+    Li et al., "Tilted empirical risk minimization", ICLR 2021, equations 2 and 3; algorithm 1, batch TERM, with each
+    mini-batch in the place of all data.  So the tilt is that of the mini-batch, whose mean is not that of all data: the
+    paper's stochastic TERM keeps a running estimate of the tilted value over mini-batches, which this does not.
 
     Example::
 

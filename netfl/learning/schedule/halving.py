@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from netfl.errors import Fault
 from netfl.learning.schedule import Schedule
+from netfl.types import Facts
 
 
 class Halving(Schedule):
@@ -22,6 +25,12 @@ class Halving(Schedule):
 
     every: Annotated[int, Field(ge=1)]
     """After how many versions."""
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """A first halving that nobody lives to see."""
+        if self.every >= facts.rounds:
+            problem = f"has no effect: users start from versions 0 to {facts.rounds - 1}"
+            yield Fault("every", problem, self.every, "make it smaller, or take the schedule 'constant'")
 
     def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Powers of a half."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated
 
@@ -9,11 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from netfl.errors import Fault
 from netfl.learning.schedule import Schedule
+from netfl.types import Facts
 
 
 class Step(Schedule):
-    """From each of some versions on, the step sizes are multiplied by a factor once more.
+    """From each of some versions on, the step sizes are multiplied by a factor once more: PyTorch's ``MultiStepLR``.
+
+    ``at`` are its milestones, ``factor`` its gamma, and versions take the place of epochs.
 
     Example::
 
@@ -34,6 +39,21 @@ class Step(Schedule):
         if any(later <= before for before, later in pairwise(at)):
             raise ValueError("at must rise from entry to entry")
         return at
+
+    @field_validator("factor")
+    @classmethod
+    def _changes(cls, factor: float) -> float:
+        """Not 1."""
+        if factor == 1:
+            raise ValueError("a factor of 1 changes nothing; take the schedule 'constant'")
+        return factor
+
+    def faults(self, facts: Facts) -> Iterator[Fault]:
+        """Versions that nobody starts from."""
+        late = [version for version in self.at if version >= facts.rounds]
+        if late:
+            problem = f"has no effect: users start from versions 0 to {facts.rounds - 1}"
+            yield Fault("at", problem, late, "leave them out, or take the schedule 'constant'")
 
     def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
         """The factor, to the power of how many of the versions are past."""

@@ -1,0 +1,120 @@
+"""Objectives and aggregations of the user's own, tried once on made-up figures before a run relies on them.
+
+What they give is held to the shapes of their contracts: a wrong one may well be stretched to the right one without a
+word, and something else would be learned than is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netfl.consistency import outsiders
+from netfl.errors import Fault, ScenarioError
+from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.objective import Objective
+from netfl.learning.settings import LearnerSpec
+from netfl.outside import told
+from netfl.registry import kind_of
+
+_SIZE = 7
+"""The length of a made-up version: parameters, and t."""
+_HEARD = 3
+"""Made-up deliveries, where an access can bring so many."""
+
+
+def check(learners: Mapping[str, LearnerSpec], users: int, most: int) -> None:
+    """Try what is the user's own in *learners*.
+
+    Args:
+        learners: by name.
+        users: the number of users.
+        most: how many deliveries a round can bring.
+
+    Raises:
+        ScenarioError: something is not as its contract says; keys begin with the learner's name.
+    """
+    with torch.inference_mode(), torch.random.fork_rng(devices=[]):
+        faults = [
+            fault.under(f"{name}.{key}")
+            for name, learner in learners.items()
+            for key, part in outsiders(learner)
+            for fault in _faults(part, learner, users, most)
+        ]
+    if faults:
+        raise ScenarioError(faults)
+
+
+def _faults(part: object, learner: LearnerSpec, users: int, most: int) -> Iterator[Fault]:
+    """What is wrong with one model; nothing with those of families that are not tried."""
+    if isinstance(part, Objective):
+        yield from _of_objective(part)
+    elif isinstance(part, Aggregation):
+        yield from _of_aggregation(part, learner, users, min(_HEARD, users, max(1, most)))
+
+
+def _of_objective(part: Objective) -> Iterator[Fault]:
+    """The weights of two mini-batches, of three examples and of two, and the value for four users."""
+    losses, t = torch.tensor([[0.5, 1.0, 2.0], [3.0, 1.5, 0.0]]), torch.zeros(2)
+    share = torch.tensor([[1 / 3] * 3, [1 / 2, 1 / 2, 0]])
+    h = {name: torch.full((2,), value) for name, value in part.hyper().items()}
+    given = "2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]"
+    wanted = "(tensor [2, 3], tensor [2])"
+    wrong = [*_held(part, "weights", lambda: part.weights(losses, share, t, h), wanted, given)]
+    yield from wrong
+    if not wrong and part.weights(losses, share, t, h)[0][share == 0].any():
+        problem, remedy = "its method 'weights' gives padding a weight", "multiply by share, which is 0 there"
+        yield Fault("", problem, kind_of(type(part)), remedy)
+    f, rho = np.array([0.5, 1.0, 2.0, 3.0]), np.array([0.4, 0.3, 0.2, 0.1])
+    yield from _held(part, "value", lambda: part.value(f, rho, 0.0), "a number", "4 users: the global objective")
+
+
+def _of_aggregation(part: Aggregation, learner: LearnerSpec, users: int, heard: int) -> Iterator[Fault]:
+    """A first round with so many deliveries, and one without."""
+    current, rates = torch.linspace(-1.0, 1.0, _SIZE), torch.from_numpy(learner.rates(np.zeros(1, np.int64))[0]).float()
+    opened = [*_held(part, "open", lambda: part.open(users, current), "a mapping", "the state: tensors by name")]
+    if opened:
+        yield from opened
+        return
+    state = part.open(users, current)
+    message, who = part.message(state), torch.arange(heard)
+    bases, each = current.expand(heard, -1).clone(), torch.ones(heard)
+    updates = Updates(
+        1, who, torch.zeros_like(who), bases, bases + 0.1 * (who + 1)[:, None], each, each,
+        rates.expand(heard, -1), rates, each if part.wants_losses else None,
+        None if message is None else torch.stack([message] * heard),
+    )  # fmt: skip
+    wanted = f"(tensor [{_SIZE}], a mapping)"
+    given = f"versions of {_SIZE} numbers, t among them: the next version, and the next state"
+    yield from _held(part, "step", lambda: part.step(state, current, updates), wanted, given)
+    yield from _held(part, "idle", lambda: part.idle(state, current, 1, rates), wanted, given)
+
+
+def _held(
+    part: Objective | Aggregation, method: str, call: Callable[[], object], wanted: str, given: str
+) -> Iterator[Fault]:
+    """What a *call* of a *method* gives, held to what is *wanted* for what it was *given*."""
+    kind = kind_of(type(part))
+    try:
+        found = _described(call())
+    except Exception as error:  # whatever the user's class does
+        yield Fault("", f"its method '{method}' fails on made-up figures: {told(error)}", kind, f"given: {given}")
+        return
+    if found != wanted:
+        yield Fault("", f"its method '{method}' gives {found}, not {wanted}", kind, f"it was given {given}")
+
+
+def _described(found: object) -> str:
+    """What a method gave, in a few words."""
+    if isinstance(found, Tensor):
+        return f"tensor {list(found.shape)}"
+    if isinstance(found, tuple | list):
+        return f"({', '.join(map(_described, found))})"
+    if isinstance(found, Mapping):
+        return "a mapping"
+    if isinstance(found, int | float | np.number):
+        return "a number"
+    return "nothing" if found is None else f"a {type(found).__name__}"

@@ -1,0 +1,121 @@
+"""Objectives and aggregations as users of netfl would bring them along, right and wrong ones."""
+
+from typing import Annotated
+
+from netfl.learning.aggregation import Aggregation
+from netfl.learning.aggregation.average import Average
+from netfl.learning.objective import Objective
+from netfl.learning.objective.erm import Erm
+from netfl.registry import Member
+
+
+class Softened(Objective):
+    """Right."""
+
+    power: float = 0.5
+
+    @staticmethod
+    def weights(losses, share, t, h):
+        return share * losses ** h["power"][:, None], 0 * t
+
+    def value(self, losses, rho, t):
+        return rho @ losses
+
+    def hyper(self):
+        return {"power": self.power}
+
+
+class NoWeights(Erm):
+    @staticmethod
+    def weights(losses, share, t, h):
+        pass
+
+
+class OneWeight(Erm):
+    @staticmethod
+    def weights(losses, share, t, h):
+        return share
+
+
+class WeightOfAll(Erm):
+    """One number a job, which would be stretched over its examples."""
+
+    @staticmethod
+    def weights(losses, share, t, h):
+        return losses.mean(1, keepdim=True), 0 * t
+
+
+class OnPadding(Erm):
+    """What fills a batch up counts as well."""
+
+    @staticmethod
+    def weights(losses, share, t, h):
+        return 0 * losses + 1 / 3, 0 * t
+
+
+class NoKey(Erm):
+    @staticmethod
+    def weights(losses, share, t, h):
+        return share * h["tau"], 0 * t
+
+
+class Wordy(Erm):
+    def value(self, losses, rho, t):
+        return "much"
+
+
+class Kept(Aggregation):
+    """Right: counts rounds, wants all that there is, and says no more than one delivery goes."""
+
+    def open(self, users, current):
+        return {"rounds": current.new_zeros(())}
+
+    def step(self, state, current, updates):
+        moved = (updates.losses[:, None] * (updates.models - updates.bases) + updates.messages).mean(0)
+        return current + moved, {"rounds": state["rounds"] + 1}
+
+    def message(self, state):
+        return state["rounds"].expand(1)
+
+    @property
+    def wants_losses(self):
+        return True
+
+
+class Single(Average):
+    """Right where a round brings one delivery."""
+
+    def step(self, state, current, updates):
+        (model,) = updates.models
+        return model, state
+
+
+class OnlyVersion(Average):
+    def step(self, state, current, updates):
+        return updates.models.mean(0)
+
+
+class NotSummed(Average):
+    def step(self, state, current, updates):
+        return current + updates.models - updates.bases, state
+
+
+class Failing(Average):
+    def step(self, state, current, updates):
+        raise LookupError("no such\nuser")
+
+
+class NoState(Average):
+    def open(self, users, current):
+        return None
+
+
+class Idle(Average):
+    def idle(self, state, current, index, now):
+        return None
+
+
+class Around(Average):
+    """Right, but for what it may be put around."""
+
+    of: Annotated[Aggregation, Member()]
