@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from netfl.access import Access
 from netfl.errors import Fault
-from netfl.registry import Spec, kind_of
+from netfl.registry import Spec, outsiders
 from netfl.streams import Streams
 from netfl.types import Facts
 
@@ -161,15 +161,6 @@ def faults_below(part: object, key: str, facts: Facts) -> Iterator[Fault]:
     elif isinstance(part, tuple):
         for index, entry in enumerate(part):
             yield from faults_below(entry, _below(key, index), facts)
-
-
-def outsiders(part: object) -> Iterator[tuple[str, Spec]]:
-    """The models of the user's own at and below *part*, each with its dotted key."""
-    if isinstance(part, Spec):
-        if ":" in kind_of(type(part)):
-            yield "", part
-        for name in type(part).model_fields:
-            yield from ((_below(name, key) if key else name, own) for key, own in outsiders(getattr(part, name)))
 
 
 def try_outsiders(learners: Mapping[str, LearnerSpec], users: int, most: int) -> None:

@@ -225,3 +225,13 @@ def _only_spec(module: Any, base: type[Spec]) -> type[Spec]:
     if len(own) != 1:
         raise TypeError(f"{module.__name__} must define exactly one public {base.__name__}, it defines {len(own)}")
     return own[0]
+
+
+def outsiders(part: object) -> Iterator[tuple[str, Spec]]:
+    """The models of the user's own at and below *part*, each with its dotted key."""
+    if isinstance(part, Spec):
+        if ":" in kind_of(type(part)):
+            yield "", part
+        for name in type(part).model_fields:
+            below = outsiders(getattr(part, name))
+            yield from ((f"{name}.{key}" if key else name, own) for key, own in below)

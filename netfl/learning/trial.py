@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from netfl.consistency import outsiders
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.aggregation import Aggregation, Updates
 from netfl.learning.objective import Objective
 from netfl.learning.settings import LearnerSpec
 from netfl.outside import told
-from netfl.registry import kind_of
+from netfl.registry import kind_of, outsiders
 
 _SIZE = 7
 """The length of a made-up version: parameters, and t."""
