@@ -187,3 +187,13 @@ def test_alpha_1_weighs_as_erm_while_the_hinge_is_active_and_gamma_1_always(samp
 def test_what_cvar_refuses(bad):
     with pytest.raises(ValidationError):
         Cvar.model_validate(bad)
+
+
+def test_the_slope_of_t_is_exact_where_the_mean_counts():
+    """In float32, with mini-batches whose shares do not add up to 1: 10 tenths do not, and a t that drifts flips hinges."""
+    share = torch.full((2, 10), 1 / 10)
+    assert (share.sum(1) != 1).all()
+    told = {name: torch.full((2,), value) for name, value in Cvar(alpha=0.1, gamma=0.1, lr_t=1).hyper().items()}
+    _, slopes = Cvar.weights(torch.ones(2, 10), share, torch.tensor([0.5, 1.5]), told)
+    rest = 1 - told["gamma"]
+    assert torch.equal(slopes, torch.stack([rest[0] - rest[0] / told["alpha"][0], rest[1]]))

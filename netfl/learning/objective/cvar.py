@@ -48,11 +48,15 @@ class Cvar(Objective):
 
     @staticmethod
     def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """More where the mean loss exceeds t, for all of a mini-batch; or for each example whose own loss does."""
-        rest, mean = 1 - h["gamma"], (losses * share).sum(1)
-        seen = losses.where(h["sample"][:, None] > 0, mean[:, None])
+        """More where the mean loss exceeds t, for all of a mini-batch; or for each example whose own loss does.
+
+        In a mini-batch whose mean counts, the slope of t has no rounding of a mean of equals in it.
+        """
+        rest, mean, single = 1 - h["gamma"], (losses * share).sum(1), h["sample"] > 0
+        seen = losses.where(single[:, None], mean[:, None])
         tail = (rest / h["alpha"])[:, None] * (seen > t[:, None])
-        return share * (tail + h["gamma"][:, None]), (share * (rest[:, None] - tail)).sum(1)
+        slopes = rest[:, None] - tail
+        return share * (tail + h["gamma"][:, None]), (share * slopes).sum(1).where(single, slopes[:, 0])
 
     def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
         """``(1-γ) (t + Σ ρ_k [f_k - t]_+ / α) + γ Σ ρ_k f_k``."""
