@@ -190,7 +190,7 @@ def test_what_cvar_refuses(bad):
 
 
 def test_the_slope_of_t_is_exact_where_the_mean_counts():
-    """In float32, with mini-batches whose shares do not add up to 1: 10 tenths do not, and a t that drifts flips hinges."""
+    """In float32, where ten tenths are not 1: a t that drifts flips hinges."""
     share = torch.full((2, 10), 1 / 10)
     assert (share.sum(1) != 1).all()
     told = {name: torch.full((2,), value) for name, value in Cvar(alpha=0.1, gamma=0.1, lr_t=1).hyper().items()}
