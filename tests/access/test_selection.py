@@ -205,7 +205,7 @@ class TestContract:
             ({"tiers": [{"users": [1]}, {"users": [1]}]}, "in two tiers"),
             ({"tiers": [{"users": [1], "weight": 2}]}, "no effect with by: strict"),
             ({"tiers": [{"users": [1]}], "by": "lottery"}, "give each tier one"),
-            ({"tiers": []}, "at least 1"),
+            ({"tiers": []}, "has too few entries"),
         ],
     )
     def test_what_makes_no_sense(self, said, why):

@@ -117,7 +117,7 @@ def test_a_million_rounds_of_a_million_users_can_be_asked(make_setting):
         ([0.5, 0.4, 0.05], "sum to 0.95, not to 1"),
         ([0.5, 0.502], "sum to 1.002, not to 1"),
         ([1.2, -0.2], "greater than or equal to 0"),
-        ([], "at least 1 item"),
+        ([], "has too few entries"),
         ("zipf", "no rates"),
         (0.5, "no rates"),
         ({"zipf": -1}, "greater than or equal to 0"),

@@ -195,7 +195,7 @@ class TestFaults:
             ({"devices": {"a": {"share": 1, "speed": 0}}}, "greater than 0"),
             ({"devices": {"a": {"share": 1, "speed": -3}}}, "greater than 0"),
             ({"devices": {"a": {"share": 0, "speed": 3}}}, "greater than 0"),
-            ({"devices": {}}, "at least 1"),
+            ({"devices": {}}, "has too few entries"),
             ({"speed": 0}, "greater than 0"),
             ({"speed": 1, "jitter": -0.1}, "greater than or equal to 0"),
         ],
