@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -205,7 +206,9 @@ def test_what_does_not_fit_into_memory_is_refused_before_anything_is_written(tmp
 
 
 SCRIPT = """\
+import signal
 import netfl
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have begun all this in the background
 scenario = netfl.load("long.yaml")
 netfl.run(scenario, "run", device="cpu", workers=2)
 """
@@ -221,8 +224,15 @@ class Loud(Average):
 '''
 
 
-def begun(folder, rounds):
-    """A script in *folder*, running; it has begun to learn."""
+@pytest.fixture
+def begun(tmp_path):
+    """Begins a script in a folder of its own, which has begun to learn then, and is ended with the test."""
+    with ExitStack() as stack:
+        yield lambda rounds: stack.enter_context(_begun(tmp_path, rounds))
+
+
+@contextmanager
+def _begun(folder, rounds):
     loud = LEARNER | {"aggregation": "loud:Loud"}
     folder.joinpath("loud.py").write_text(LOUD)
     folder.joinpath("script.py").write_text(SCRIPT)
@@ -238,7 +248,11 @@ def begun(folder, rounds):
     while not folder.joinpath("run/manifest.json").exists() and time.monotonic() < until and process.poll() is None:
         time.sleep(0.05)
     time.sleep(0.3)
-    return process
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def children(process):
@@ -257,16 +271,16 @@ def gone(processes):
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc")
 
 
-def test_a_script_without_a_guard_runs_workers_with_a_model_that_is_beside_it_and_prints(tmp_path):
-    process = begun(tmp_path, rounds=20)
+def test_a_script_without_a_guard_runs_workers_with_a_model_that_is_beside_it_and_prints(begun, tmp_path):
+    process = begun(rounds=20)
     assert process.wait(60) == 0, tmp_path.joinpath("out").read_text()
     assert netfl.open_run(tmp_path / "run").status == "done"
     assert "averaging" in tmp_path.joinpath("out").read_text()
 
 
 @linux
-def test_a_killed_worker_stops_the_run_and_what_it_kept_goes_on_elsewhere(tmp_path):
-    process = begun(tmp_path, rounds=200_000)
+def test_a_killed_worker_stops_the_run_and_what_it_kept_goes_on_elsewhere(begun, tmp_path):
+    process = begun(rounds=200_000)
     workers = children(process.pid)
     assert len(workers) == 2
     os.kill(workers[0], signal.SIGKILL)
@@ -278,8 +292,8 @@ def test_a_killed_worker_stops_the_run_and_what_it_kept_goes_on_elsewhere(tmp_pa
 
 @linux
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_workers_do_not_outlive_their_run(tmp_path, number):
-    process = begun(tmp_path, rounds=200_000)
+def test_workers_do_not_outlive_their_run(begun, number):
+    process = begun(rounds=200_000)
     workers = children(process.pid)
     assert len(workers) == 2
     process.send_signal(number)
