@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netfl.learning.figures import NAMES, Floats, Marks, over_users, spread
+from netfl.learning.figures import NAMES, Floats, Performance, over_users, spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,8 +62,8 @@ def _figures(
     own = _best(choice, _by_user(choice.by, users, metrics)[lanes])
     kept = np.where(own < 0, best, own)
     parts = [_by_user(name, users, metrics)[lanes[kept], users] for name in (*NAMES, *_VALIDATED)]
-    test = _marks(parts[0], parts[1], weights)
-    validation = _marks(parts[2], parts[3], np.ones(len(users)))
+    test = _performance(parts[0], parts[1], weights)
+    validation = _performance(parts[2], parts[3], np.ones(len(users)))
     for name, whole in zip(NAMES, test.whole(), strict=True):
         yield name, float(whole[0])
     for name, values in (*over_users(test), *spread(test), *over_users(validation, "validation_")):
@@ -86,8 +86,8 @@ def _by_user(metric: str, users: NDArray[np.int64], metrics: Mapping[str, Floats
     return np.stack([metrics[f"{metric}/user:{user}"] for user in users.tolist()], axis=1)
 
 
-def _marks(accuracy: Floats, loss: Floats, weights: Floats) -> Marks:
+def _performance(accuracy: Floats, loss: Floats, weights: Floats) -> Performance:
     """Figures of users, ``[users]``, as those of a single lane; those that are not there weigh nothing."""
     there = ~np.isnan(accuracy)
     accuracy, loss, weights = (np.where(there, part, 0.0)[None] for part in (accuracy, loss, weights))
-    return Marks(accuracy, loss, weights)
+    return Performance(accuracy, loss, weights)

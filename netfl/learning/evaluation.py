@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from netfl.learning.exam import Exam, together
-from netfl.learning.figures import NAMES, Floats, Marks, over_classes, over_objectives, over_users, spread
+from netfl.learning.evaluation_set import EvaluationSet, together
+from netfl.learning.figures import NAMES, Floats, Performance, over_classes, over_objectives, over_users, spread
 from netfl.learning.tensors import tensor
 from netfl.learning.validation import tested_alone, weights
 
@@ -84,34 +84,41 @@ class Evaluation:
             **dict(self._validated(network, versions[:, :-1])),
         }
 
-    def _tested(self, network: Network, theta: Tensor) -> tuple[Marks, Marks]:
+    def _tested(self, network: Network, theta: Tensor) -> tuple[Performance, Performance]:
         """How well models do on each label, and for each user."""
-        found = [(lanes, exam.marks(network, theta[tensor(lanes).to(theta.device)])) for lanes, exam in self._tests]
-        classes = together([(lanes, marks[0]) for lanes, marks in found])
+        found = [
+            (lanes, examples.performance(network, theta[tensor(lanes).to(theta.device)]))
+            for lanes, examples in self._tests
+        ]
+        classes = together([(lanes, performance[0]) for lanes, performance in found])
         return classes, together(
-            [(lanes, marks[1] if len(marks) > 1 else self._met(lanes, marks[0])) for lanes, marks in found]
+            [
+                (lanes, performance[1] if len(performance) > 1 else self._met(lanes, performance[0]))
+                for lanes, performance in found
+            ]
         )
 
-    def _met(self, lanes: NDArray[np.int64], classes: Marks) -> Marks:
+    def _met(self, lanes: NDArray[np.int64], classes: Performance) -> Performance:
         """What users meet whose mixes of labels are all that is known of them; they weigh what they train on."""
         whose = self._replicas[lanes]
         accuracy, loss = np.empty((2, *self._weights[whose].shape))
         for replica in np.unique(whose).tolist():
             own, mixes = whose == replica, self._mixes[replica].T
             accuracy[own], loss[own] = classes.accuracy[own] @ mixes, classes.loss[own] @ mixes
-        return Marks(accuracy, loss, self._weights[whose])
+        return Performance(accuracy, loss, self._weights[whose])
 
     def _validated(self, network: Network, theta: Tensor) -> Iterator[tuple[str, Floats]]:
         """Accuracy and loss on the validation examples, of all of them and of each user's."""
         if not self._validations:
             return
         found = [
-            (lanes, exam.marks(network, theta[tensor(lanes).to(theta.device)])[0]) for lanes, exam in self._validations
+            (lanes, examples.performance(network, theta[tensor(lanes).to(theta.device)])[0])
+            for lanes, examples in self._validations
         ]
-        marks = together(found)
-        yield from zip((f"validation_{name}" for name in NAMES), marks.whole(), strict=True)
+        performance = together(found)
+        yield from zip((f"validation_{name}" for name in NAMES), performance.whole(), strict=True)
         if self._personal:
-            yield from over_users(marks, "validation_")
+            yield from over_users(performance, "validation_")
 
     def _alike(self, keys: Sequence[object]) -> list[tuple[NDArray[np.int64], int]]:
         """The lanes whose replicas have one key, together, and one of those replicas; nothing without keys."""
@@ -121,17 +128,17 @@ class Evaluation:
         return [(np.array(lanes), int(self._replicas[lanes[0]])) for lanes in found.values()]
 
 
-def _tests(data: Dataset, users: int, like: Tensor) -> Exam:
+def _tests(data: Dataset, users: int, like: Tensor) -> EvaluationSet:
     """The test examples by their labels and, if *users* have their own, by them."""
     ways = [(data.test_y, data.classes)]
     if users and data.test_user is not None:
         ways.append((data.test_user, users))
-    return Exam(data.test_x, data.test_y, ways, like)
+    return EvaluationSet(data.test_x, data.test_y, ways, like)
 
 
-def _validation(own: Examples, users: int, like: Tensor) -> Exam:
+def _validation(own: Examples, users: int, like: Tensor) -> EvaluationSet:
     """The validation examples by user, or all together."""
-    return Exam(own.x, own.y, [(np.zeros_like(own.y), 1) if own.user is None else (own.user, users)], like)
+    return EvaluationSet(own.x, own.y, [(np.zeros_like(own.y), 1) if own.user is None else (own.user, users)], like)
 
 
 def _mixes(data: Dataset, split: Sequence[NDArray[np.int64]]) -> Floats:

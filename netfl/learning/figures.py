@@ -18,7 +18,7 @@ NAMES = ("accuracy", "loss")
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Performance:
     """How well models do on groups of examples, such as those of a label or of a user.
 
     Args:
@@ -59,7 +59,7 @@ def cvar(losses: Floats, rho: Floats, alpha: float) -> Floats:
     return np.asarray((taken * worst).sum(-1) / taken.sum(-1))
 
 
-def over_classes(classes: Marks, rare: Sequence[int]) -> Iterator[tuple[str, Floats]]:
+def over_classes(classes: Performance, rare: Sequence[int]) -> Iterator[tuple[str, Floats]]:
     """Figures over the whole test set, of each class that it has examples of, and of the rare classes together.
 
     Args:
@@ -75,17 +75,17 @@ def over_classes(classes: Marks, rare: Sequence[int]) -> Iterator[tuple[str, Flo
         own = [*rare]
         yield (
             "rare_accuracy",
-            Marks(*(part[:, own] for part in (classes.accuracy, classes.loss, classes.counts))).whole()[0],
+            Performance(*(part[:, own] for part in (classes.accuracy, classes.loss, classes.counts))).whole()[0],
         )
 
 
-def over_users(users: Marks, prefix: str = "") -> Iterator[tuple[str, Floats]]:
+def over_users(users: Performance, prefix: str = "") -> Iterator[tuple[str, Floats]]:
     """Figures of each user; those without any have NaN.  *prefix* goes before the names."""
     for name, figures in zip(NAMES, users.shown(), strict=True):
         yield from ((f"{prefix}{name}/user:{user}", column) for user, column in enumerate(figures.T))
 
 
-def spread(users: Marks) -> Iterator[tuple[str, Floats]]:
+def spread(users: Performance) -> Iterator[tuple[str, Floats]]:
     """How accuracies spread over the users that have one.
 
     The best and the worst 10 % are the tenth of them, rounded down, and at least one user; the variance is that of
@@ -106,7 +106,7 @@ def spread(users: Marks) -> Iterator[tuple[str, Floats]]:
 
 
 def over_objectives(
-    objectives: Sequence[Objective], users: Marks, rho: Floats, t: Floats
+    objectives: Sequence[Objective], users: Performance, rho: Floats, t: Floats
 ) -> Iterator[tuple[str, Floats]]:
     """t, each lane's own objective, and for all lanes the CVaR at every level that one of them has.
 

@@ -23,8 +23,8 @@ from netfl.learning.batches import Shuffles
 from netfl.learning.cohort import Cohort, Turns
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.evaluation import Evaluation
-from netfl.learning.judging import Judging
 from netfl.learning.losses import held_losses
+from netfl.learning.metrics import Metrics
 from netfl.learning.model import Model
 from netfl.learning.pool import Pool
 from netfl.learning.servers import Servers
@@ -93,12 +93,12 @@ class Learner:
         self._versions = Versions(origins[replicas], self._servers.messages())
         evaluation = Evaluation(datasets, splits, replicas, rare_classes, self._pool.x, validation)
         told = evaluate, evaluation, self._network, self._pool
-        self._judging = Judging(*told, self._specs, self._servers, origins[replicas], team)
+        self._metrics = Metrics(*told, self._specs, self._servers, origins[replicas], team)
 
     @torch.inference_mode()
     def start(self) -> Report:
         """The evaluation of version 0."""
-        figures = self._judging.figures(self._versions.newest, 0)
+        figures = self._metrics.figures(self._versions.newest, 0)
         return Report(0, figures, diverged=self._servers.fresh((), 0.0))
 
     @torch.inference_mode()
@@ -125,7 +125,7 @@ class Learner:
             if not rounds[lane % self._replicas].deliveries:
                 following[lane] = self._servers.idle(lane, current, index)
         if len(cohort.users):
-            self._judging.hear(index, cohort)
+            self._metrics.hear(index, cohort)
             pieces = [piece for group in self._groups for piece in group.pieces(cohort)]
             for group, piece in pieces:
                 self._learn(group, piece, following, closed_s)
@@ -135,7 +135,7 @@ class Learner:
         self._versions.add(versions, self._servers.messages(), rounds)
         self._turns.forget(self._versions.oldest)
         due = index % self._every == 0 or index == self._rounds
-        figures = self._judging.figures(self._versions.newest, index) if due else {}
+        figures = self._metrics.figures(self._versions.newest, index) if due else {}
         heeded = self._heeded if any(one.asks for one in rounds) else range(0)
         diverged = self._servers.fresh(heeded, closed_s)
         return Report(index, figures, self._answers(rounds) if heeded else (), diverged)
@@ -147,7 +147,7 @@ class Learner:
             "round": self._versions.number,
             "versions": self._versions.state(),
             "servers": self._servers.state(),
-            "judging": self._judging.state(),
+            "metrics": self._metrics.state(),
             "turns": self._turns.state(),
         }
 
@@ -161,7 +161,7 @@ class Learner:
         if [tuple(lane) for lane in state["lanes"]] != [*self.lanes] or shapes != {self._versions.newest.shape}:
             raise MachineError("the kept state is that of other learners, or of another model")
         self._versions.restore(int(state["round"]), state["versions"])
-        self._judging.restore(state["judging"])
+        self._metrics.restore(state["metrics"])
         self._turns.restore(state["turns"])
         self._servers.restore(state["servers"], self._pool.x.device)
 
@@ -194,7 +194,7 @@ class Learner:
         bases = self._versions.of(cohort.bases, lanes)
         whose, since = (tensor(one).to(device) for one in (users, cohort.bases))
         trained = group.updated(bases, self._shuffles, cohort, lambda here: self._drift(cohort, lanes, here))
-        self._judging.train(self._versions.number + 1, cohort, self._shuffles, group, trained)
+        self._metrics.train(self._versions.number + 1, cohort, self._shuffles, group, trained)
         samples, index = tensor(self._pool.sizes[replicas, users]).to(bases), self._versions.number + 1
         sent = cohort.dealt(whose, since, bases, trained.models, samples, trained.steps, trained.rates)
         for mine, (who, base_rounds, *several, held, steps, rates) in zip(cohort.parts, sent, strict=True):

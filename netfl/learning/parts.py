@@ -63,7 +63,7 @@ def split(state: Mapping[str, Any], part: Part, replicas: int) -> dict[str, Any]
             "aggregations": [servers["aggregations"][lane] for lane in lanes],
             "lost": {own[lane]: lost for lane, lost in servers["lost"].items() if lane in own},
         },
-        "judging": _split_judging(state["judging"], lanes, part.replicas),
+        "metrics": _split_metrics(state["metrics"], lanes, part.replicas),
         "turns": [[one[0] - first, *one[1:]] for one in state["turns"] if one[0] in part.replicas],
     }
 
@@ -96,22 +96,22 @@ def merge(states: Sequence[Mapping[str, Any]], parts: Sequence[Part], replicas: 
         "round": states[0]["round"],
         "versions": {"kept": kept, "messages": messages},
         "servers": {"aggregations": rules, "lost": lost},
-        "judging": _merge_judging([state["judging"] for state in states], [one["judging"] for _, one in firsts], lanes),
+        "metrics": _merge_metrics([state["metrics"] for state in states], [one["metrics"] for _, one in firsts], lanes),
         "turns": [[one[0] + part.replicas.start, *one[1:]] for part, state in firsts for one in state["turns"]],
     }
 
 
-def _split_judging(state: Mapping[str, Any], lanes: Sequence[int], replicas: range) -> dict[str, Any]:
-    """What some *lanes* and *replicas* need of what `Judging` keeps."""
+def _split_metrics(state: Mapping[str, Any], lanes: Sequence[int], replicas: range) -> dict[str, Any]:
+    """What some *lanes* and *replicas* need of what `Metrics` keeps."""
     there = slice(replicas.start, replicas.stop)
     own = {"heard": state["heard"][there], "ages": state["ages"][:, there]}
     return own | ({"twins": {"models": state["twins"]["models"][lanes]}} if "twins" in state else {})
 
 
-def _merge_judging(
+def _merge_metrics(
     states: Sequence[Mapping[str, Any]], firsts: Sequence[Mapping[str, Any]], lanes: Sequence[Sequence[int]]
 ) -> dict[str, Any]:
-    """What `Judging` keeps of all, from parts with these *lanes*; *firsts* have all replicas between them."""
+    """What `Metrics` keeps of all, from parts with these *lanes*; *firsts* have all replicas between them."""
     own = {name: torch.cat([one[name] for one in firsts], at) for name, at in (("heard", 0), ("ages", 1))}
     if "twins" not in states[0]:
         return own

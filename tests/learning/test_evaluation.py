@@ -10,7 +10,7 @@ from torch import nn
 
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.evaluation import Evaluation
-from netfl.learning.figures import Marks, cvar, over_users, spread
+from netfl.learning.figures import Performance, cvar, over_users, spread
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
@@ -171,7 +171,7 @@ def test_cvar_is_rockafellar_and_uryasevs_minimum(alpha):
 
 def test_how_accuracies_spread_over_users():
     accuracy = np.array([np.arange(20) / 20, np.zeros(20), np.ones(20)])
-    everyone = Marks(accuracy, 1 - accuracy, np.ones_like(accuracy))
+    everyone = Performance(accuracy, 1 - accuracy, np.ones_like(accuracy))
     found = dict(spread(everyone)) | dict(over_users(everyone))
     assert found["accuracy_users_worst10"].tolist() == [0.025, 0, 1]
     assert found["accuracy_users_best10"].tolist() == [pytest.approx(0.925), 0, 1]
@@ -179,5 +179,5 @@ def test_how_accuracies_spread_over_users():
     assert found["accuracy_users_variance"].tolist() == [pytest.approx((20**2 - 1) / 12 / 400), 0, 0]
     assert found["accuracy_users_jain"].tolist() == [pytest.approx(9.5**2 / (20 * 2470 / 400)), 1, 1]
     assert found["loss/user:3"].tolist() == [pytest.approx(0.85), 1, 0]
-    few = dict(spread(Marks(*[accuracy[:, 5:8]] * 2, np.ones((3, 3)))))
+    few = dict(spread(Performance(*[accuracy[:, 5:8]] * 2, np.ones((3, 3)))))
     assert few["accuracy_users_worst10"][0] == 0.25

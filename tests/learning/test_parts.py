@@ -84,7 +84,7 @@ def test_versions_that_only_one_part_needs_are_not_numbers_for_the_others():
                 "round": 3,
                 "versions": {"kept": versions, "messages": {}},
                 "servers": {"aggregations": [{}], "lost": {}},
-                "judging": {"heard": torch.zeros(1, 5), "ages": torch.zeros(3, 1)},
+                "metrics": {"heard": torch.zeros(1, 5), "ages": torch.zeros(3, 1)},
                 "turns": [[0, 4, 2, 1]],
             }
         )

@@ -76,7 +76,7 @@ def test_what_workers_learn_is_what_one_process_learns(alone, workers):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-14)
     assert labels.shape == DATA.test_y.shape
     assert state["lanes"] == alone[2]["lanes"]
-    assert torch.equal(state["judging"]["heard"], alone[2]["judging"]["heard"])
+    assert torch.equal(state["metrics"]["heard"], alone[2]["metrics"]["heard"])
 
 
 def test_a_state_of_one_process_is_gone_on_from_by_workers_and_the_other_way_round(alone):

@@ -15,7 +15,7 @@ from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.choosing import Choices
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.figures import Marks, spread
+from netfl.learning.figures import Performance, spread
 from netfl.learning.learner import Learner
 from netfl.learning.model.logistic import Logistic
 from netfl.learning.objective.cvar import Cvar
@@ -95,7 +95,7 @@ def test_users_of_several_replicas_stray_by_rounding_alone():
 def test_the_worst_and_the_best_are_a_tenth_rounded_down_and_one_at_least(known):
     rng = np.random.default_rng(known)
     accuracy, there = rng.random((2, 60)), rng.permutation(60) < known
-    told = dict(spread(Marks(accuracy, accuracy, np.broadcast_to(there * 5.0, (2, 60)))))
+    told = dict(spread(Performance(accuracy, accuracy, np.broadcast_to(there * 5.0, (2, 60)))))
     for lane in range(2):
         users = sorted(accuracy[lane][there])
         tenth = max(1, int(known / 10))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.figures import Marks
+from netfl.learning.figures import Performance
 from netfl.learning.tensors import tensor
 from netfl.learning.ways import examined
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from netfl.learning.network import Network
 
 
-class Exam:
+class EvaluationSet:
     """Examples on the device, sorted into groups in one or more ways, such as by label and by user.
 
     Args:
@@ -39,7 +39,7 @@ class Exam:
         self._groups = [tensor(groups).to(like.device) for groups, _ in ways]
         self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in ways]
 
-    def marks(self, network: Network, theta: Tensor) -> list[Marks]:
+    def performance(self, network: Network, theta: Tensor) -> list[Performance]:
         """How well the models *theta*, ``[models, parameters]``, do, for each way of grouping."""
         stack, models = network.open(theta, trained=False), len(theta)
         sums = [theta.new_zeros((2, models, len(counts)), dtype=torch.float64) for counts in self.counts]
@@ -49,17 +49,19 @@ class Exam:
             found = torch.stack([right.to(sums[0].dtype), stack.losses(labels).to(sums[0].dtype)])
             for groups, total in zip(self._groups, sums, strict=True):
                 total.scatter_add_(2, groups[rows].expand(2, models, -1), found)
-        return [_marks(total.cpu().numpy(), counts) for total, counts in zip(sums, self.counts, strict=True)]
+        return [_performance(total.cpu().numpy(), counts) for total, counts in zip(sums, self.counts, strict=True)]
 
 
-def together(parts: Sequence[tuple[NDArray[np.int64], Marks]]) -> Marks:
-    """The marks of all lanes, from those of some lanes each."""
+def together(parts: Sequence[tuple[NDArray[np.int64], Performance]]) -> Performance:
+    """The performance of all lanes, from those of some lanes each."""
     order = np.argsort(np.concatenate([lanes for lanes, _ in parts]))
     names = ("accuracy", "loss", "counts")
-    return Marks(*(np.concatenate([getattr(marks, name) for _, marks in parts])[order] for name in names))
+    return Performance(
+        *(np.concatenate([getattr(performance, name) for _, performance in parts])[order] for name in names)
+    )
 
 
-def _marks(sums: NDArray[Any], counts: NDArray[np.float64]) -> Marks:
+def _performance(sums: NDArray[Any], counts: NDArray[np.float64]) -> Performance:
     """Sums over the examples of groups as their means."""
     accuracy, loss = sums / np.maximum(counts, 1.0)
-    return Marks(accuracy, loss, np.broadcast_to(counts, accuracy.shape))
+    return Performance(accuracy, loss, np.broadcast_to(counts, accuracy.shape))

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from netfl.learning.settings import EvaluateSpec, LearnerSpec
     from netfl.learning.training import Group, Trained
 
-    Metrics = Mapping[str, NDArray[np.float64]]
+    Figures = Mapping[str, NDArray[np.float64]]
 
 
-class Judging:
-    """The judge of all lanes, who sees what is delivered and trained.
+class Metrics:
+    """The metrics of all lanes, which follow what is delivered and trained.
 
     Args:
         evaluate: what is to be told.
@@ -73,7 +73,7 @@ class Judging:
         if self._twins is not None:
             self._twins.step(index, cohort, shuffles, group, trained.steps.cpu().double().numpy())
 
-    def figures(self, newest: Tensor, index: int) -> Metrics:
+    def figures(self, newest: Tensor, index: int) -> Figures:
         """The figures of the versions *newest*, ``[lanes, parameters + 1]``.
 
         They are NaN for lanes that are lost, and a lane is lost whose loss is not finite.
