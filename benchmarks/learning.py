@@ -3,30 +3,24 @@
 netfl's side does all that a run does between two evaluations: it draws shuffles, looks up bases, gathers mini-batches,
 trains, aggregates and makes the next version.  The sides take turns, many times, and medians are compared, so that
 another load on the machine meets all of them; with one thread it is the processor's time that counts, which leaves out
-what others get of it.  The last row is a whole run of Fig. 3 on made-up examples of MNIST's
-shape, against what that run spent on local training.
+what others get of it.  `whole_run.py` measures a run from its scenario to its tables.
 
-    python benchmarks/learning.py [--threads 1] [--turns 30] [--steps 10] [--rounds 400] [--only WORD]
+    python benchmarks/learning.py [--threads 1] [--turns 30] [--steps 10] [--only WORD]
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
 from floors import FIG2, LOGISTIC, LR, MLP, USERS, Turn, World, examples, floor, plain
 
-import netfl
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.learner import Learner
@@ -35,12 +29,10 @@ from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.settings import EvaluateSpec, LearnerSpec
-from netfl.learning.training import Group
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
 UNEVEN = tuple(int(2000 * rank**-0.8) for rank in range(1, USERS + 1))
-FIG3 = Path(__file__).parents[1] / "scenarios/paper/fig3.yaml"
 
 
 @dataclass(frozen=True)
@@ -187,45 +179,15 @@ def verdict(ratio: float, bar: float) -> str:
     return f"{bar:.3f} {'met' if ratio <= bar else 'MISSED'}" if bar else ""
 
 
-def fig3(folder: Path, rounds_: int) -> netfl.Scenario:
-    """Fig. 3 on made-up examples: 60,000 to train on and 10,000 to test with."""
-    data, rng = folder / "digits.npz", np.random.default_rng(0)
-    x = rng.integers(256, size=(70_000, 784)).astype(np.float32)
-    np.savez(data, x=x, label=np.arange(len(x)) % 10)
-    made_up = {"kind": "arrays", "file": str(data), "features": [784], "labels": 10, "test_share": 1 / 7}
-    return netfl.load(FIG3, {"rounds": rounds_, "data": made_up})
-
-
-def whole_run(rounds_: int) -> tuple[float, float, float]:
-    """Seconds of a run of Fig. 3 from its scenario to its tables, before its first training, and of training."""
-    spent: list[float] = []
-    started, updated = 0.0, Group.updated
-
-    def timed(*args: Any, **named: Any) -> Any:
-        nonlocal started
-        entered = clock()
-        started = started or entered
-        found = updated(*args, **named)
-        spent.append(clock() - entered)
-        return found
-
-    with tempfile.TemporaryDirectory() as name, patch.object(Group, "updated", timed):
-        scenario = fig3(Path(name), rounds_)
-        begin = clock()
-        netfl.run(scenario, Path(name) / "run", device="cpu")
-        return clock() - begin, started - begin, sum(spent)
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=1, help="torch's threads, on all sides")
     parser.add_argument("--turns", type=int, default=30, help="how often the sides take turns")
-    parser.add_argument("--rounds", type=int, default=400, help="of the whole run; 0 leaves it out")
     parser.add_argument(
         "--steps", type=int, default=0, help="local steps of a user in a round, in place of the papers'"
     )
-    parser.add_argument("--only", default="", help="only rows whose model has this word in its name")
+    parser.add_argument("--only", default="", help="only rows with this word in their name")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(f"torch {torch.__version__}, {options.threads} thread(s); medians of {options.turns} turns; us a lane's step")
@@ -239,14 +201,12 @@ def main() -> None:
         said = verdict(own / (least if row.floor else loop), row.bar)
         figures = f"{loop:7.1f} {least:7.1f} {own:7.1f} {own / loop:6.3f} {own / least:6.3f}"
         print(f"{row.world.name:30} {shape:27} {figures}  {said}", flush=True)
-    together, alone = medians(uneven(), options.turns)
-    print(f"users of {', '.join(map(str, UNEVEN))} examples, together {together:.1f}, one by one {alone:.1f}: ", end="")
-    print(f"{together / alone:.3f}", flush=True)
-    if options.rounds:
-        whole, start, training = whole_run(options.rounds)
-        print(f"Fig. 3, {options.rounds} rounds: {whole:.1f} s, {start:.1f} s of them before the first; ", end="")
-        print(f"local training {training:.1f} s: ", end="")
-        print(f"{whole / training:.3f}  {verdict(whole / training, 1.05)}")
+    if options.only in "uneven":
+        together, alone = medians(uneven(), options.turns)
+        print(
+            f"uneven: {', '.join(map(str, UNEVEN))} examples, together {together:.1f}, one by one {alone:.1f}: ", end=""
+        )
+        print(f"{together / alone:.3f}", flush=True)
 
 
 if __name__ == "__main__":

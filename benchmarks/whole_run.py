@@ -1,0 +1,68 @@
+"""What a whole run costs, from its scenario to its tables, beside the local training in it.
+
+It is Fig. 3 on made-up examples of MNIST's shape, evaluated every 50 rounds; with one thread it is the processor's time.
+
+    python benchmarks/whole_run.py [--threads 1] [--rounds 400]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from learning import clock, verdict
+
+import netfl
+from netfl.learning.training import Group
+
+FIG3 = Path(__file__).parents[1] / "scenarios/paper/fig3.yaml"
+
+
+def fig3(folder: Path, rounds: int) -> netfl.Scenario:
+    """Fig. 3 on made-up examples: 60,000 to train on and 10,000 to test with."""
+    data, rng = folder / "digits.npz", np.random.default_rng(0)
+    x = rng.integers(256, size=(70_000, 784)).astype(np.float32)
+    np.savez(data, x=x, label=np.arange(len(x)) % 10)
+    made_up = {"kind": "arrays", "file": str(data), "features": [784], "labels": 10, "test_share": 1 / 7}
+    return netfl.load(FIG3, {"rounds": rounds, "data": made_up, "evaluate.every": 50})
+
+
+def whole_run(rounds: int) -> tuple[float, float, float]:
+    """Seconds of a run of Fig. 3 from its scenario to its tables, before its first training, and of training."""
+    spent: list[float] = []
+    started, updated = 0.0, Group.updated
+
+    def timed(*args: Any, **named: Any) -> Any:
+        nonlocal started
+        entered = clock()
+        started = started or entered
+        found = updated(*args, **named)
+        spent.append(clock() - entered)
+        return found
+
+    with tempfile.TemporaryDirectory() as name, patch.object(Group, "updated", timed):
+        scenario = fig3(Path(name), rounds)
+        begin = clock()
+        netfl.run(scenario, Path(name) / "run", device="cpu")
+        return clock() - begin, started - begin, sum(spent)
+
+
+def main() -> None:
+    """Print what was spent."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1, help="torch's threads")
+    parser.add_argument("--rounds", type=int, default=400, help="of the run")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    whole, start, training = whole_run(options.rounds)
+    print(f"Fig. 3, {options.rounds} rounds: {whole:.1f} s, {start:.1f} s of them before the first; ", end="")
+    print(f"local training {training:.1f} s: {whole / training:.3f}  {verdict(whole / training, 1.05)}")
+
+
+if __name__ == "__main__":
+    main()
