@@ -1,0 +1,43 @@
+"""The command line of one figure's or table's script: run directories in, its tables and its picture out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import page
+from reproduction import Experiment, Result
+
+import netfl
+
+
+def script(experiments: Sequence[Experiment], told: str | None) -> None:
+    """Read the command line, print the tables beside what was published, and draw.
+
+    Args:
+        experiments: those of the script.
+        told: what it says of itself.
+    """
+    parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="run directories")
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder for pictures")
+    said = parser.parse_args()
+    runs = [netfl.open_run(folder) for folder in said.runs]
+    for run in runs:
+        if run.status != "done":
+            parser.error(f"{run.folder} is not the folder of a run that is done ({run.status})")
+        if not any(one.part_of(run) for one in experiments):
+            name, keys = min(
+                ((name, part.differences(run)) for one in experiments for name, part in one.parts.items()),
+                key=lambda pair: len(pair[1]),
+            )
+            parser.error(f"{run.folder} is none of its runs; it is nearest to {name!r}, but for {', '.join(keys)}")
+    for one in experiments:
+        found = {name: run for run in runs if (name := one.part_of(run)) is not None}
+        if not found:
+            continue
+        print("\n".join(page.section(one, {name: Result(one.told(name, run)) for name, run in found.items()})))
+        picture = one.picture(found, said.out)
+        if picture is not None:
+            print(picture)
