@@ -32,10 +32,15 @@ def rows() -> Iterator[Row]:
                     yield Row(f"{told}: class {one}, {learner}", (part,), learner, f"accuracy/class:{one}", published)
 
 
+def panels(runs: Mapping[str, Run]) -> dict[str, View]:
+    """The run of each panel: the whole one, where that is there."""
+    found = {panel: runs.get(panel) or runs.get(f"{panel} quick") for panel in RARE}
+    return {panel: View(run) for panel, run in found.items() if run is not None}
+
+
 def draw(runs: Mapping[str, Run], figure: Figure) -> None:
-    """The figure: one line for each panel, of the whole runs where they are there."""
-    panels = {panel: runs.get(panel) or runs.get(f"{panel} quick") for panel in RARE}
-    views = {panel: View(run) for panel, run in panels.items() if run is not None}
+    """The figure: one line for each panel."""
+    views = panels(runs)
     for line, (panel, view) in zip(figure.subplots(len(views), 3, squeeze=False), views.items(), strict=True):
         for ax, learner in ((line[0], FEDAVG), (line[2], CVAR)):
             grid, points = (table[table["replica"] == 0] if "replica" in table else table
@@ -71,7 +76,7 @@ EXPERIMENTS = (
             for panel in RARE
         ],
         draw=draw,
-        size=lambda runs: (10.5, 9.6),
+        size=lambda runs: (10.5, 3.2 * len(panels(runs))),
     ),
 )
 

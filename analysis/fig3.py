@@ -84,7 +84,7 @@ EXPERIMENTS = (
         rows=rows({9: RARE}),
         orders=orders({"accuracy": "overall", "accuracy/class:9": "class 9"}),
         draw=lambda runs, figure: draw(runs, figure, [9]),
-        size=lambda runs: (7.6, 2.6 * runs),
+        size=lambda runs: (7.6, 2.6 * len(runs)),
     ),
 )
 

@@ -27,7 +27,7 @@ EXPERIMENTS = (
         ),
         orders=orders({"accuracy": "overall", "accuracy/class:8": "class 8", "accuracy/class:9": "class 9"}),
         draw=lambda runs, figure: draw(runs, figure, [8, 9]),
-        size=lambda runs: (10.0, 2.6 * runs),
+        size=lambda runs: (10.0, 2.6 * len(runs)),
     ),
 )
 

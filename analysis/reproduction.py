@@ -166,7 +166,7 @@ class Experiment:
         orders: what is claimed of learners beside each other.
         remarks: where ours differ and why.
         draw: draws the picture from those of the runs that are there.
-        size: width and height of the picture in inches, for so many runs.
+        size: width and height of the picture in inches, for the runs in it.
     """
 
     name: str
@@ -178,7 +178,7 @@ class Experiment:
     orders: Sequence[Order] = ()
     remarks: str = ""
     draw: Draw | None = None
-    size: Callable[[int], tuple[float, float]] = lambda runs: (9.0, 3.4)
+    size: Callable[[Mapping[str, Run]], tuple[float, float]] = lambda runs: (9.0, 3.4)
 
     def part_of(self, run: Run) -> str | None:
         """The name of the part that *run* is."""
@@ -190,7 +190,7 @@ class Experiment:
         if paint is None:
             return None
         folder.mkdir(parents=True, exist_ok=True)
-        return canvas.png(lambda figure: paint(runs, figure), folder / f"{self.name}.png", size=self.size(len(runs)))
+        return canvas.png(lambda figure: paint(runs, figure), folder / f"{self.name}.png", size=self.size(runs))
 
     def told(self, part: str, run: Run) -> dict[str, Any]:
         """What is kept of *run*: each figure that a row or a claim asks for of this part, its versions, its time.

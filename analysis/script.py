@@ -10,6 +10,7 @@ import page
 from reproduction import Experiment, Result
 
 import netfl
+from netfl.errors import ScenarioError
 
 
 def script(experiments: Sequence[Experiment], told: str | None) -> None:
@@ -23,7 +24,10 @@ def script(experiments: Sequence[Experiment], told: str | None) -> None:
     parser.add_argument("runs", nargs="+", type=Path, help="run directories")
     parser.add_argument("--out", type=Path, default=Path(), help="the folder for pictures")
     said = parser.parse_args()
-    runs = [netfl.open_run(folder) for folder in said.runs]
+    try:
+        runs = [netfl.open_run(folder) for folder in said.runs]
+    except ScenarioError as error:
+        parser.error(str(error))
     for run in runs:
         if run.status != "done":
             parser.error(f"{run.folder} is not the folder of a run that is done ({run.status})")
@@ -34,10 +38,10 @@ def script(experiments: Sequence[Experiment], told: str | None) -> None:
             )
             parser.error(f"{run.folder} is none of its runs; it is nearest to {name!r}, but for {', '.join(keys)}")
     for one in experiments:
-        found = {name: run for run in runs if (name := one.part_of(run)) is not None}
+        found = {part: run for run in runs if (part := one.part_of(run)) is not None}
         if not found:
             continue
-        print("\n".join(page.section(one, {name: Result(one.told(name, run)) for name, run in found.items()})))
+        print("\n".join(page.section(one, {part: Result(one.told(part, run)) for part, run in found.items()})))
         picture = one.picture(found, said.out)
         if picture is not None:
             print(picture)

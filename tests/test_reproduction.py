@@ -1,0 +1,134 @@
+"""The experiments of the papers: runs are told apart, figures are what pandas says, verdicts are right by hand."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import page
+import pytest
+import script
+from reproduction import Experiment, Order, Part, Published, Result, Row, difference, keep, read, spread
+
+import netfl
+
+SHORT = {"rounds": 300, "evaluate.every": 25}
+PART = Part("paper/fig2a", ("full",), SHORT)
+ROWS = [
+    Row(f"{learner}: {metric}", ("short",), learner, metric, Published(100.0, 1.0))
+    for learner in ("FedAvg", "FED-CVaR-AVG")
+    for metric in ("accuracy", "accuracy/class:2")
+]
+ORDER = Order("higher", ("short",), "accuracy", "FED-CVaR-AVG", "FedAvg")
+TOY = Experiment("toy", "Toy: one", "a paper", "It works.", {"short": PART, "long": Part("paper/fig2a")}, ROWS, [ORDER])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "fig2a"
+    scenario = netfl.load(PART.path, dict(PART.changes), PART.blocks)
+    netfl.run(scenario, folder)
+    return netfl.open_run(folder)
+
+
+def result(**values):
+    """A result by hand: for each learner its mean figure x in each replica."""
+    return Result(
+        {"figures": {who: {"x": {"mean": own, "last": [one + 1 for one in own]}} for who, own in values.items()}}
+    )
+
+
+def test_a_run_is_told_for_the_part_that_it_is(run):
+    assert TOY.part_of(run) == "short"
+    assert TOY.parts["long"].differences(run) == ["rounds", "evaluate.every"]
+    other = replace(PART, changes={**SHORT, "learners.FED-CVaR-AVG.objective.alpha": 0.2})
+    assert other.differences(run) == ["learners.FED-CVaR-AVG.objective.alpha"]
+
+
+def test_seed_replicas_and_words_do_not_make_another_experiment(run):
+    assert replace(PART, changes={**SHORT, "seed": 99, "replicas": 1, "description": "no"}).differences(run) == []
+
+
+def test_what_is_kept_is_what_pandas_says(run, tmp_path):
+    keep(TOY, {"short": run}, tmp_path)
+    told = read(TOY, tmp_path)["short"]
+    table = run.metrics[(run.metrics["metric"] == "accuracy") & (run.metrics["learner"] == "FED-CVaR-AVG")]
+    for group, metric in (("", "accuracy"), ("class:2", "accuracy/class:2")):
+        own = table[(table["group"] == group) & table["round"].between(51, 300)].groupby("replica")["value"]
+        np.testing.assert_allclose(told.values("FED-CVaR-AVG", metric), own.mean(), atol=1e-8)
+        np.testing.assert_allclose(told.values("FED-CVaR-AVG", metric, last=True), own.last(), atol=1e-8)
+    assert (told.told["rounds"], told.told["replicas"]) == (300, 3)
+    assert (tmp_path / "toy.short.json").stat().st_size < 4000
+
+
+def test_a_figure_that_a_run_has_not_is_refused(run):
+    missing = replace(TOY, rows=[Row("no", ("short",), "FedAvg", "accuracy/class:7")])
+    with pytest.raises(KeyError, match="no accuracy/class:7 of FedAvg"):
+        missing.told("short", run)
+
+
+def test_rows_put_the_replicas_of_their_parts_together():
+    results = {"a": result(A=[1.0, 2.0]), "b": result(A=[6.0])}
+    row = Row("x", ("a", "b"), "A", "x", scale=10)
+    found = spread(results, row)
+    assert (found.mean, found.replicas) == (30.0, 3)
+    assert found.half == pytest.approx(4.302653 * np.std([10, 20, 60], ddof=1) / math.sqrt(3), rel=1e-6)
+    assert spread(results, row, last=True).mean == 40.0
+
+
+def test_orders_are_decided_in_pairs():
+    results = {"a": result(A=[5.0, 25.0, 45.0], B=[4.0, 24.1, 43.9]), "b": result(A=[1.0, 1.0, 1.0])}
+    pairs = Order("A above B", ("a",), "x", "A", "B", scale=1)
+    assert difference(results, pairs).mean == pytest.approx(1.0)
+    assert page._verdict(difference(results, pairs)) == "yes"
+    assert page._verdict(difference(results, replace(pairs, above="B", below="A"))) == "no"
+    across = Order("A of a above A of b", ("a",), "x", "A", "A", against=("b",), scale=1)
+    assert difference(results, across).mean == pytest.approx(24.0)
+    assert page._verdict(difference(results, across)) == "open"
+    alone = {"a": result(A=[5.0], B=[1.0])}
+    assert page._verdict(difference(alone, pairs)) == "open"
+
+
+@pytest.mark.parametrize(
+    ("values", "published", "agrees"),
+    [
+        ([10.0, 10.0], Published(10.5, 0.5), True),
+        ([10.0, 10.0], Published(10.6, 0.5), False),
+        ([9.0, 11.0], Published(20.0, 0.0), True),  # an interval of ± 12.7
+        ([9.0, 11.0], Published(24.0, 1.0), False),
+        ([10.0, 10.0], Published(low=5, high=15, text="about 10"), True),
+        ([16.0, 16.0], Published(low=5, high=15, text="about 10"), False),
+    ],
+)
+def test_figures_agree_where_the_intervals_meet(values, published, agrees):
+    found = spread({"a": result(A=values)}, Row("x", ("a",), "A", "x", scale=1))
+    assert page._agrees(found, published) is agrees
+
+
+def test_the_page_of_a_run(run, tmp_path):
+    keep(TOY, {"short": run}, tmp_path)
+    told = "\n".join(page.section(TOY, read(TOY, tmp_path)))
+    assert "| long | `netfl run scenarios/paper/fig2a.yaml` | not run |" in told
+    assert "`netfl run scenarios/paper/fig2a.yaml --override full --set rounds=300 --set evaluate.every=25`" in told
+    mean = 100 * np.mean(json.loads((tmp_path / "toy.short.json").read_text())["figures"]["FedAvg"]["accuracy"]["mean"])
+    assert f"| FedAvg: accuracy | 100.0 ± 1.0 | {mean:.1f} ± " in told
+    apart = difference(read(TOY, tmp_path), ORDER)
+    assert f"| higher | {apart.mean:+.1f} ± {apart.half:.1f} | open |" in told
+
+
+def test_the_script_of_a_figure(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["toy.py", str(run.folder), "--out", str(tmp_path)])
+    script.script([replace(TOY, draw=lambda runs, figure: figure.add_subplot().plot([1, 2]))], "toy")
+    told = capsys.readouterr().out
+    assert "## Toy: one" in told
+    assert (tmp_path / "toy.png").exists()
+
+
+@pytest.mark.parametrize("what", ["another", "none"])
+def test_a_script_says_what_is_wrong_with_a_folder(what, run, tmp_path, capsys, monkeypatch):
+    folder = run.folder if what == "another" else tmp_path
+    monkeypatch.setattr("sys.argv", ["toy.py", str(folder)])
+    with pytest.raises(SystemExit, match="2"):
+        script.script([replace(TOY, parts={"long": Part("paper/fig2a")}, rows=(), orders=())], "toy")
+    told = capsys.readouterr().err
+    assert ("nearest to 'long', but for rounds, evaluate.every" if what == "another" else "is no run directory") in told
