@@ -150,7 +150,7 @@ EXPERIMENTS = (
             Row(f"rate {rate}: nines, α = {alpha}", (rate,), f"α = {alpha}", "rare_accuracy")
             for rate in RATES
             for alpha in ALPHAS
-        ],  # fmt: skip
+        ],
         orders=[
             Order(
                 f"rate {rate}: nines higher with α = 0.1 than with α = 1", (rate,), "rare_accuracy", "α = 0.1", "α = 1"

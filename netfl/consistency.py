@@ -7,6 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from netfl.access import Access
 from netfl.errors import Fault
 from netfl.registry import Spec, outsiders
@@ -60,6 +62,7 @@ def facts_of(parts: Mapping[str, Any]) -> Facts:
         classes=None if data is None else data.classes,
         most=access.most(parts["users"], rounds),
         rho_known=access.rates(parts["users"], Streams(0)) is not None,
+        heard_known=access.heard_rates(parts["users"], Streams(0), np.ones((parts["users"], 1))) is not None,
         placed=access.placed,
         ranked=access.ranked,
         sized=data is not None and model is not None,

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from netfl.errors import ScenarioError
 from netfl.learning import memory
 from netfl.learning.choosing import Choices
@@ -40,6 +43,7 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1) -> Learnin
         "validation": staged.validation,
         "rounds": scenario.steps,
         "streams": [streams_of(scenario, replica).at("learning") for replica in staged.replicas],
+        "heard": _heard(staged),
         "device": device,
         "first": staged.replicas.start,
         "follows": scenario.access.follows,
@@ -78,6 +82,13 @@ def lessons_of(staged: Stage, learner: Learning | None, folder: Path) -> Lessons
     if learner is None:
         return Lessons(None, folder)
     return Lessons(learner, folder, _choices(staged, learner), _album(staged, learner, folder))
+
+
+def _heard(staged: Stage) -> dict[int, NDArray[np.float64]]:
+    """In what share of the rounds users are heard, by replica, where the access states it."""
+    access, settings = staged.scenario.access, staged.settings
+    stated = {one.replica: access.heard_rates(one.users, one.streams, one.label_mix) for one in settings}
+    return {replica: rates for replica, rates in stated.items() if rates is not None}
 
 
 def _choices(staged: Stage, learner: Learning | None) -> Choices | None:

@@ -195,7 +195,8 @@ class Facts:
         rounds: the number of rounds.
         classes: how many labels the data have; ``None`` without data.
         most: the largest number of deliveries that a round can bring.
-        rho_known: whether the access states how often each user is heard.
+        rho_known: whether the access states how often each user is heard, up to a factor.
+        heard_known: whether it states in what share of the rounds each user is.
         placed: whether users have positions.
         ranked: whether the access has it on record who is heard how often.
         sized: whether the size of an update is known, from the model.
@@ -212,6 +213,7 @@ class Facts:
     classes: int | None = None
     most: int = 1
     rho_known: bool = False
+    heard_known: bool = False
     placed: bool = False
     ranked: bool = False
     sized: bool = False

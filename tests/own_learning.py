@@ -115,6 +115,25 @@ class Idle(Average):
         return None
 
 
+class Inside(Average):
+    """Right around what knows all by itself: the other's state is opened, but it is not told who is heard how often."""
+
+    of: Annotated[Aggregation, Member()]
+
+    def open(self, users, current):
+        return self.of.open(users, current)
+
+    def step(self, state, current, updates):
+        return self.of.step(state, current, updates)
+
+
+class Telling(Inside):
+    """Right around all."""
+
+    def informed(self, heard):
+        return self.model_copy(update={"of": self.of.informed(heard)})
+
+
 class Around(Average):
     """Right, but for what it may be put around."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Mapping
 
+import numpy as np
 from numpy.typing import NDArray
 
 from netfl.registry import Spec
@@ -43,10 +44,13 @@ class Access(Spec):
         """
         return None
 
-    def heard_rates(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
+    def heard_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
         """In what share of the rounds each user is heard in the long run, ``[users]``; ``None`` unless that is exact.
 
-        Unlike `rates`, which order users, these are what a recording can be held to.
+        Unlike `rates`, which order users, these are what a recording can be held to.  Where they follow the users'
+        labels they need *label_mix*, that of ``Setting.label_mix``.
         """
         return None
 

@@ -73,9 +73,15 @@ class Direct(Selecting):
                 asks=chooser.asks(index + 1) if index < setting.rounds else {},
             )
 
-    def heard_rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+    def heard_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
         """`rates`, where all who could be heard are."""
-        return self.rates(users, streams) if self._everybody and (self.first or users) >= users else None
+        return self.rates(users, streams) if self.hears_all(users) else None
+
+    def hears_all(self, users: int) -> bool:
+        """Whether all of so many *users* who could be heard are: nothing selects among them, and there is room."""
+        return self._everybody and (self.first or users) >= users
 
     @property
     def coming(self) -> str | None:

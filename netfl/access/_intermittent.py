@@ -50,7 +50,21 @@ class Intermittent(Direct):
         """How often each user is there, where it does not depend on labels; `first` keeps its order."""
         if isinstance(self.probability, LabelCorrelated):
             return None
-        return listed(self.probability, users)
+        return self.shares(listed(self.probability, users))
+
+    def heard_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
+        """How often each user is there, where all who are there are heard; of users with such labels, if need be."""
+        if not self.hears_all(users):
+            return None
+        if not isinstance(self.probability, LabelCorrelated) or label_mix is None:
+            return self.rates(users, streams)
+        return self.shares(correlated(self.probability.label_correlated, label_mix, streams))
+
+    def shares(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """In what share of the rounds users are there whose probabilities are *chances*: just so often."""
+        return chances
 
     @property
     def listed(self) -> tuple[float, ...]:

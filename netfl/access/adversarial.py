@@ -74,9 +74,11 @@ class Adversarial(Access):
             return None
         return self._less(rates)
 
-    def heard_rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+    def heard_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
         """As `rates`, of those at which the other's users are heard; not where two cycles meet."""
-        rates = self.of.heard_rates(users, streams)
+        rates = self.of.heard_rates(users, streams, label_mix)
         if rates is None or self.users is None or not self._steady or (self.every > 1 and self.of.process == "cyclic"):
             return None
         return self._less(rates)

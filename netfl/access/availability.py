@@ -75,11 +75,13 @@ class Availability(Direct):
             share[row.user] = np.diff(ends)[0 if row.start else 1 :: 2].sum() / self.repeat
         return share
 
-    def heard_rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+    def heard_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
         """The share of rounds at whose ends each user is there, where the file repeats after a number of rounds."""
         rows, faults = self._read(users)
         period = 0.5 if self.repeat is None else self.repeat / (1.0 if self.unit == "rounds" else self.round_length)
-        if faults or abs(period - round(period)) > _SLACK or not self._everybody or (self.first or users) < users:
+        if faults or abs(period - round(period)) > _SLACK or not self.hears_all(users):
             return None
         return np.asarray(np.mean([*self._present(Timetable.of(rows, users), round(period))], axis=0))
 

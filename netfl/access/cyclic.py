@@ -41,10 +41,9 @@ class Cyclic(Intermittent):
         """How many rounds of a cycle each user is there."""
         return np.maximum(1.0, np.round(self.cycle * chances))
 
-    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
-        """The share of each cycle for which each user is there, where it does not depend on labels."""
-        chances = Intermittent.rates(self, users, streams)
-        return None if chances is None else self.stretch(chances) / self.cycle
+    def shares(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The share of each cycle for which each user is there, a whole number of rounds."""
+        return self.stretch(chances) / self.cycle
 
     @property
     def coming(self) -> str:

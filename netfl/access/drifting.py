@@ -87,7 +87,9 @@ class Drifting(Direct):
         course = self.course(users, streams)
         return np.asarray(course.of(course.span).mean(axis=0))
 
-    def heard_rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+    def heard_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
         """The average over a period, where one user is heard by rates, or all by probabilities, and no selection."""
         whole = self.first == 1 if self._by_rates else (self.first or users) >= users
         return self.rates(users, streams) if self._everybody and whole and self.repeat is not None else None

@@ -59,7 +59,9 @@ class Stationary(Direct):
         """The stated rates, made to sum to 1; with more than one user in a round they keep the order of being heard."""
         return shares(self.rho, users, streams)
 
-    def heard_rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+    def heard_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
         """The stated rates, with one user in a round and no selection."""
         return self.rates(users, streams) if self._everybody and self.first == 1 else None
 

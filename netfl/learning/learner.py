@@ -50,6 +50,7 @@ class Learner:
         validation: of each replica the examples to validate with; empty where nothing is validated.
         rounds: how many there will be; the last is evaluated.
         streams: each replica's random streams for learning.
+        heard: by replica in what share of the rounds users are heard, where the access states it.
         device: ``cpu``, ``cuda``, or ``auto`` for the one that is there.
         first: the number of the first of the replicas.
         tokens: how many there are, where examples are rows of tokens.
@@ -70,6 +71,7 @@ class Learner:
         validation: Sequence[Examples] = (),
         rounds: int,
         streams: Sequence[Streams],
+        heard: Mapping[int, NDArray[np.float64]] = {},
         device: str = "auto",
         first: int = 0,
         follows: str | None = None,
@@ -78,17 +80,16 @@ class Learner:
         team: Sequence[LearnerSpec] = (),
     ) -> None:
         self.lanes = tuple((name, first + replica) for name in learners for replica in range(len(datasets)))
-        self._specs = [learners[name] for name, _ in self.lanes]
+        self._specs = [learners[name].informed(heard.get(replica)) for name, replica in self.lanes]
         self._replicas, self._every, self._rounds = len(datasets), evaluate.every, rounds
         self._network = model.open(datasets[0].train_x.shape[1:], datasets[0].classes, tokens)
         self._pool = Pool(datasets, splits, device_of(device), dtype, streams)
         self._groups = grouped([*learners.values()], self._network, self._pool)
-        self._shuffles = Shuffles(streams)
+        self._shuffles, self._turns = Shuffles(streams), Turns()
         self._voice = [*learners].index(follows) if follows is not None else 0 if len(learners) == 1 else None
         replicas = [replica - first for _, replica in self.lanes]
         starts = np.stack([self._network.start(one.at("start")) for one in streams])
         origins = tensor(np.pad(starts, ((0, 0), (0, 1)))).to(self._pool.x)
-        self._turns = Turns()
         self._servers = Servers(self.lanes, self._specs, self._pool.sizes.shape[1], origins[replicas], not team)
         self._versions = Versions(origins[replicas], self._servers.messages())
         evaluation = Evaluation(datasets, splits, replicas, rare_classes, self._pool.x, validation)
@@ -109,8 +110,7 @@ class Learner:
             rounds: one of each replica, in order, all of one index.
 
         Returns:
-            The evaluation of that version, without figures where none is due; what accesses asked about it; and which
-            lanes diverged, whose neighbours go on.
+            The evaluation of that version, if one is due; what accesses asked about it; and which lanes diverged.
 
         Raises:
             ModelError: no lane is left whose training has not diverged, nor one that an access listens to; an answer

@@ -53,6 +53,10 @@ class LearnerSpec(Spec):
         """Whether an update is a single step, whatever a user holds."""
         return self.local_steps == 1 or (self.batch_size == "full" and self.local_epochs == 1)
 
+    def informed(self, heard: NDArray[np.float64] | None) -> LearnerSpec:
+        """This learner in a replica in which users are heard in such shares of rounds; see `Aggregation.informed`."""
+        return self.model_copy(update={"aggregation": self.aggregation.informed(heard)})
+
     def rates(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Step sizes on θ, and on t, of users that start from *versions*, ``[n, 2]``; 0 for a t that stays."""
         return np.outer(self.schedule.factors(versions), (self.lr, self.objective.t_rate))

@@ -74,10 +74,12 @@ def _of_objective(part: Objective) -> Iterator[Fault]:
 def _of_aggregation(part: Aggregation, learner: LearnerSpec, users: int, heard: int) -> Iterator[Fault]:
     """A first round with so many deliveries, and one without."""
     current, rates = torch.linspace(-1.0, 1.0, _SIZE), torch.from_numpy(learner.rates(np.zeros(1, np.int64))[0]).float()
-    opened = [*_held(part, "open", lambda: part.open(users, current), "a mapping", "the state: tensors by name")]
+    often, state_is = np.full(users, 0.5), "the state: tensors by name"
+    opened = [*_held(part, "open", lambda: part.informed(often).open(users, current), "a mapping", state_is)]
     if opened:
         yield from opened
         return
+    part = part.informed(often)
     state = part.open(users, current)
     message, who = part.message(state), torch.arange(heard)
     bases, each = current.expand(heard, -1).clone(), torch.ones(heard)

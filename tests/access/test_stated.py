@@ -1,5 +1,7 @@
 """What accesses state of who is heard: rates and a process only where they hold exactly, against what is played."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,25 @@ def test_rates_that_are_stated_are_those_of_being_heard(make_setting, presence, 
     stated = access.heard_rates(3, make_setting(3, 40_000).streams)
     assert presence(access, make_setting(3, 40_000)).mean(axis=0) == pytest.approx(stated, abs=0.02)
     assert access.process == STATED[name]
+
+
+FOLLOWS = {"label_correlated": {"concentration": 0.1, "minimum": 0.1, "mean": 0.3}}
+FOLLOWING = {
+    "bernoulli": Bernoulli(probability=FOLLOWS),
+    "markov": Markov(probability=FOLLOWS, switch_on=0.3),
+    "cyclic": Cyclic(probability=FOLLOWS, cycle=7),
+    "adversarial": Adversarial(of={"kind": "bernoulli", "probability": FOLLOWS}, users=[0], probability=0.5),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_rates_that_follow_labels_are_stated_where_these_are_known(make_setting, presence, name):
+    access, mix = FOLLOWING[name], np.array([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0, 0.2, 0.8]])
+    setting = replace(make_setting(3, 40_000), label_mix=mix)
+    assert access.heard_rates(3, setting.streams) is None
+    stated = access.heard_rates(3, setting.streams, mix)
+    assert np.ptp(stated) > 0.1
+    assert presence(access, setting).mean(axis=0) == pytest.approx(stated, abs=0.02)
 
 
 @pytest.mark.parametrize("name", STATED)

@@ -19,6 +19,7 @@ from netfl.learning.partition.ranked import Ranked
 from netfl.learning.partition.rare_classes import RareClasses
 from netfl.learning.partition.shards import Shards
 from netfl.scenario import checked
+from netfl.schooling import learner_of
 from netfl.staging import stage
 from netfl.streams import Streams
 from netfl.types import Facts
@@ -186,8 +187,12 @@ def test_participation_follows_the_labels_of_a_dirichlet_mix(process):
 
 
 @pytest.mark.slow
-def test_the_shipped_scenario_lists_the_probabilities_of_its_access(real_data):
+def test_the_shipped_scenario_knows_the_probabilities_of_its_access(real_data):
     real_data("cifar10")
-    made = netfl.load(Path(__file__).parents[2] / "scenarios" / "learning" / "cifar_fedau.yaml")
-    told = made.learners["known participation"].aggregation.probability
-    assert told == pytest.approx(made.access.chances(stage(made).settings[0]), rel=1e-3)
+    staged = stage(netfl.load(Path(__file__).parents[2] / "scenarios" / "learning" / "cifar_fedau.yaml"))
+    (setting,), (rows,) = staged.settings, staged.splits
+    mixes = np.array([np.bincount(staged.dataset.train_y[own], minlength=10) / len(own) for own in rows])
+    known = np.clip(0.1 * 10 * mixes @ setting.streams.rng("labels").dirichlet([0.1] * 10), 0.02, 1)
+    lanes = learner_of(staged, "cpu").state()["servers"]["aggregations"]
+    assert lanes[3]["weights"].numpy() == pytest.approx(1 / known, rel=1e-6)
+    assert known[[6, 11]] == pytest.approx([0.1098, 0.8313], rel=1e-3)

@@ -26,7 +26,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from netfl.errors import Fault
 from netfl.registry import Spec
@@ -72,6 +75,13 @@ class Updates:
 
 class Aggregation(Spec):
     """The contract of an aggregation."""
+
+    def informed(self, heard: NDArray[np.float64] | None) -> Self:
+        """This rule in a replica in which users are heard in such shares of the rounds, ``[users]``, for who asks.
+
+        ``None`` where the access does not state them; `Facts.heard_known` tells `faults` so.
+        """
+        return self
 
     def open(self, users: int, current: Tensor) -> State:
         """The state before the first round.

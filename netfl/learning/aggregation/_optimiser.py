@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import field_validator
 
 from netfl.errors import Fault
@@ -48,6 +50,10 @@ class ServerOptimiser(Aggregation):
     @abstractmethod
     def move(self, state: State, change: Tensor) -> tuple[Tensor, State]:
         """What is added to the version where Δ is *change*, ``[parameters + 1]``, and the optimiser's next state."""
+
+    def informed(self, heard: NDArray[np.float64] | None) -> Self:
+        """With the other aggregation informed."""
+        return self.model_copy(update={"of": self.of.informed(heard)})
 
     def open(self, users: int, current: Tensor) -> State:
         """That of both."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
@@ -25,6 +27,11 @@ class KnownParticipation(Aggregation):
     statistics of Wang and Ji, "A lightweight method for tackling unknown participation statistics in federated
     averaging", ICLR 2024.  `fedau` finds the weights by itself.
 
+    Left out, the probabilities are those that the access states, for each replica its own: the exact shares of rounds
+    in which users are heard in the long run (of `cyclic` the rounds of a stretch over those of a cycle).  A user that
+    is never heard has weight 0.  Networks, replays, selections, and a `first` with room for some only (but for the 1 of
+    `stationary`) state none.
+
     Example::
 
         kind: known_participation
@@ -32,14 +39,26 @@ class KnownParticipation(Aggregation):
         server_lr: 1
     """
 
-    probability: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
-    """How likely each user is to take part in a round: p_k, one for each user."""
+    probability: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)] | None = None
+    """How likely each user is to take part in a round: p_k, one for each user; by default what the access states."""
     server_lr: Annotated[float, Field(gt=0)] = 1.0
     """The global step size η."""
 
+    def informed(self, heard: NDArray[np.float64] | None) -> Self:
+        """With what the access states, where nothing else is said."""
+        if self.probability is not None or heard is None:
+            return self
+        return self.model_copy(update={"probability": tuple(heard.tolist())})
+
     def open(self, users: int, current: Tensor) -> State:
-        """The weight of each user's change."""
-        return {"weights": current.new_tensor([1 / p for p in self.probability])}
+        """The weight of each user's change.
+
+        Raises:
+            ValueError: nobody said how likely users are to take part.
+        """
+        if self.probability is None:
+            raise ValueError("the probabilities are not known: an aggregation around this one must pass on 'informed'")
+        return {"weights": current.new_tensor([1 / p if p > 0 else 0.0 for p in self.probability])}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The weighted changes."""
@@ -52,8 +71,12 @@ class KnownParticipation(Aggregation):
         return state["weights"]
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
-        """A list for another number of users."""
-        if len(self.probability) != facts.users:
+        """A list for another number of users; none where the access states no probabilities."""
+        if self.probability is None:
+            if not facts.heard_known:
+                problem = "missing; this access does not state in what share of the rounds each user is heard"
+                yield Fault("probability", problem, None, "give a list, or take 'fedau', which estimates them")
+        elif len(self.probability) != facts.users:
             problem = f"{len(self.probability)} probabilities for {facts.users} users"
             yield Fault("probability", problem, remedy="give one for each user, or take 'fedau', which estimates them")
 
