@@ -1,6 +1,6 @@
 """What a whole run costs, from its scenario to its tables, beside the local training in it.
 
-It is Fig. 3 on made-up examples of MNIST's shape, evaluated every 50 rounds; with one thread it is the processor's time.
+It is Fig. 3 on made-up examples of MNIST's shape, evaluated every 50 rounds; with one thread, processor time.
 
     python benchmarks/whole_run.py [--threads 1] [--rounds 400]
 """
