@@ -18,9 +18,9 @@ Every experiment of the papers is a scenario in `scenarios/paper/`, and each of 
 `scenarios/beyond/`.  This page is written from the summaries of the runs, which are in `analysis/results/`; none of
 our figures is typed in.
 
-- **Ours** is the mean over replicas and over the evaluations of the last {WINDOW} rounds, as single rounds swing with
-  the user who was heard last; behind ± is the half width of the 95 % interval of Student's t over replicas.  *Last
-  round* is the mean over replicas alone.
+- **Ours** is the mean over replicas and over the evaluations of the last {WINDOW} rounds, of short runs of the last
+  quarter, as single rounds swing with the user who was heard last; behind ± is the half width of the 95 % interval of
+  Student's t over replicas.  *Last round* is the mean over replicas alone.
 - **Agrees** says whether the two intervals meet; what was published as words is given the range that is named.
 - **Claimed** orders are compared replica by replica, on the same traces: *yes* and *no* where the interval of the
   difference leaves out 0, *open* where it does not, or where one replica has none.

@@ -25,7 +25,10 @@ from netfl.statistics import Interval, interval
 
 ROOT = Path(__file__).parents[1]
 WINDOW = 250
-"""Figures of learning swing with the user heard last: they are means over the evaluations of so many last rounds."""
+"""Figures of learning swing with the user heard last: they are means over the evaluations of so many last rounds.
+
+Of runs shorter than four times that it is their last quarter.
+"""
 
 
 @dataclass(frozen=True)
@@ -261,10 +264,11 @@ def _figure(run: Run, learner: str, metric: str) -> dict[str, list[float | None]
     if rows.empty:
         raise KeyError(f"{run.folder} has no {metric} of {learner}")
     found: dict[str, list[float | None]] = {"mean": [], "last": []}
+    rounds = run.manifest["rounds"]
     for replica in range(run.manifest["replicas"]):
         own = rows[rows["replica"] == replica].sort_values("round")
-        late = own[own["round"] > run.manifest["rounds"] - WINDOW]["value"]
-        whole = len(own) and own["round"].iloc[-1] == run.manifest["rounds"]
+        late = own[own["round"] > rounds - min(WINDOW, rounds / 4)]["value"]
+        whole = len(own) and own["round"].iloc[-1] == rounds
         found["mean"].append(round(float(late.mean()), 8) if whole else None)
         found["last"].append(round(float(own["value"].iloc[-1]), 8) if whole else None)
     return found

@@ -1,0 +1,104 @@
+"""Table 2 of "Fair Resource Allocation in Federated Learning": q-FFL beside AFL on Adult and Fashion-MNIST.
+
+python analysis/afl.py runs/afl_adult-001 runs/afl_fashion_mnist-001 --out pictures
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from reproduction import Experiment, Order, Part, Published, Row
+from script import script
+
+from netfl.reading import Run
+from netfl.report import canvas, plots_learning
+
+Figures = Mapping[str, tuple[tuple[float, float], ...]]
+ADULT: Figures = {
+    "q = 0": ((83.2, 0.1), (69.9, 0.4), (83.3, 0.1)),
+    "AFL": ((82.5, 0.5), (73.0, 2.2), (82.6, 0.5)),
+    "q = 0.01": ((82.6, 0.1), (74.1, 0.6), (82.7, 0.1)),
+    "q = 2": ((82.3, 0.1), (74.4, 0.9), (82.4, 0.1)),
+}
+FASHION: Figures = {
+    "q = 0": ((78.8, 0.2), (66.0, 0.7), (84.5, 0.8), (85.9, 0.7)),
+    "AFL": ((77.8, 1.2), (71.4, 4.2), (81.0, 3.6), (82.1, 3.9)),
+    "q = 5": ((77.8, 0.2), (74.2, 0.3), (78.9, 0.4), (80.4, 0.6)),
+    "q = 15": ((77.1, 0.4), (74.7, 0.9), (77.9, 0.4), (78.7, 0.6)),
+}
+"""Accuracy of all and of each user, each with its deviation."""
+
+
+def rows(users: Sequence[str], published: Figures, more: Sequence[str] = ()) -> list[Row]:
+    """Accuracy of all and of each user, of the published learners and of *more*."""
+    metrics = {"accuracy": "all", **{f"accuracy/user:{user}": label for user, label in enumerate(users)}}
+    return [
+        Row(f"{learner}: {label}", ("full",), learner, metric,
+            Published(*published[learner][place]) if learner in published else None)
+        for learner in (*published, *more)
+        for place, (metric, label) in enumerate(metrics.items())
+    ]  # fmt: skip
+
+
+def draw(runs: Mapping[str, Run], figure: Figure, users: Sequence[str], learners: Sequence[str]) -> None:
+    """Accuracy of all and of each user over rounds."""
+    run = runs.get("full") or runs["quick"]
+    axes = figure.subplots(1, 1 + len(users))
+    for ax, (group, label) in zip(
+        axes, [("", "all"), *((f"user:{i}", one) for i, one in enumerate(users))], strict=True
+    ):
+        plots_learning.curves(run.metrics, "accuracy", group=group, learners=learners, ax=ax)
+        canvas.unlegended(ax).set_title(label)
+    axes[0].set_ylabel("accuracy (%)")
+    plots_learning.learner_legend(axes[-1], learners)
+
+
+EXPERIMENTS = (
+    Experiment(
+        name="afl_adult",
+        title="AFL and q-FFL on Adult",
+        source='Table 2 of "Fair Resource Allocation in Federated Learning"',
+        claim=(
+            "Two users, people with a doctorate and all others.  q-FFL and AFL serve the doctors, of whom there are "
+            "few, better than q = 0, at a small cost to all others; q-FFL does it better than AFL."
+        ),
+        parts={"full": Part("paper/afl_adult", ("full",)), "quick": Part("paper/afl_adult", ("quick",), full=False)},
+        rows=rows(("doctors", "others"), ADULT, ("equal weights",)),
+        orders=[
+            Order(f"doctors served better with {above} than with {below}", ("full",), "accuracy/user:0", above, below)
+            for above, below in (
+                ("AFL", "q = 0"),
+                ("q = 0.01", "q = 0"),
+                ("q = 2", "q = 0"),
+                ("q = 2", "AFL"),
+                ("q = 0.01", "equal weights"),
+            )
+        ],
+        draw=lambda runs, figure: draw(runs, figure, ("doctors", "others"), (*ADULT, "equal weights")),
+        size=lambda runs: (9.5, 3.3),
+    ),
+    Experiment(
+        name="afl_fashion_mnist",
+        title="AFL and q-FFL on Fashion-MNIST",
+        source='Table 2 of "Fair Resource Allocation in Federated Learning"',
+        claim=(
+            "Three users, who hold shirts, pullovers and T-shirts.  q-FFL and AFL serve the shirts, which are "
+            "recognised worst, better than q = 0, at a cost to the others; q-FFL does it better than AFL."
+        ),
+        parts={
+            "full": Part("paper/afl_fashion_mnist", ("full",)),
+            "quick": Part("paper/afl_fashion_mnist", ("quick",), full=False),
+        },
+        rows=rows(("shirt", "pullover", "T-shirt"), FASHION),
+        orders=[
+            Order(f"shirts served better with {above} than with {below}", ("full",), "accuracy/user:0", above, below)
+            for above, below in (("AFL", "q = 0"), ("q = 5", "q = 0"), ("q = 15", "q = 0"), ("q = 15", "AFL"))
+        ],
+        draw=lambda runs, figure: draw(runs, figure, ("shirt", "pullover", "T-shirt"), (*FASHION,)),
+        size=lambda runs: (11.5, 3.3),
+    ),
+)
+
+if __name__ == "__main__":
+    script(EXPERIMENTS, __doc__)
