@@ -1,8 +1,12 @@
 """What tests of whole runs share."""
 
+import os
 import sys
+from pathlib import Path
 
 import pytest
+
+from netfl.learning.data import _cache as cache
 
 WATCHED = '''
 import numpy as np
@@ -76,3 +80,19 @@ def said_in(tmp_path):
         return write
 
     return of
+
+
+@pytest.fixture
+def real_data(monkeypatch):
+    """Points ``NETFL_DATA`` at a folder that holds the named set, or skips the test."""
+
+    def use(name: str) -> Path:
+        beside = Path(__file__).parents[1].parent / "shared" / "datasets"
+        for root in (Path(os.environ.get("NETFL_DATA") or beside), beside):
+            monkeypatch.setenv("NETFL_DATA", str(root))
+            (listed,) = [one for one in cache.listing() if one.name == name]
+            if listed.state == "here":
+                return listed.folder
+        pytest.skip(f"{name} is not here: set NETFL_DATA, or run `netfl data fetch {name}`")
+
+    return use

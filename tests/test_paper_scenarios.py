@@ -1,0 +1,121 @@
+"""Every experiment of the papers, and ours beyond them: there, whole, and run in a shortened form of its quick one."""
+
+from pathlib import Path
+
+import numpy as np
+import paper
+import pytest
+
+import netfl
+
+ROOT = Path(__file__).parents[1]
+FEDAU = [
+    f"fedau_{process}_{data}" for process in ("bernoulli", "markov", "cyclic") for data in ("cifar10", "fashion_mnist")
+]
+NAMES = [
+    *("fig2a", "fig2b", "fig2c", "fig3", "fig4", "table1", *FEDAU, "qffl_synthetic", "qffl_shakespeare"),
+    *("afl_adult", "afl_fashion_mnist", "divergence_iid", "divergence_one_class", "divergence_two_class"),
+]
+BEYOND = ["cvar_bernoulli", "cvar_markov", "cvar_cyclic", "cvar_emergent", "rivals", "alpha_rho"]
+FILES = [*(f"paper/{name}" for name in NAMES), *(f"beyond/{name}" for name in BEYOND)]
+SHAPES = {"mnist": [1, 28, 28], "fashion_mnist": [1, 28, 28], "cifar10": [3, 32, 32]}
+REAL = {"adult": "adult", "shakespeare": "shakespeare"}
+
+
+def path_of(name):
+    return ROOT / f"scenarios/{name}.yaml"
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory):
+    """Examples in the shape of a set of pictures, whose labels can be learned; by shape and number of labels."""
+    folder, known = tmp_path_factory.mktemp("made-up"), {}
+
+    def of(shape, labels):
+        key = (*shape, labels)
+        if key not in known:
+            rng, label = np.random.default_rng(1), np.arange(3000) % labels
+            x = (rng.random((labels, int(np.prod(shape))))[label] + rng.random((3000, int(np.prod(shape))))) / 2
+            known[key] = folder / f"{'-'.join(map(str, key))}.npz"
+            np.savez(known[key], x=x.reshape(-1, *shape).astype(np.float32), label=label)
+        file = str(known[key])
+        return {"kind": "arrays", "file": file, "features": shape, "labels": labels, "test_share": 0.1}
+
+    return of
+
+
+def test_no_scenario_is_forgotten():
+    assert sorted(NAMES) == sorted(path.stem for path in (ROOT / "scenarios/paper").iterdir())
+    assert sorted(BEYOND) == sorted(path.stem for path in (ROOT / "scenarios/beyond").iterdir())
+    run = {part.scenario for one in paper.EXPERIMENTS.values() for part in one.parts.values()}
+    assert run == set(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_quick_form_and_a_full_one(name):
+    plain, quick, full = (netfl.load(path_of(name), named=named) for named in ((), ("quick",), ("full",)))
+    assert {"quick", "full"} <= set(plain.overrides)
+    assert quick != full
+    assert full.rounds == plain.rounds
+    assert full.replicas >= 3 or name == "paper/qffl_synthetic"  # whose splits are runs of their own
+    assert quick.rounds <= plain.rounds
+
+
+@pytest.mark.parametrize("experiment", paper.EXPERIMENTS.values(), ids=[*paper.EXPERIMENTS])
+def test_rows_and_orders_ask_for_learners_that_there_are(experiment):
+    learners = {name: set(netfl.load(part.path, dict(part.changes), part.blocks).learners)
+                for name, part in experiment.parts.items()}  # fmt: skip
+    for row in experiment.rows:
+        assert all(row.learner in learners[part] for part in row.parts), row
+    for order in experiment.orders:
+        assert all(order.above in learners[part] for part in order.parts), order
+        assert all(order.below in learners[part] for part in order.against or order.parts), order
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_quick_form_runs(name, made_up, tmp_path, real_data):
+    plain = netfl.load(path_of(name), named=("quick",))
+    kind = plain.model_dump(mode="json")["data"]["kind"]
+    changes = {"rounds": 2, "evaluate.every": 1, "replicas": 1}
+    if kind in SHAPES:
+        changes["data"] = made_up(SHAPES[kind], plain.data.classes)
+    if kind in REAL:
+        real_data(REAL[kind])
+    if kind == "shakespeare":
+        changes |= {"data.least": 64, "data.validation_share": 0.89, "rounds": 1, "model.hidden": 8}
+    netfl.run(netfl.load(path_of(name), changes, ("quick",)), tmp_path / "run")
+    run = netfl.open_run(tmp_path / "run")
+    assert run.status == "done"
+    assert not run.diverged
+    last = run.metrics[(run.metrics["metric"] == "accuracy") & (run.metrics["group"] == "")]
+    assert set(last["learner"]) == set(run.learners)
+    assert last["value"].between(0, 1).all()
+
+
+def test_what_is_rarely_heard_is_lost_to_fedavg_and_kept_by_cvar(tmp_path):
+    netfl.run(netfl.load(path_of("paper/fig2a"), {"rounds": 1000, "evaluate.every": 100}), tmp_path / "run")
+    last = netfl.open_run(tmp_path / "run").summary
+    assert last["FedAvg.accuracy/class:2"] == 0
+    assert last["FED-CVaR-AVG.accuracy/class:2"] > 0.9
+    assert last["FED-CVaR-AVG.accuracy"] > 0.9
+    assert last["FedAvg.accuracy"] < 0.7
+
+
+def test_users_of_one_class_stray_farther_than_those_of_all(made_up, tmp_path):
+    found = {}
+    for case in ("iid", "one_class"):
+        changes = {"data": made_up(SHAPES["mnist"], 10), "replicas": 1, "rounds": 3}
+        netfl.run(netfl.load(path_of(f"paper/divergence_{case}"), changes, ("quick",)), tmp_path / case)
+        found[case] = netfl.open_run(tmp_path / case).summary["FedAvg.weight_divergence"]
+    assert found["one_class"] > 2 * found["iid"]
+
+
+def test_the_page_is_what_is_kept():
+    told = (paper.DOCS / "reproduction.md").read_text(encoding="utf-8")
+    results = {one.name: paper.read(one, paper.RESULTS) for one in paper.EXPERIMENTS.values()}
+    assert told == paper.page.text([*paper.EXPERIMENTS.values()], results, paper.DOCS / "reproduction")
+
+
+def test_all_that_is_kept_belongs_to_an_experiment():
+    known = {f"{one.name}.{part.replace(' ', '_')}.json" for one in paper.EXPERIMENTS.values() for part in one.parts}
+    assert {path.name for path in paper.RESULTS.iterdir()} <= known
