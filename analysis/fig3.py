@@ -15,13 +15,19 @@ from netfl.reading import Run
 from netfl.report import canvas, plots_learning
 
 LEARNERS = ("FedAvg", "FED-CVaR-AVG")
-NAMES = {"raw": "raw pixels", "unit": "pixels in [0, 1]", "quick": "raw pixels, quick"}
+NAMES = {
+    "raw": "trained raw, tested in [0, 1]",
+    "raw test": "trained and tested raw",
+    "unit": "trained and tested in [0, 1]",
+    "quick": "quick, trained raw, tested in [0, 1]",
+}
 
 
 def parts(name: str) -> dict[str, Part]:
     """The runs of Fig. 3 or 4, by the pixels that training sees."""
     return {
         "raw": Part(f"paper/{name}", ("full",)),
+        "raw test": Part(f"paper/{name}", ("full", "raw_test")),
         "unit": Part(f"paper/{name}", ("full", "unit")),
         "quick": Part(f"paper/{name}", ("quick",), full=False),
     }

@@ -10,6 +10,9 @@ from reproduction import WINDOW, Experiment, Order, Part, Published, Result, Row
 
 from netfl.statistics import Interval
 
+LONG = 24
+"""Tables of more rows than this are folded."""
+
 _HEAD = f"""# The papers, reproduced
 
 <!-- Written by `python analysis/paper.py --page` from analysis/results.  Edit those, or analysis/. -->
@@ -43,7 +46,7 @@ def text(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, R
         results: of each, what is kept of its parts.
         pictures: the folder of the pictures; those that are there are shown.
     """
-    lines = [_HEAD, "| experiment | runs | orders as published | figures that agree |", "|---|---|---|---|"]
+    lines = [_HEAD, "| experiment | run | orders as claimed | figures that agree |", "|---|---|---|---|"]
     lines += [_overview(one, results[one.name]) for one in experiments]
     for one in experiments:
         lines += ["", *section(one, results[one.name], pictures)]
@@ -60,10 +63,17 @@ def section(one: Experiment, results: Mapping[str, Result], pictures: Path | Non
         yield f"![{one.title}](reproduction/{one.name}.png)"
         yield ""
     yield from _runs(one, results)
-    rows = [row for row in one.rows if all(part in results for part in row.parts)]
+    rows = [row for row in one.rows if _told_of(row, results)]
     if rows:
+        folded = len(rows) > LONG
         yield ""
+        if folded:
+            yield f"<details><summary>All {len(rows)} figures</summary>"
+            yield ""
         yield from _figures(rows, results)
+        if folded:
+            yield ""
+            yield "</details>"
     orders = [order for order in one.orders if _there(order, results)]
     if orders:
         yield ""
@@ -78,19 +88,26 @@ def section(one: Experiment, results: Mapping[str, Result], pictures: Path | Non
 
 
 def _overview(one: Experiment, results: Mapping[str, Result]) -> str:
-    """One row of the table on top."""
-    orders = [_verdict(difference(results, order)) for order in one.orders if _there(order, results)]
+    """One row of the table on top: of the paper's whole runs, and of shortened ones where there is no other."""
+    whole = [name for name, part in one.parts.items() if part.full]
+    done = [name for name in whole if name in results]
+    counted = {name: results[name] for name in done} or results
+    orders = [_verdict(difference(counted, order)) for order in one.orders if _there(order, counted)]
     agree = [
-        _agrees(spread(results, row), row.published)
-        for row in one.rows
-        if row.published and all(part in results for part in row.parts)
+        _agrees(spread(counted, row), row.published) for row in one.rows if row.published and _told_of(row, counted)
     ]
-    how = "not run" if not results else "full" if all(one.parts[part].full for part in results) else "in part"
-    if results and not any(one.parts[part].full for part in results):
-        how = "quick only"
+    how = (
+        "full"
+        if done == whole
+        else f"{len(done)} of {len(whole)} in full"
+        if done
+        else "shortened"
+        if results
+        else "not run"
+    )
+    anchor = "".join(letter for letter in one.title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
     held = f"{orders.count('yes')} of {len(orders)}" if orders else "–"
     met = f"{agree.count(True)} of {len(agree)}" if agree else "–"
-    anchor = "".join(letter for letter in one.title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
     return f"| [{one.title}](#{anchor}) | {how} | {held} | {met} |"
 
 
@@ -160,6 +177,11 @@ def _verdict(found: Interval) -> str:
     if not found.clear:
         return "open"
     return "yes" if found.mean > 0 else "no"
+
+
+def _told_of(row: Row, results: Mapping[str, Result]) -> bool:
+    """Whether all is there that a row is about."""
+    return all(part in results for part in row.parts)
 
 
 def _there(order: Order, results: Mapping[str, Result]) -> bool:
