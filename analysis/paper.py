@@ -47,13 +47,13 @@ def runs_below(folder: Path) -> list[Run]:
 
 
 def sorted_out(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Run]:
-    """The newest run of each part, by the part's name."""
+    """The newest run of each part, by the part's name, in the order of the parts."""
     found: dict[str, Run] = {}
     for run in runs:
         name = experiment.part_of(run)
         if name is not None:
             found.setdefault(name, run)
-    return found
+    return {name: found[name] for name in experiment.parts if name in found}
 
 
 def write_page() -> Path:

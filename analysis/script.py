@@ -38,7 +38,8 @@ def script(experiments: Sequence[Experiment], told: str | None) -> None:
             )
             parser.error(f"{run.folder} is none of its runs; it is nearest to {name!r}, but for {', '.join(keys)}")
     for one in experiments:
-        found = {part: run for run in runs if (part := one.part_of(run)) is not None}
+        known = {one.part_of(run): run for run in runs}
+        found = {part: known[part] for part in one.parts if part in known}
         if not found:
             continue
         print("\n".join(page.section(one, {part: Result(one.told(part, run)) for part, run in found.items()})))
