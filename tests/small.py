@@ -22,6 +22,18 @@ PLAIN = {
     "round": {"kind": "first", "m": 1},
 }
 """Users send 1 s each; versions are with them at once."""
+SECTION = {
+    "kind": "network",
+    "round": {"kind": "first", "m": 1, "deadline": "10 min"},
+    "topology": {"kind": "star", "radius": "200 m"},
+    "radio": {"power": "60 dBm", "bandwidth": "1 MHz"},
+    "channel": [{"kind": "log_distance", "exponent": 2.5, "frequency": "868 MHz"}],
+    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "50 kbps"},
+    "mac": {"kind": "slotted_aloha", "probability": 0.2},
+    "compute": {"speed": 100},
+    "broadcast_rate": "50 kbps",
+}
+"""The access of a scenario: a network in which updates get through."""
 RULES = [
     {"kind": "first", "m": 2},
     {"kind": "first", "m": 1, "deadline": 7.0},

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from small import SECTION
 
 import netfl
 from netfl.document import Document, parse, plain
@@ -26,17 +27,6 @@ TINY = {
     "learners": {
         "one": {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 16, "local_steps": 2},
     },
-}
-NETWORK = {
-    "kind": "network",
-    "round": {"kind": "first", "m": 1, "deadline": "10 min"},
-    "topology": {"kind": "star", "radius": "200 m"},
-    "radio": {"power": "60 dBm", "bandwidth": "1 MHz"},
-    "channel": [{"kind": "log_distance", "exponent": 2.5, "frequency": "868 MHz"}],
-    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "50 kbps"},
-    "mac": {"kind": "slotted_aloha", "probability": 0.2},
-    "compute": {"speed": 100},
-    "broadcast_rate": "50 kbps",
 }
 
 
@@ -76,13 +66,13 @@ def world(family: str, said: dict, folder: Path) -> dict:
             data["access"] = said | {"run": str(folder / "recorded")}
     elif family == "access/selection":
         direct = {"kind": "bernoulli", "probability": 0.5}
-        data["access"] = (copy.deepcopy(NETWORK) if said["kind"] in OF_NETWORKS else direct) | {"selection": said}
+        data["access"] = (copy.deepcopy(SECTION) if said["kind"] in OF_NETWORKS else direct) | {"selection": said}
     elif family == "network/theory":
         shown = SHOWN / f"{said['kind']}.yaml"
         data = plain(parse(shown.read_text(), shown.name)) | {"duration": "1 s", "warmup": 0}
         data["access"]["theory"] = said
     elif family.startswith("network/"):
-        data["access"] = copy.deepcopy(NETWORK)
+        data["access"] = copy.deepcopy(SECTION)
         said = said | OF_FILES.get((family, said["kind"]), {})
         listed = {"channel": [said], "outage": [said]}
         if said["kind"] == "underwater":

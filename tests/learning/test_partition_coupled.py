@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from small import SECTION
 
 import netfl
 from netfl.document import Document
@@ -90,19 +91,6 @@ class TestRanked:
         assert (made.rarity, made.rare, made.goes_by, Ranked(of=MIXED).rare) == ("distance", (9,), "label", ())
 
 
-NETWORK = {
-    "kind": "network",
-    "round": {"kind": "first", "m": 1, "deadline": "10 min"},
-    "topology": {"kind": "star", "radius": "200 m"},
-    "radio": {"power": "60 dBm", "bandwidth": "1 MHz"},
-    "channel": [{"kind": "log_distance", "exponent": 2.5, "frequency": "868 MHz"}],
-    "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "50 kbps"},
-    "mac": {"kind": "slotted_aloha", "probability": 0.2},
-    "compute": {"speed": 100},
-    "broadcast_rate": "50 kbps",
-}
-
-
 def scenario(**changes):
     said = {
         "name": "coupled",
@@ -131,7 +119,7 @@ class TestCoupling:
         assert (np.diff(shares) >= 0).all()
 
     def test_by_distance(self):
-        staged = stage(scenario(access=NETWORK, partition=ranked("distance")))
+        staged = stage(scenario(access=SECTION, partition=ranked("distance")))
         columns = staged.users(0)
         assert (np.diff(shares_of_nine(staged)[np.argsort(columns["distance_m"])]) >= 0).all()
         assert columns["rank"].tolist() == np.argsort(np.argsort(columns["distance_m"])).tolist()
