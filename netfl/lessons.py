@@ -70,7 +70,7 @@ class Lessons:
         learner: who learns; ``None`` for a trace.
         folder: the run directory, with a checkpoint or without.
         choices: among the learners; their figures stand behind those of the lanes.
-        album: where all versions are kept; ``None`` for nowhere.
+        album: where versions are kept; ``None`` for nowhere.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Lessons:
         self._known = _unpack(self._kept)
         self._saved_at = time.monotonic()
         if album is not None:
-            album.begin(0 if self._kept is None else self.kept + 1)
+            album.begin(None if self._kept is None else self.kept)
 
     @property
     def diverged(self) -> Sequence[Divergence]:
@@ -111,7 +111,7 @@ class Lessons:
         if self._kept is not None:
             return self._remember(self._known.get(0) or Report(0))
         report = self._remember(self._with_choices(self.learner.start()))
-        self._picture(self.learner)
+        self._picture(self.learner, 0)
         return report
 
     def step(self, rounds: Sequence[Round]) -> Report:
@@ -135,7 +135,7 @@ class Lessons:
         if index <= covered:
             return self._remember(self._known.get(index) or Report(index))
         report = self._remember(self._with_choices(self.learner.step(rounds)))
-        self._picture(self.learner)
+        self._picture(self.learner, index)
         if time.monotonic() - self._saved_at > CHECKPOINT_EVERY_S:
             self.save(index)
         return report
@@ -184,9 +184,9 @@ class Lessons:
         if self._album is not None:
             self._album.clear()
 
-    def _picture(self, learner: Learning) -> None:
-        """Keep the newest version of every lane, where versions are kept."""
-        if self._album is not None:
+    def _picture(self, learner: Learning, index: int) -> None:
+        """Keep the newest version of every lane, that of round *index*, where it is one to be kept."""
+        if self._album is not None and self._album.due(index):
             self._album.add(learner.version(lane) for lane in range(len(learner.lanes)))
 
     def _with_choices(self, report: Report) -> Report:

@@ -41,13 +41,15 @@ class RecordSpec(Spec):
 
     events: Annotated[Literal["all", "none"] | tuple[EventKind, ...], WordOr(tuple[EventKind, ...])] = _RECORDED
     """Which kinds of events the trace stores."""
-    versions: bool = False
-    """Whether every version of every learner's model is kept, in ``versions/<learner>-<replica>.safetensors``."""
+    versions: bool | Annotated[int, Field(ge=1)] = False
+    """Whether every version of every learner's model is kept, in ``versions/<learner>-<replica>.safetensors``; a number
+    n keeps the start, that of every n-th round, and the last."""
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """Versions of nothing."""
         if self.versions and not facts.trained:
-            yield Fault("versions", "there are no learners whose versions could be kept", True, "leave it out")
+            problem = "there are no learners whose versions could be kept"
+            yield Fault("versions", problem, self.versions, "leave it out")
 
 
 class Scenario(Spec):
@@ -99,9 +101,10 @@ class Scenario(Spec):
         return frozenset() if events == "none" else frozenset(events)
 
     @property
-    def keeps_versions(self) -> bool:
-        """Whether every version of every learner's model is kept."""
-        return isinstance(self.record, RecordSpec) and self.record.versions
+    def versions_kept(self) -> Sequence[int]:
+        """The rounds whose versions of the learners' models are kept, in order; 0 is the start."""
+        every = int(self.record.versions) if isinstance(self.record, RecordSpec) else 0
+        return sorted({*range(0, self.steps, every), self.steps}) if every else ()
 
     @property
     def steps(self) -> int:

@@ -100,12 +100,12 @@ def _choices(staged: Stage, learner: Learning | None) -> Choices | None:
 
 
 def _album(staged: Stage, learner: Learning | None, folder: Path) -> Album | None:
-    """Where every version is kept, if that is wanted."""
+    """Where versions are kept, if that is wanted."""
     scenario = staged.scenario
-    if learner is None or scenario.model is None or staged.dataset is None or not scenario.keeps_versions:
+    if learner is None or scenario.model is None or staged.dataset is None or not scenario.versions_kept:
         return None
     data = staged.dataset
     tokens = None if scenario.data is None else scenario.data.tokens
     layout = scenario.model.open(data.train_x.shape[1:], data.classes, tokens).layout
     trained = {name for name, one in scenario.learners.items() if one.objective.has_threshold}
-    return Album(folder, learner.lanes, layout, trained)
+    return Album(folder, learner.lanes, layout, trained, scenario.versions_kept)

@@ -1,4 +1,4 @@
-"""Every version of every learner's model: written while a run goes on, and one safetensors file of each at its end.
+"""Versions of every learner's model: written while a run goes on, and one safetensors file of each at its end.
 
 The format is that of the package ``safetensors``: the length of a header in 8 bytes, the header, which says in JSON
 which numbers are where, and the numbers, little-endian.
@@ -10,6 +10,7 @@ import json
 import math
 import os
 import shutil
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -34,6 +35,7 @@ class Album:
         lanes: learner and replica of each.
         layout: the names and shapes of the model's parameters, in their order.
         trained: the learners whose objectives train a t.
+        rounds: the rounds whose versions are kept, in order; 0 is the start.
     """
 
     def __init__(
@@ -42,18 +44,26 @@ class Album:
         lanes: Sequence[tuple[str, int]],
         layout: Mapping[str, tuple[int, ...]],
         trained: Collection[str],
+        rounds: Sequence[int],
     ) -> None:
         self._folder = folder / VERSIONS
+        self._rounds = rounds
         self._names = [f"{learner}-{replica}" for learner, replica in lanes]
         self._layouts = [dict(layout) | ({"t": ()} if learner in trained else {}) for learner, _ in lanes]
 
-    def begin(self, rows: int) -> None:
-        """Go on behind the first *rows* versions, which are there.
+    def due(self, index: int) -> bool:
+        """Whether the version of round *index* is to be kept."""
+        place = bisect_left(self._rounds, index)
+        return place < len(self._rounds) and self._rounds[place] == index
+
+    def begin(self, index: int | None) -> None:
+        """Go on behind round *index*, up to which all versions are there; ``None`` for the very first.
 
         Raises:
             MachineError: they are not.
         """
         self._folder.mkdir(exist_ok=True)
+        rows = 0 if index is None else bisect_right(self._rounds, index)
         for name, layout in zip(self._names, self._layouts, strict=True):
             path, size = self._part(name), rows * _row(layout)
             path.touch()
@@ -74,7 +84,7 @@ class Album:
             new = path.with_name(path.name + ".part")
             try:
                 with raw.open("rb") as rows, new.open("wb") as file:
-                    file.write(_header(layout, raw.stat().st_size // _row(layout)))
+                    file.write(_header(layout, self._rounds[: raw.stat().st_size // _row(layout)]))
                     shutil.copyfileobj(rows, file, 1 << 20)
                 new.replace(path)
             except OSError:
@@ -133,10 +143,10 @@ def _row(layout: Mapping[str, tuple[int, ...]]) -> int:
     return _FLOAT.itemsize * sum(math.prod(shape) for shape in layout.values())
 
 
-def _header(layout: Mapping[str, tuple[int, ...]], versions: int) -> bytes:
-    """What a file of so many *versions* begins with."""
+def _header(layout: Mapping[str, tuple[int, ...]], rounds: Iterable[int]) -> bytes:
+    """What a file of the versions of *rounds* begins with."""
     told, at = {}, 0
-    for index in range(versions):
+    for index in rounds:
         for name, shape in layout.items():
             end = at + _FLOAT.itemsize * math.prod(shape)
             told[f"{index}/{name}"] = {"dtype": "F32", "shape": [*shape], "data_offsets": [at, end]}

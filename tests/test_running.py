@@ -112,6 +112,14 @@ def test_versions_are_the_same_file_whether_a_run_was_stopped_or_not(alone, tmp_
     assert "t" not in run.versions("A", 2)[0]
 
 
+def test_versions_of_some_rounds_are_those_of_all(alone, tmp_path):
+    scenario, folder = a_scenario(record={"versions": 5}), tmp_path / "run"
+    run = netfl.run(scenario, folder, device="cpu", workers=2)
+    some, every = run.versions("B", 1), alone.versions("B", 1)
+    assert [*some] == [0, 5, 10, 12]
+    assert all(np.array_equal(some[index][name], every[index][name]) for index in some for name in every[index])
+
+
 def test_replicas_that_are_added_bring_their_versions(alone, tmp_path):
     netfl.run(a_scenario(record={"versions": True}, replicas=2), tmp_path / "run", device="cpu")
     assert_same_versions(netfl.extend(tmp_path / "run", 3, device="cpu"), alone)
@@ -142,7 +150,10 @@ def test_a_scenario_that_records_versions_is_written_as_it_was():
     assert "versions: true" in scenario.to_yaml()
     assert scenario.kinds == {"delivered"}
     assert a_scenario(record={}).kinds == a_scenario().kinds
-    assert not a_scenario(record={}).keeps_versions
+    kept = [
+        [*a_scenario(record=said, rounds=4).versions_kept] for said in ({}, {"versions": True}, {"versions": 3}, "all")
+    ]
+    assert kept == [[], [0, 1, 2, 3, 4], [0, 3, 4], []]
 
 
 @pytest.fixture

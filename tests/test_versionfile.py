@@ -18,13 +18,13 @@ def rows(count, seed=0):
     return np.random.default_rng(seed).standard_normal((count, 2, 9)).astype(np.float32).astype(float)
 
 
-def album(folder):
-    return Album(folder, LANES, LAYOUT, {"with t"})
+def album(folder, rounds=range(10)):
+    return Album(folder, LANES, LAYOUT, {"with t"}, rounds)
 
 
 def test_the_package_reads_what_was_kept(tmp_path):
     one, told = album(tmp_path), rows(4)
-    one.begin(0)
+    one.begin(None)
     for row in told:
         one.add(row)
     one.close()
@@ -57,7 +57,7 @@ def test_going_on_behind_what_a_checkpoint_knows_gives_the_same_file(tmp_path):
         (tmp_path / one).mkdir()
     for one, stays in ((whole, [(0, 6)]), (parts, [(0, 5), (3, 4), (4, 6)])):
         for kept, end in stays:
-            one.begin(kept)
+            one.begin(kept - 1 if kept else None)
             for row in told[kept:end]:
                 one.add(row)
         one.close()
@@ -68,10 +68,25 @@ def test_going_on_behind_what_a_checkpoint_knows_gives_the_same_file(tmp_path):
 
 def test_what_is_cut_short_is_told(tmp_path):
     one = album(tmp_path)
-    one.begin(0)
+    one.begin(None)
     one.add(rows(1)[0])
     with pytest.raises(MachineError, match=r"plain-0\.part is cut short"):
-        one.begin(2)
+        one.begin(1)
+
+
+def test_some_rounds_alone_are_kept_and_the_last(tmp_path):
+    one, told = album(tmp_path, [0, 4, 8, 10]), rows(11)
+    assert [index for index in range(12) if one.due(index)] == [0, 4, 8, 10]
+    for known, rounds in ((None, range(7)), (5, range(6, 11))):
+        one.begin(known)
+        for index in rounds:
+            if one.due(index):
+                one.add(told[index])
+    one.close()
+    found = Versions(tmp_path / "versions" / "plain-0.safetensors")
+    assert [*found] == [0, 4, 8, 10]
+    assert np.array_equal(found[8]["0.bias"], told[8, 0, 6:8])
+    assert np.array_equal(found[10]["0.bias"], told[10, 0, 6:8])
 
 
 @pytest.mark.parametrize("content", [b"", b"\x08\0\0\0\0\0\0\0not json", b"\x05\0\0\0\0\0\0\0[1,2]"])
@@ -83,7 +98,7 @@ def test_what_is_no_such_file_is_told(tmp_path, content):
 
 def test_a_full_disk_leaves_what_there_was(tmp_path, monkeypatch):
     one = album(tmp_path)
-    one.begin(0)
+    one.begin(None)
     one.add(rows(1)[0])
 
     def full(*_):
@@ -97,7 +112,7 @@ def test_a_full_disk_leaves_what_there_was(tmp_path, monkeypatch):
 
 def test_the_header_says_what_is_where(tmp_path):
     one = album(tmp_path)
-    one.begin(0)
+    one.begin(None)
     one.add(rows(1)[0])
     one.close()
     data = (tmp_path / "versions/plain-0.safetensors").read_bytes()
