@@ -5,7 +5,7 @@ python analysis/fig4.py runs/fig4-001 runs/fig4-002 --out pictures
 
 from __future__ import annotations
 
-from fig3 import RARE, draw, orders, parts, rows
+from fig3 import RARE, draw, orders, parts, remarks, rows
 from reproduction import Experiment, Published
 from script import script
 
@@ -18,7 +18,7 @@ EXPERIMENTS = (
             "The three users who are heard least often hold the digits 8 and 9.  FED-CVaR-AVG (α = γ = 0.3) lifts "
             "their accuracies from about 60 % and 30 % to over 80 % in 4,000 rounds."
         ),
-        parts=parts("fig4"),
+        parts=parts("fig4", [8, 9]),
         rows=rows(
             {
                 8: {**RARE, "FedAvg": Published(low=55, high=65, text="about 60")},
@@ -26,6 +26,7 @@ EXPERIMENTS = (
             }
         ),
         orders=orders({"accuracy": "overall", "accuracy/class:8": "class 8", "accuracy/class:9": "class 9"}),
+        remarks=lambda results: remarks(results, 9),
         draw=lambda runs, figure: draw(runs, figure, [8, 9]),
         size=lambda runs: (10.0, 2.6 * len(runs)),
     ),

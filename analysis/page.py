@@ -82,9 +82,10 @@ def section(one: Experiment, results: Mapping[str, Result], pictures: Path | Non
         for order in orders:
             found = difference(results, order)
             yield f"| {order.label} | {_signed(found, order.digits)} | {_verdict(found)} |"
-    if one.remarks:
+    remarks = one.remarks(results) if results else ""
+    if remarks:
         yield ""
-        yield one.remarks.strip()
+        yield remarks
 
 
 def _overview(one: Experiment, results: Mapping[str, Result]) -> str:

@@ -40,12 +40,14 @@ class Part:
         blocks: the blocks of overrides that are applied.
         changes: what else is set.
         full: whether it is the paper's whole experiment; else it is a shorter one.
+        more: further figures of its run, by name, that remarks are written from.
     """
 
     scenario: str
     blocks: tuple[str, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict)
     full: bool = True
+    more: Callable[[Run], Mapping[str, float]] | None = None
 
     @property
     def path(self) -> Path:
@@ -167,7 +169,7 @@ class Experiment:
         parts: its runs, by name.
         rows: its figures.
         orders: what is claimed of learners beside each other.
-        remarks: where ours differ and why.
+        remarks: where ours differ and why, from the results that are there.
         draw: draws the picture from those of the runs that are there.
         size: width and height of the picture in inches, for the runs in it.
     """
@@ -179,7 +181,7 @@ class Experiment:
     parts: Mapping[str, Part]
     rows: Sequence[Row]
     orders: Sequence[Order] = ()
-    remarks: str = ""
+    remarks: Callable[[Mapping[str, Result]], str] = lambda results: ""
     draw: Draw | None = None
     size: Callable[[Mapping[str, Run]], tuple[float, float]] = lambda runs: (9.0, 3.4)
 
@@ -218,6 +220,7 @@ class Experiment:
             "versions": {name: manifest["versions"][name] for name in ("netfl", "torch")},
             "diverged": run.diverged,
             "figures": figures,
+            "more": {} if (more := self.parts[part].more) is None else dict(more(run)),
         }
 
 

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 
+import biases
 import numpy as np
 import page
 import pytest
@@ -132,3 +133,28 @@ def test_a_script_says_what_is_wrong_with_a_folder(what, run, tmp_path, capsys, 
         script.script([replace(TOY, parts={"long": Part("paper/fig2a")}, rows=(), orders=())], "toy")
     told = capsys.readouterr().err
     assert ("nearest to 'long', but for rounds, evaluate.every" if what == "another" else "is no run directory") in told
+
+
+def test_biases_drawn_anew(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        """
+name: small
+users: 2
+rounds: 20
+access: {kind: bernoulli, probability: 1}
+data: digits
+partition: iid
+model: {kind: mlp, hidden: [16, 8], activation: leaky_relu}
+learners:
+  FedAvg: {objective: erm, aggregation: average, lr: 0.1, batch_size: 16, local_epochs: 1}
+evaluate: {every: 10}
+record: {events: none, versions: 10}
+"""
+    )
+    run = netfl.run(netfl.load(path), tmp_path / "run")
+    found = biases.redrawn(run, str(path), [3])
+    assert found["own all"] == pytest.approx(run.summary["FedAvg.accuracy"], abs=1e-4)
+    assert found["own 3"] == pytest.approx(run.summary["FedAvg.accuracy/class:3"], abs=1e-4)
+    assert found["q10 all"] <= found["q50 all"] <= found["q90 all"] <= found["own all"]
+    assert found["draws"] == biases.DRAWS

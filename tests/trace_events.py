@@ -1,0 +1,97 @@
+"""The Trace Event Format as its documentation has it ("Trace Event Format", Duca and Sinclair), as far as it is used."""
+
+from collections import defaultdict
+
+import jsonschema
+
+_TRACK = {"pid": {"type": "integer", "minimum": 1}, "tid": {"type": "integer", "minimum": 0}}
+_TIME = {"type": "number", "minimum": 0}
+_NAME = {"type": "string", "minLength": 1}
+
+
+def _event(phase, required, **properties):
+    known = {"ph": {"const": phase}, "name": _NAME, "cat": _NAME, **_TRACK, "args": {"type": "object"}, **properties}
+    return {
+        "type": "object",
+        "properties": known,
+        "required": ["ph", "name", "pid", "tid", *required],
+        "additionalProperties": False,
+    }
+
+
+def _metadata(name, told):
+    return _event("M", ["args"], name={"const": name}, args={"type": "object", "properties": told, "required": [*told]})
+
+
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["traceEvents"],
+    "additionalProperties": False,
+    "properties": {
+        "displayTimeUnit": {"enum": ["ms", "ns"]},
+        "otherData": {"type": "object"},
+        "traceEvents": {
+            "type": "array",
+            "items": {
+                "oneOf": [
+                    _event("X", ["ts", "dur"], ts=_TIME, dur=_TIME),
+                    _event("C", ["ts", "args"], ts=_TIME, args={"type": "object", "additionalProperties": {"type": "number"}}),
+                    _event("s", ["ts", "id", "cat"], ts=_TIME, id={"type": "integer"}),
+                    _event("t", ["ts", "id", "cat"], ts=_TIME, id={"type": "integer"}),
+                    _event("f", ["ts", "id", "cat"], ts=_TIME, id={"type": "integer"}, bp={"const": "e"}),
+                    _metadata("process_name", {"name": _NAME}),
+                    _metadata("thread_name", {"name": _NAME}),
+                    _metadata("process_sort_index", {"sort_index": {"type": "integer"}}),
+                    _metadata("thread_sort_index", {"sort_index": {"type": "integer"}}),
+                ]
+            },
+        },
+    },
+}  # fmt: skip
+
+
+class Trace:
+    """A trace, checked: of the format, no slices of a track overlap, every arrow's ends are slices.
+
+    Attributes:
+        slices: by group and track, in order: name, beginning and end in whole nanoseconds, what else is told.
+        arrows: each a list of group, track and name of the slices that it touches.
+        counters: by name, the times and values.
+    """
+
+    def __init__(self, content):
+        jsonschema.Draft202012Validator(SCHEMA).validate(content)
+        events = content["traceEvents"]
+        groups = {one["pid"]: one["args"]["name"] for one in events if one["name"] == "process_name"}
+        tracks = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
+        assert len({*tracks.values()}) <= len(tracks) == len({number for _, number in tracks})
+        self.other = content["otherData"]
+        self.slices, self.counters, beginnings, arrows = defaultdict(list), defaultdict(list), defaultdict(list), defaultdict(list)  # fmt: skip
+        for one in events:
+            place = one["pid"], one["tid"]
+            begin = round(one.get("ts", 0) * 1000)
+            if one["ph"] == "X":
+                named = groups[place[0]], tracks[place]
+                self.slices[named].append((one["name"], begin, begin + round(one["dur"] * 1000), one["args"]))
+                beginnings[place, begin].append((*named, one["name"]))
+            elif one["ph"] == "C":
+                self.counters[one["name"]].append((one["ts"] / 1e6, one["args"]["value"]))
+            elif one["ph"] in "stf":
+                arrows[one["id"]].append((one["ph"], place, begin))
+        for own in self.slices.values():
+            own.sort(key=lambda one: one[1:3])
+            assert all(one[2] <= other[1] for one, other in zip(own, own[1:], strict=False))
+        for own in arrows.values():
+            assert "".join(phase for phase, *_ in own) == "s" + "t" * (len(own) - 2) + "f"
+            assert [begin for *_, begin in own] == sorted(begin for *_, begin in own)
+        self.arrows = [[beginnings[place, begin][-1] for _, place, begin in own] for own in arrows.values()]
+
+    def of(self, group, name=""):
+        """Lengths in seconds of the slices of a group of that name."""
+        return [
+            (end - begin) / 1e9
+            for (own, _), slices in self.slices.items()
+            for called, begin, end, _ in slices
+            if own == group and (not name or called == name)
+        ]
