@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Row
+from reproduction import Experiment, Order, Part, Row, legend
 from script import script
 
 from netfl.reading import Run
@@ -37,7 +37,7 @@ def draw_access(runs: Mapping[str, Run], figure: Figure) -> None:
         plots_learning.curves(run.metrics, "rare_accuracy", learners=learners, ax=ax)
         canvas.unlegended(ax).set_title(name)
     axes[0].set_ylabel("accuracy of rare classes (%)")
-    plots_learning.learner_legend(axes[0], learners)
+    legend(figure, learners)
 
 
 def draw_rivals(runs: Mapping[str, Run], figure: Figure) -> None:
@@ -48,7 +48,7 @@ def draw_rivals(runs: Mapping[str, Run], figure: Figure) -> None:
         plots_learning.curves(runs["full"].metrics, metric, learners=RIVALS, ax=ax)
         canvas.unlegended(ax).set_title(label)
     axes[0].set_ylabel("accuracy (%)")
-    plots_learning.learner_legend(axes[-1], RIVALS)
+    legend(figure, RIVALS)
 
 
 def draw_map(runs: Mapping[str, Run], figure: Figure) -> None:
@@ -134,6 +134,11 @@ EXPERIMENTS = (
             )
             for one in ("CVaR", "FedAU")
         ],
+        remarks=lambda results: (
+            "MIFA, which keeps every user's last update, is first in all four figures, at the price of one model of "
+            "memory for each user.  FedAU lifts the rare classes; CVaR with FedAU is no better than FedAU alone here.  "
+            "One step size for all is a choice, and was not tuned for any of them."
+        ),
         draw=draw_rivals,
         size=lambda runs: (10.0, 3.2),
     ),
@@ -157,6 +162,11 @@ EXPERIMENTS = (
             )
             for rate in RATES
         ],
+        remarks=lambda results: (
+            "The rarer the user, the more a small α gains; the smallest one tried is as good as any at every rate, in "
+            "this world and at this step size (larger ones make it diverge).  So α need not follow the rate upwards; "
+            "what falls with the rate is how much any α can save."
+        ),
         draw=draw_map,
         size=lambda runs: (6.2, 3.8),
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Published, Row
+from reproduction import Experiment, Order, Part, Published, Row, legend
 from script import script
 
 from netfl.reading import Run
@@ -55,7 +55,7 @@ def draw(runs: Mapping[str, Run], figure: Figure) -> None:
         plots_learning.curves(runs[name].metrics, "accuracy", learners=LEARNERS, ax=ax)
         canvas.unlegended(ax).set_title(name)
         ax.set_ylabel("accuracy (%)")
-    plots_learning.learner_legend(panels[0], LEARNERS)
+    legend(figure, LEARNERS)
 
 
 EXPERIMENTS = (
@@ -76,6 +76,11 @@ EXPERIMENTS = (
             for name in parts()
             for other in LEARNERS[2:4]
         ],
+        remarks=lambda results: (
+            "The whole experiments are ten thousand rounds of a CNN for 250 users, one or two processor-days each; "
+            "they wait for a GPU.  The quick ones keep users, rates, processes, local work and step sizes, and have a "
+            "model of one hidden layer of 32 and fewer rounds, so that only orders can be compared, not accuracies."
+        ),
         draw=draw,
         size=lambda runs: (10.0, 2.9 * -(-len(runs) // 3)),
     ),

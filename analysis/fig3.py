@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from biases import redrawn
 from matplotlib.figure import Figure
-from reproduction import ROOT, Experiment, Order, Part, Published, Result, Row
+from reproduction import ROOT, Experiment, Order, Part, Published, Result, Row, legend
 from script import script
 
 from netfl.reading import Run
@@ -73,7 +73,7 @@ def draw(runs: Mapping[str, Run], figure: Figure, classes: Sequence[int]) -> Non
             ax.set_title(f"{NAMES[name]}: {group.replace(':', ' ') or 'overall'}")
             canvas.unlegended(ax)
         line[0].set_ylabel("accuracy (%)")
-    plots_learning.learner_legend(axes[0, -1], LEARNERS)
+    legend(figure, LEARNERS)
 
 
 def remarks(results: Mapping[str, Result], one: int) -> str:

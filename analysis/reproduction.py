@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 import netfl
 from netfl.reading import Run
-from netfl.report import canvas
+from netfl.report import canvas, plots_learning
 from netfl.statistics import Interval, interval
 
 ROOT = Path(__file__).parents[1]
@@ -238,6 +238,11 @@ def difference(results: Mapping[str, Result], order: Order) -> Interval:
         above, below = results[part].values(order.above, order.metric), results[other].values(order.below, order.metric)
         found += [order.scale * (a - b) for a, b in zip(above, below, strict=False)]
     return interval(found)
+
+
+def legend(figure: Figure, learners: Sequence[str]) -> None:
+    """The learners' lines, below all panels."""
+    plots_learning.learner_legend(figure, learners, loc="outside lower center", ncol=min(len(learners), 6))
 
 
 def read(experiment: Experiment, folder: Path) -> dict[str, Result]:

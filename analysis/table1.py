@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from itertools import product
 
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Published, Row
+from reproduction import Experiment, Order, Part, Published, Row, legend
 from script import script
 
 from netfl.reading import Run
@@ -57,7 +57,7 @@ def draw(runs: Mapping[str, Run], figure: Figure) -> None:
         plots_learning.curves(run.metrics, "accuracy", group=metric.partition("/")[2], learners=learners, ax=ax)
         canvas.unlegended(ax).set_title(label)
     axes[0].set_ylabel("accuracy (%)")
-    plots_learning.learner_legend(axes[0], learners)
+    legend(figure, learners)
 
 
 EXPERIMENTS = (
