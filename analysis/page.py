@@ -24,7 +24,8 @@ our figures is typed in.
 - **Ours** is the mean over replicas and over the evaluations of the last {WINDOW} rounds, of short runs of the last
   quarter, as single rounds swing with the user who was heard last; behind ± is the half width of the 95 % interval of
   Student's t over replicas.  *Last round* is the mean over replicas alone.
-- **Agrees** says whether the two intervals meet; what was published as words is given the range that is named.
+- **Agrees** says whether the two intervals meet, *open* where ours is wider than its mean; what was published as words
+  is given the range that is named.
 - **Claimed** orders are compared replica by replica, on the same traces: *yes* and *no* where the interval of the
   difference leaves out 0, *open* where it does not, or where one replica has none.
 - Wall times are of one thread of a shared machine with two cores and no GPU, often beside other runs.
@@ -95,7 +96,7 @@ def _overview(one: Experiment, results: Mapping[str, Result]) -> str:
     counted = {name: results[name] for name in done} or results
     orders = [_verdict(difference(counted, order)) for order in one.orders if _there(order, counted)]
     agree = [
-        _agrees(spread(counted, row), row.published) for row in one.rows if row.published and _told_of(row, counted)
+        _agreement(spread(counted, row), row.published) for row in one.rows if row.published and _told_of(row, counted)
     ]
     how = (
         "full"
@@ -108,7 +109,7 @@ def _overview(one: Experiment, results: Mapping[str, Result]) -> str:
     )
     anchor = "".join(letter for letter in one.title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
     held = f"{orders.count('yes')} of {len(orders)}" if orders else "–"
-    met = f"{agree.count(True)} of {len(agree)}" if agree else "–"
+    met = f"{agree.count('yes')} of {len(agree)}" if agree else "–"
     return f"| [{one.title}](#{anchor}) | {how} | {held} | {met} |"
 
 
@@ -152,15 +153,17 @@ def _beside(found: Interval, row: Row) -> list[str]:
     apart = found.mean - row.published.value
     return [
         "" if math.isnan(apart) else f"{apart:+.{row.digits}f}",
-        "yes" if _agrees(found, row.published) else "no",
+        _agreement(found, row.published),
     ]
 
 
-def _agrees(found: Interval, published: Published) -> bool:
-    """Whether our interval and the published one meet."""
+def _agreement(found: Interval, published: Published) -> str:
+    """Whether our interval and the published one meet; open where ours is wider than its mean, and so says little."""
     half = 0.0 if math.isnan(found.half) else found.half
+    if half > abs(found.mean):
+        return "open"
     low, high = published.span
-    return found.mean + half >= low and found.mean - half <= high
+    return "yes" if found.mean + half >= low and found.mean - half <= high else "no"
 
 
 def _words(row: Row) -> str:

@@ -93,17 +93,18 @@ def test_orders_are_decided_in_pairs():
 @pytest.mark.parametrize(
     ("values", "published", "agrees"),
     [
-        ([10.0, 10.0], Published(10.5, 0.5), True),
-        ([10.0, 10.0], Published(10.6, 0.5), False),
-        ([9.0, 11.0], Published(20.0, 0.0), True),  # an interval of ± 12.7
-        ([9.0, 11.0], Published(24.0, 1.0), False),
-        ([10.0, 10.0], Published(low=5, high=15, text="about 10"), True),
-        ([16.0, 16.0], Published(low=5, high=15, text="about 10"), False),
+        ([10.0, 10.0], Published(10.5, 0.5), "yes"),
+        ([10.0, 10.0], Published(10.6, 0.5), "no"),
+        ([19.0, 21.0], Published(30.0, 0.0), "yes"),  # an interval of ± 12.7
+        ([19.0, 21.0], Published(34.0, 1.0), "no"),
+        ([9.0, 11.0], Published(10.0, 1.0), "open"),
+        ([10.0, 10.0], Published(low=5, high=15, text="about 10"), "yes"),
+        ([16.0, 16.0], Published(low=5, high=15, text="about 10"), "no"),
     ],
 )
 def test_figures_agree_where_the_intervals_meet(values, published, agrees):
     found = spread({"a": result(A=values)}, Row("x", ("a",), "A", "x", scale=1))
-    assert page._agrees(found, published) is agrees
+    assert page._agreement(found, published) == agrees
 
 
 def test_the_page_of_a_run(run, tmp_path):
