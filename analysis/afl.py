@@ -86,10 +86,11 @@ EXPERIMENTS = (
         ],
         remarks=lambda results: (
             "The number of rounds is not published, and the text at hand has lost the step sizes; rounds were chosen "
-            "looking at how test accuracies move, so that agreement is in part a choice.  One of the 181 doctors who are "
-            "tested is half a point.  q = 0.01 does what q-FedAvg with q = 0 does, equal weights for two users of unequal "
-            "size: nothing of its gain is owed to q.  With steps of 0.1 on λ AFL gives up much of the overall accuracy, "
-            "and goes on falling, as λ ends at the doctors alone; with steps of 0.01 (slow λ) all its figures agree."
+            "looking at how test accuracies move, so that agreement is in part a choice.  One of the 181 doctors who "
+            "are tested is half a point.  q = 0.01 does what q-FedAvg with q = 0 does, equal weights for two users of "
+            "unequal size: nothing of its gain is owed to q.  With steps of 0.1 on λ AFL gives up much of the overall "
+            "accuracy, and goes on falling, as λ ends at the doctors alone; with steps of 0.01 (slow λ) all its "
+            "figures agree."
         ),
         draw=lambda runs, figure: draw(runs, figure, ("doctors", "others"), (*ADULT, "equal weights")),
         size=lambda runs: (9.5, 3.3),
@@ -112,8 +113,8 @@ EXPERIMENTS = (
             for above, below in (("AFL", "q = 0"), ("q = 5", "q = 0"), ("q = 15", "q = 0"), ("q = 15", "AFL"))
         ],
         remarks=lambda results: (
-            "Neither rounds nor step sizes are in the text at hand, and with these accuracies still rise at the end: figures "
-            "of other lengths differ.  Only the start of a model is random here."
+            "Neither rounds nor step sizes are in the text at hand, and with these accuracies still rise at the end: "
+            "figures of other lengths differ.  Only the start of a model is random here."
         ),
         draw=lambda runs, figure: draw(runs, figure, ("shirt", "pullover", "T-shirt"), (*FASHION,)),
         size=lambda runs: (11.5, 3.3),
