@@ -16,6 +16,7 @@ from netfl.scenario import Scenario, load
 from netfl.schooling import lessons_of, school
 from netfl.staging import Stage, stage
 from netfl.statistics import Tally, learned, reached
+from netfl.tracking.follower import Follower, following
 from netfl.watch import Unwatched, Watch
 
 AT_THE_END = ("summary.json", "figures.parquet", "spent.parquet", "report.html", "overview.png")
@@ -107,17 +108,12 @@ def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch,
         manifest.write("running")
         lessons = lessons_of(staged, learner, folder)
         manifest.rounds_kept = lessons.kept
-        writer = Writer(folder, len(staged.replicas), scenario.kinds, lessons.lanes, first)
-        watch.opened(folder, scenario)
-        try:
-            tallies = play(staged, lessons, writer, manifest, watch)
-            _close(staged, lessons, writer, manifest, tallies)
-        except OSError:
-            writer.abandon()
-            raise
-        except BaseException:
-            _keep(lessons, writer, manifest)
-            raise
+        plain = scenario.model_dump(mode="json", exclude={"overrides"})
+        with following(scenario.track, folder, plain, lessons.lanes) as follower:
+            size = len(staged.replicas)
+            writer = Writer(folder, size, scenario.kinds, lessons.lanes, first, follower.metrics)
+            watch.opened(folder, scenario)
+            _play(staged, lessons, writer, manifest, watch, follower)
     except NetflError as error:
         manifest.fail(str(error))
         raise
@@ -131,7 +127,29 @@ def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch,
     return open_run(folder)
 
 
-def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, tallies: Sequence[Tally]) -> None:
+def _play(  # noqa: PLR0913, PLR0917 - all that takes part
+    staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, watch: Watch, follower: Follower
+) -> None:
+    """Play all rounds, and close the run; what is there of it is kept whatever happens."""
+    try:
+        tallies = play(staged, lessons, writer, manifest, watch)
+        _close(staged, lessons, writer, manifest, tallies, follower)
+    except OSError:
+        writer.abandon()
+        raise
+    except BaseException:
+        _keep(lessons, writer, manifest)
+        raise
+
+
+def _close(  # noqa: PLR0913, PLR0917 - all that takes part
+    staged: Stage,
+    lessons: Lessons,
+    writer: Writer,
+    manifest: Manifest,
+    tallies: Sequence[Tally],
+    follower: Follower,
+) -> None:
     """Write what stands at the end, and finish or keep the run."""
     if manifest.rounds_done == staged.scenario.steps:
         for name, table in lessons.plane(staged.dataset).items():
@@ -140,13 +158,18 @@ def _close(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, 
         figures = _figures(staged, lessons, writer, tallies)
         writer.figures(figures)
         writer.places("spent", [recorder.spendings for recorder in writer.recorders])
-        write_json(writer.folder / "summary.json", summarise(staged.scenario, figures))
+        summary = summarise(staged.scenario, figures)
+        write_json(writer.folder / "summary.json", summary)
+        if not staged.replicas.start:  # the summary of an extension is told when its replicas are in
+            follower.summary(summary)
+        follower.close("done")
         lessons.close()
         manifest.write("done")
         lessons.finish()
     else:
         lessons.save(manifest.rounds_done)
         _keep(lessons, writer, manifest)
+        follower.close("interrupted")
         manifest.write("interrupted")
 
 

@@ -19,6 +19,7 @@ from netfl.recording import join, write_json, write_text
 from netfl.scenario import Scenario, checked
 from netfl.schooling import school
 from netfl.staging import stage
+from netfl.tracking.follower import retell
 from netfl.versionfile import VERSIONS
 from netfl.watch import Unwatched, Watch
 
@@ -116,9 +117,11 @@ def _merge(folder: Path, part: Path, scenario: Scenario, first: int) -> None:
         if not name.endswith((".json", ".parquet")):
             (folder / name).unlink(missing_ok=True)
     write_text(folder / "scenario.yaml", scenario.to_yaml())
-    write_json(folder / "summary.json", summarise(scenario, figures))
+    summary = summarise(scenario, figures)
+    write_json(folder / "summary.json", summary)
     write_extended(folder, new.manifest)
     shutil.rmtree(part, ignore_errors=True)
+    retell(scenario.track, folder, scenario.model_dump(mode="json", exclude={"overrides"}), summary)
 
 
 def _again(folder: Path, replicas: int) -> str:

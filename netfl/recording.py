@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -103,11 +103,19 @@ class Writer:
         kinds: the kinds of events to store.
         lanes: learner and replica of each lane, in the order of a report's arrays.
         first: the first of the replicas.
+        also: told of every report, too.
     """
 
-    def __init__(
-        self, folder: Path, replicas: int, kinds: frozenset[str], lanes: Sequence[tuple[str, int]], first: int = 0
+    def __init__(  # noqa: PLR0913, PLR0917 - what it writes, and where
+        self,
+        folder: Path,
+        replicas: int,
+        kinds: frozenset[str],
+        lanes: Sequence[tuple[str, int]],
+        first: int = 0,
+        also: Callable[[Report, Sequence[float]], None] | None = None,
     ) -> None:
+        self._also = also
         self.folder, self._lanes, self._first = folder, tuple(lanes), first
         tables = [name for name in GROWING if name != "metrics" or lanes]
         self._tables = {name: Table(folder, name, SCHEMAS[name]) for name in tables}
@@ -166,6 +174,8 @@ class Writer:
         """Add a report's figures, of each lane those that it has; *closed_s* is the simulated time of each replica."""
         if not report.metrics:
             return
+        if self._also is not None:
+            self._also(report, closed_s)
         learners, replicas = zip(*self._lanes, strict=True)
         at = np.array(replicas, np.int32)
         split = [name.partition("/") for name in report.metrics]

@@ -115,7 +115,9 @@ class Member:
             return {"kind": kind_of(type(value)), **value.model_dump(mode="json")}
 
         return core_schema.no_info_plain_validator_function(
-            pick, serialization=core_schema.plain_serializer_function_ser_schema(dump)
+            pick,
+            metadata={"family": family_of(source)},
+            serialization=core_schema.plain_serializer_function_ser_schema(dump),
         )
 
 

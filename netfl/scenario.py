@@ -19,6 +19,7 @@ from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.settings import EvaluateSpec, LearnerSpec
 from netfl.registry import Member, Spec
+from netfl.tracking import TrackSpec
 from netfl.types import FATES, KINDS, UPLINK_WORD_BITS, Facts
 from netfl.units import Seconds
 from netfl.wording import WordOr, faults_of
@@ -87,6 +88,8 @@ class Scenario(Spec):
         Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, WordOr(tuple[EventKind, ...], RecordSpec)
     ] = _RECORDED
     """Which kinds of events the trace stores; or a mapping of ``events``, which says that, and ``versions``."""
+    track: TrackSpec | None = None
+    """Who is told the metrics of learners while a run goes on: TensorBoard, MLflow."""
     overrides: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     """Named blocks of dotted paths and values; one is chosen by ``--override NAME``."""
 

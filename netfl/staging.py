@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl import tracking
 from netfl.consistency import try_outsiders
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Dataset, Examples
@@ -81,6 +82,8 @@ def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage
     """
     access = scenario.access
     if learning:
+        with located(scenario, "track"):
+            tracking.check(scenario.track)
         with located(scenario, "learners"):
             try_outsiders(scenario.learners, scenario.users, access.most(scenario.users, scenario.steps))
     if access.closed_loop:

@@ -2,38 +2,16 @@
 
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from exported import DIRECT, NETWORK, Stopping, call
 from trace_events import Trace
-from typer.testing import CliRunner
 
 import netfl
-from netfl.cli import app
 from netfl.exporting.tracks import Tracks
 
-NETWORK = """\
-name: <radio> "a"
-users: 6
-rounds: 30
-replicas: 2
-record: all
-access:
-  kind: network
-  round: {kind: first, m: 2}
-  topology: {kind: tree, fanout: [1, 2], ring: 200 m, radius: 200 m, rate: 1 Mbps, delay: 10 ms}
-  radio: {power: 14 dBm, bandwidth: 125 kHz}
-  channel: [{kind: log_distance, exponent: 2.5, frequency: 868 MHz}]
-  reception: {kind: snr_threshold, threshold: 0 dB, rate: 50 kbps}
-  mac: {kind: slotted_aloha, probability: 0.2}
-  compute: {speed: 1, samples: 5}
-  broadcast_rate: 50 kbps
-  update_size: 10 kB
-  outages:
-    - {kind: renewal, nodes: towers, up: {law: exponential, mean: 500 s}, down: {law: fixed, mean: 2 s}}
-    - {kind: renewal, nodes: users, up: {law: exponential, mean: 200 s}, down: {law: exponential, mean: 10 s}}
-"""
-DIRECT = "name: direct\nusers: 7\nrounds: 300\nreplicas: 2\naccess: {kind: bernoulli, p: 0.4}\n"
 TRAFFIC = """\
 name: traffic
 users: 4
@@ -42,11 +20,8 @@ record: all
 access:
   kind: network
   topology: {kind: star, radius: 100 m, rate: 1 Mbps}
-  radio: {power: 30 dBm, bandwidth: 125 kHz}
-  channel: [{kind: constant, gain: 0 dB}]
-  reception: {kind: snr_threshold, threshold: 0 dB, rate: 500 kbps}
   mac: {kind: csma_ca}
-  traffic: {kind: poisson, rate: 5, size: 1 kB}
+  traffic: {kind: poisson, rate: 5, size: {law: fixed, mean: 1 kB}}
 """
 AIR_S = 8e4 / 50e3
 
@@ -58,7 +33,9 @@ def traced(tmp_path, monkeypatch):
 
     def run(text, *more, **overrides):
         (tmp_path / "x.yaml").write_text(text)
-        done = netfl.trace(netfl.load("x.yaml", {key.replace("__", "."): value for key, value in overrides.items()}), "x")
+        done = netfl.trace(
+            netfl.load("x.yaml", {key.replace("__", "."): value for key, value in overrides.items()}), "x"
+        )
         code, output = call("export", "x", "--perfetto", *more)
         assert code == 0, output
         return done, read("x/trace.json"), output
@@ -67,15 +44,7 @@ def traced(tmp_path, monkeypatch):
 
 
 def read(path):
-    with open(path, encoding="utf-8") as file:
-        return Trace(json.load(file))
-
-
-def call(*words):
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    assert "Traceback" not in result.output
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result.exit_code, result.output
+    return Trace(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def count(run, *kinds, replica=0):
@@ -146,7 +115,7 @@ class TestTrace:
         assert len(trace.arrows) == count(run, "delivered", "late")
 
     def test_updates_in_packets(self, traced):
-        run, trace, _ = traced(NETWORK, access__transport={"mtu": "2 kB"})
+        run, trace, _ = traced(NETWORK, access__transport={"grain": "packet", "mtu": "2 kB"})
         assert len(trace.arrows) == count(run, "delivered", "late", "discarded") > 20
         sent = sum(name.startswith("sending") for *_, name in whole(trace, "users"))
         assert sent == count(run, "sent") > 100
@@ -179,8 +148,8 @@ class TestTrace:
 def learning_text():
     """A scenario with a learner."""
     return (
-        "name: x\nusers: 6\nrounds: 20\nreplicas: 2\naccess: {kind: stationary, rho: {zipf: 1}, first: 2}\n"
-        "data: {kind: two_gaussians}\npartition: {kind: iid}\nmodel: {kind: logistic}\n"
+        "name: x\nusers: 6\nrounds: 20\nreplicas: 2\naccess: {kind: stationary, rho: {zipf: 1}, first: 1}\n"
+        "data: {kind: digits}\npartition: {kind: iid}\nmodel: {kind: logistic}\n"
         "learners:\n  FedAvg: {objective: erm, aggregation: relay, lr: 0.1, batch_size: 8, local_steps: 2}\n"
     )
 
@@ -222,7 +191,9 @@ class TestFaults:
         netfl.trace(netfl.load("x.yaml", {"record": "none"}), "x")
         code, output = call("export", "x", "--perfetto")
         assert code == 2
-        assert output == "record: no events were recorded, of which a trace is made; run it again with: --set record=all\n"
+        assert (
+            output == "record: no events were recorded, of which a trace is made; run it again with: --set record=all\n"
+        )
         assert not (done.folder / "trace.json").exists()
 
     def test_no_such_replica(self, traced):
@@ -255,20 +226,7 @@ class TestFaults:
     def test_more_years_than_can_be_told(self, traced):
         done, *_ = traced(DIRECT)
         done.folder.rename("old")
-        (done.folder.parent / "y.yaml").write_text(DIRECT.replace("p: 0.4", "p: 0.4, round_length: 1e8"))
+        (done.folder.parent / "y.yaml").write_text(DIRECT.replace("0.4", "0.4, round_length: 1e8"))
         netfl.trace(netfl.load("y.yaml"), "y")
         code, output = call("export", "y", "--perfetto")
         assert (code, "292 years" in output) == (2, True)
-
-
-class Stopping:
-    """Stops a run after some rounds."""
-
-    def __init__(self, after):
-        self.after, self.stop = after, False
-
-    def opened(self, folder, scenario):
-        pass
-
-    def closed(self, progress):
-        self.stop = progress.round >= self.after

@@ -1,11 +1,13 @@
-"""The Trace Event Format as its documentation has it ("Trace Event Format", Duca and Sinclair), as far as it is used."""
+"""The Trace Event Format as its documentation has it (Duca and Sinclair), as far as it is used."""
 
 from collections import defaultdict
+from itertools import pairwise
 
 import jsonschema
 
 _TRACK = {"pid": {"type": "integer", "minimum": 1}, "tid": {"type": "integer", "minimum": 0}}
 _TIME = {"type": "number", "minimum": 0}
+_VALUES = {"type": "object", "additionalProperties": {"type": "number"}}
 _NAME = {"type": "string", "minLength": 1}
 
 
@@ -36,7 +38,7 @@ SCHEMA = {
             "items": {
                 "oneOf": [
                     _event("X", ["ts", "dur"], ts=_TIME, dur=_TIME),
-                    _event("C", ["ts", "args"], ts=_TIME, args={"type": "object", "additionalProperties": {"type": "number"}}),
+                    _event("C", ["ts", "args"], ts=_TIME, args=_VALUES),
                     _event("s", ["ts", "id", "cat"], ts=_TIME, id={"type": "integer"}),
                     _event("t", ["ts", "id", "cat"], ts=_TIME, id={"type": "integer"}),
                     _event("f", ["ts", "id", "cat"], ts=_TIME, id={"type": "integer"}, bp={"const": "e"}),
@@ -48,7 +50,7 @@ SCHEMA = {
             },
         },
     },
-}  # fmt: skip
+}
 
 
 class Trace:
@@ -67,7 +69,8 @@ class Trace:
         tracks = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
         assert len({*tracks.values()}) <= len(tracks) == len({number for _, number in tracks})
         self.other = content["otherData"]
-        self.slices, self.counters, beginnings, arrows = defaultdict(list), defaultdict(list), defaultdict(list), defaultdict(list)  # fmt: skip
+        self.slices, self.counters = defaultdict(list), defaultdict(list)
+        beginnings, arrows = defaultdict(list), defaultdict(list)
         for one in events:
             place = one["pid"], one["tid"]
             begin = round(one.get("ts", 0) * 1000)
@@ -81,7 +84,7 @@ class Trace:
                 arrows[one["id"]].append((one["ph"], place, begin))
         for own in self.slices.values():
             own.sort(key=lambda one: one[1:3])
-            assert all(one[2] <= other[1] for one, other in zip(own, own[1:], strict=False))
+            assert all(one[2] <= other[1] for one, other in pairwise(own))
         for own in arrows.values():
             assert "".join(phase for phase, *_ in own) == "s" + "t" * (len(own) - 2) + "f"
             assert [begin for *_, begin in own] == sorted(begin for *_, begin in own)

@@ -2,37 +2,133 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from netfl.cli.app import Folder, app
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.guard import guarded
+
+if TYPE_CHECKING:
+    from netfl.reading import Run
 
 
 @app.command()
 @guarded
-def export(
+def export(  # noqa: PLR0913, PLR0917 - the options
     folder: Folder,
+    perfetto: Annotated[
+        bool, typer.Option("--perfetto", help="Who was at what, and when: a trace for ui.perfetto.dev (trace.json).")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="All tables, as CSV files (csv/).")] = False,
+    positions: Annotated[
+        bool, typer.Option("--positions", help="Where users and nodes stand (positions.csv).")
+    ] = False,
     availability: Annotated[
         Path | None, typer.Option(metavar="FILE", help="When users were there: a .csv or .json file.")
     ] = None,
-    replica: Annotated[int, typer.Option(min=0, help="Which replica.")] = 0,
-    rounds: Annotated[bool, typer.Option("--rounds", help="Who was heard, in rounds, not seconds.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write, if one of the first three is asked for; by default into DIR.")
+    ] = None,
+    replica: Annotated[int, typer.Option(min=0, help="Which replica; --csv writes all.")] = 0,
+    rounds: Annotated[
+        bool, typer.Option("--rounds", help="Of --availability: who was heard, in rounds, not seconds.")
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Of --positions: where users move, so often, such as '1 min'.")
+    ] = None,
 ) -> None:
     """Write what a run tells in a form for other tools."""
-    from netfl import exporting  # noqa: PLC0415
-    from netfl.availability import write  # noqa: PLC0415
     from netfl.reading import open_run  # noqa: PLC0415
 
-    if availability is None:
-        raise ScenarioError(
-            [Fault("", "nothing to write is named", None, "write --availability FILE.csv or FILE.json")]
-        )
-    rows = exporting.availability(open_run(folder), replica, in_rounds=rounds)
-    write(availability, rows)
+    _check(perfetto + csv + positions, availability, out, {"--rounds": rounds, "--every": every}, positions)
+    run = open_run(folder)
+    try:
+        if perfetto:
+            _write_trace(run, out or folder / "trace.json", replica)
+        if csv:
+            _write_tables(run, out or folder / "csv")
+        if positions:
+            _write_positions(run, out or folder / "positions.csv", replica, every)
+        if availability is not None:
+            _write_availability(run, availability, replica, in_rounds=rounds)
+    except OSError as error:
+        raise MachineError(f"cannot write {error.filename or folder}: {error.strerror or error}") from error
+
+
+def _check(forms: int, availability: Path | None, out: Path | None, said: Mapping[str, object], placed: bool) -> None:
+    """Refuse options that say nothing together.
+
+    Raises:
+        ScenarioError: with all of them.
+    """
+    faults = []
+    if not forms and availability is None:
+        remedy = "write --perfetto, --csv, --positions or --availability FILE"
+        faults.append(Fault("", "nothing to write is named", None, remedy))
+    if out is not None and forms != 1:
+        remedy = "name one of --perfetto, --csv and --positions"
+        faults.append(Fault("--out", f"says where to write one form, and {forms} are asked for", str(out), remedy))
+    for option, wanted, there in (
+        ("--rounds", "--availability", availability is not None),
+        ("--every", "--positions", placed),
+    ):
+        if said[option] and not there:
+            faults.append(Fault(option, f"has no effect without {wanted}", None, "leave it out"))
+    if faults:
+        raise ScenarioError(faults)
+
+
+def _write_trace(run: Run, path: Path, replica: int) -> None:
+    """Write a trace."""
+    from netfl.exporting.perfetto import write_trace  # noqa: PLC0415
+
+    typer.echo(f"{path}: {write_trace(run, path, replica)}")
+
+
+def _write_tables(run: Run, folder: Path) -> None:
+    """Write tables."""
+    from netfl.exporting.csv import write_tables  # noqa: PLC0415
+
+    for name, rows in write_tables(run, folder):
+        typer.echo(f"{folder / name}.csv: {rows} rows")
+
+
+def _write_positions(run: Run, path: Path, replica: int, every: str | None) -> None:
+    """Write places; *every* is a time with its unit, or a number of seconds."""
+    from netfl.exporting.positions import write_positions  # noqa: PLC0415
+
+    places, times = write_positions(run, path, replica, None if every is None else _seconds(every))
+    typer.echo(f"{path}: {places} users and nodes, at {times} time{'s' if times > 1 else ''}")
+
+
+def _write_availability(run: Run, path: Path, replica: int, *, in_rounds: bool) -> None:
+    """Write when users were there."""
+    from netfl.availability import write  # noqa: PLC0415
+    from netfl.exporting import availability  # noqa: PLC0415
+
+    rows = availability(run, replica, in_rounds=in_rounds)
+    write(path, rows)
     changes = sum(len(row.times) for row in rows)
-    unit = "; the times are rounds, which an access reads with 'unit: rounds', and an outage cannot" if rounds else ""
-    typer.echo(f"{availability}: {len(rows)} users, {changes} changes{unit}")
+    unit = "; the times are rounds, which an access reads with 'unit: rounds', and an outage cannot"
+    typer.echo(f"{path}: {len(rows)} users, {changes} changes{unit if in_rounds else ''}")
+
+
+def _seconds(text: str) -> float:
+    """A time as the user writes it.
+
+    Raises:
+        ScenarioError: it is none.
+    """
+    from netfl.units import to_si  # noqa: PLC0415
+
+    try:
+        time_s = float(text) if text.replace(".", "", 1).isdecimal() else to_si(text, "s")
+    except ValueError as error:
+        raise ScenarioError([Fault("--every", str(error), text, "write seconds, or a time such as '1 min'")]) from None
+    if time_s <= 0:
+        raise ScenarioError([Fault("--every", "no time above 0", text, "write seconds, or a time such as '1 min'")])
+    return time_s

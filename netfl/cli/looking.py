@@ -49,6 +49,15 @@ def list_models(
     show_catalogue(family, name)
 
 
+@app.command("schema")
+@guarded
+def print_schema() -> None:
+    """Print the JSON Schema of scenarios, by which editors complete and check them."""
+    from netfl.schema import schema_text  # noqa: PLC0415
+
+    typer.echo(schema_text(), nl=False)
+
+
 @app.command()
 @guarded
 def new(

@@ -16,7 +16,10 @@ def _by_flow(value: Any) -> Any:
     return dict(enumerate(value)) if isinstance(value, list | tuple) else value
 
 
-Weights = Annotated[dict[Annotated[int, Field(ge=0)], Annotated[float, Field(gt=0)]], BeforeValidator(_by_flow)]
+_Weight = Annotated[float, Field(gt=0)]
+_ByFlow = dict[Annotated[int, Field(ge=0)], _Weight]
+
+Weights = Annotated[_ByFlow, BeforeValidator(_by_flow, json_schema_input_type=_ByFlow | tuple[_Weight, ...])]
 """A mapping from flows, such as ``{0: 3, 7: 0.5}``, or a list for the flows 0, 1, …; the others have weight 1."""
 
 

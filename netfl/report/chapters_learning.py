@@ -44,7 +44,7 @@ def chapters(view: View) -> Iterator[Chapter]:
         *chapters_merit.choices(view),
     )
     yield Chapter("figures", "Final figures", finals)
-    yield Chapter("accuracy", "Accuracy over rounds and over time", (accuracy_curves(view),))
+    yield Chapter("accuracy", "Accuracy over rounds, and over what they cost", (accuracy_curves(view),))
     shares = tuple(class_heat(view)) + tuple(user_accuracy(view))
     if shares:
         yield Chapter("shares", "Who is served: classes and users", shares)
@@ -111,15 +111,15 @@ def _final_caption(view: View) -> str:
 
 
 def accuracy_curves(view: View) -> str:
-    """Accuracy and rare-class accuracy against rounds and against simulated time."""
+    """Accuracy and rare-class accuracy against rounds and against what else was spent."""
     metrics = [metric for metric in ("accuracy", "rare_accuracy") if view.has(metric)]
-    ways: tuple[measures.Over, ...] = ("round", "time")
+    table, ways = measures.spent(view.metrics, view.run.rounds), view.ways
 
     def paint(figure: Figure) -> None:
-        grid = figure.subplots(len(metrics), 2, squeeze=False, sharey="row")
-        for metric, pair in zip(metrics, grid, strict=True):
-            for over, ax in zip(ways, pair, strict=True):
-                plots_learning.curves(view.metrics, metric, over=over, learners=view.learners, ax=ax)
+        grid = figure.subplots(len(metrics), len(ways), squeeze=False, sharey="row")
+        for metric, line in zip(metrics, grid, strict=True):
+            for over, ax in zip(ways, line, strict=True):
+                plots_learning.curves(table, metric, over=over, learners=view.learners, ax=ax)
                 ax.label_outer(remove_inner_ticks=False)
         plots_learning.learner_legend(figure, view.learners, lost=view.lost, **ABOVE)
 

@@ -18,8 +18,29 @@ SWING = 0.08
 FEW = 40
 """A curve of fewer evaluations is never smoothed."""
 
-Over = Literal["round", "time"]
-"""What a curve runs over."""
+Over = Literal["round", "time", "bits", "energy"]
+"""What a curve runs over: rounds, simulated seconds, bits sent up by all users, joules spent by them."""
+
+SPENT = {"time": "time_s", "bits": "uplink_bits", "energy": "energy_J"}
+"""The column that says how much of it was spent by an evaluation; see `spent`."""
+
+
+def spent(metrics: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """*metrics* with ``uplink_bits`` and ``energy_J``: what all users had sent and spent by then.
+
+    Args:
+        metrics: the metrics table.
+        rounds: the table of rounds; its energy is NaN where nobody counts.
+    """
+    table = rounds.sort_values(["replica", "round"])[["replica", "round", "uplink_bits", "energy_J"]]
+    table = table.assign(uplink_bits=table.groupby("replica")["uplink_bits"].cumsum())
+    found = metrics.merge(table, on=["replica", "round"], how="left")
+    start = found["round"] == 0
+    known = table.groupby("replica")["energy_J"].count()
+    counted = found["replica"].map(known).fillna(0) > 0
+    found.loc[start, "uplink_bits"] = 0.0
+    found.loc[start & counted, "energy_J"] = 0.0
+    return found
 
 
 def wide(metrics: pd.DataFrame, metric: str, group: str = "", values: str = "value") -> pd.DataFrame:
@@ -67,15 +88,16 @@ def curve(
         metrics: the metrics table.
         metric: which metric.
         group: which group of it.
-        over: rounds, or simulated time in seconds, where figures between two evaluations are interpolated.
+        over: rounds, or what else is spent, over which figures between two evaluations are interpolated; of bits and
+            joules *metrics* has columns, from `spent`.
         smooth: each figure is first replaced by the mean of the last so many of its replica; as that looks back only,
             nothing shows before it happens.
     """
     table = wide(metrics, metric, group)
     if smooth > 1:
         table = table.rolling(smooth, min_periods=1).mean()
-    if over == "time":
-        table = _on_one_clock(table, wide(metrics, metric, group, "time_s"))
+    if over != "round":
+        table = _on_one_clock(table, wide(metrics, metric, group, SPENT[over]))
     parts = [_with_interval(table[[name]]).assign(learner=name) for name in table.columns.unique("learner")]
     return pd.concat(parts) if parts else pd.DataFrame(columns=["at", "mean", "low", "high", "learner"])
 
@@ -90,7 +112,7 @@ def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _on_one_clock(table: pd.DataFrame, times: pd.DataFrame, steps: int = 200) -> pd.DataFrame:
-    """*table* read at instants that all replicas have reached; *times* says when each figure was found.
+    """*table* read at instants, or amounts spent, that all replicas have reached; *times* says when each was found.
 
     A column whose figures end before its replica does has none from there on.
     """

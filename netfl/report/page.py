@@ -8,7 +8,7 @@ from string import Template
 
 from netfl.reading import Run
 from netfl.recording import write_text
-from netfl.report import chapters_access, chapters_learning, markup, words
+from netfl.report import chapters_access, chapters_learning, markup, replay, words
 from netfl.report.view import View
 
 
@@ -28,12 +28,14 @@ def write(run: Run, out: Path | None = None) -> Path:
 
 
 def page(run: Run) -> str:
-    """The report as HTML: pictures are inline SVG, nothing is fetched, nothing is run."""
+    """The report as HTML: pictures are inline SVG, nothing is fetched, and nothing is run but the replay."""
     view = View(run)
-    chapters = [*chapters_learning.chapters(view), *chapters_access.chapters(view)]
+    played = replay.chapter(view)
+    chapters = [*chapters_learning.chapters(view), *chapters_access.chapters(view), *([played] if played else [])]
     status = run.status
     return Template(_read("page.html")).substitute(
-        style=_read("page.css"),
+        style=_read("page.css") + (replay.style() if played else ""),
+        scripts=replay.policy() if played else "'none'",
         title=markup.text(view.name),
         status=markup.text(status),
         state="done" if status == "done" else "open",

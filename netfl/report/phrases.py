@@ -18,6 +18,23 @@ def clock(seconds: float) -> tuple[float, str]:
     return 1.0, "s"
 
 
+def amount(what: str, size: float) -> tuple[float, str]:
+    """The unit, and with it the name, of what a curve runs over up to *size*: rounds, seconds, bits or joules.
+
+    >>> amount("time", 5000.0), amount("bits", 3e7), amount("round", 20.0)
+    ((60.0, 'simulated time (min)'), (1000000.0, 'sent up (Mb)'), (1.0, 'round'))
+    """
+    if what == "round":
+        return 1.0, "round"
+    if what == "time":
+        unit, name = clock(size)
+        return unit, f"simulated time ({name})"
+    told, letter = {"bits": ("sent up", "b"), "energy": ("spent by users", "J")}[what]
+    scales = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+    unit, prefix = next((one for one in scales if size >= 2.5 * one[0]), scales[-1])
+    return unit, f"{told} ({prefix}{letter})"
+
+
 def percent(share: float) -> str:
     """A share of one in percent, with as many digits as it needs.
 

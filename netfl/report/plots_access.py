@@ -51,13 +51,26 @@ def heard(users: pd.DataFrame, *, by: str = "heard", ax: Axes | None = None) -> 
     rows = users.sort_values([by, "user"], ascending=[by != "heard", True])
     places = np.arange(len(rows))
     hues = np.where(rows["rare"], RARE, COMMON)
-    wide = len(rows) > 80
-    ax.bar(places, rows["heard"], color=hues, width=1.0 if wide else 0.8, rasterized=len(rows) > 1000)
-    never = (rows["heard"] == 0).to_numpy()
-    ax.scatter(places[never], np.zeros(never.sum()), marker="x", c=hues[never], s=18, lw=1.2, clip_on=False, zorder=3)
-    if wide:
+    heights, many = rows["heard"].to_numpy(float), len(rows) > 1000
+    never = heights == 0
+    ax.scatter(
+        places[never],
+        np.zeros(never.sum()),
+        marker="x",
+        c=hues[never],
+        s=18,
+        lw=1.2,
+        clip_on=False,
+        zorder=3,
+        rasterized=many,
+    )
+    if len(rows) > 80:
+        for hue in (COMMON, RARE):
+            own = np.where(hues == hue, heights, 0.0)
+            ax.stairs(own, np.arange(len(rows) + 1) - 0.5, fill=True, color=hue, rasterized=many)
         ax.set_xticks([])
     else:
+        ax.bar(places, heights, color=hues)
         size, turn = (7, 90) if len(rows) > 15 else (9, 0)
         ax.set_xticks(places, labels=rows["user"].astype(str).tolist(), fontsize=size, rotation=turn)
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))

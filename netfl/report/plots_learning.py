@@ -56,7 +56,7 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
     smooth = measures.window(metrics, metric, group)
     found = measures.curve(metrics, metric, group, over=over, smooth=smooth)
     raw = measures.curve(metrics, metric, group, over=over) if smooth > 1 else None
-    unit, name = phrases.clock(float(found["at"].max())) if over == "time" and len(found) else (1.0, "s")
+    unit, name = phrases.amount(over, float(found["at"].max()) if len(found) else 0.0)
     pale = min(0.18, 0.6 / max(1, len(learners)))
     for learner, stroke in canvas.strokes(learners).items():
         rows, colour = found[found["learner"] == learner], stroke["color"]
@@ -68,7 +68,7 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
         if len(rows) and rows["at"].max() < found["at"].max():
             ax.plot(rows["at"].iloc[-1] / unit, scale * rows["mean"].iloc[-1], "x", color=colour, clip_on=False)
     _limits(ax, metric, found, scale)
-    ax.set_xlabel(f"simulated time ({name})" if over == "time" else "round")
+    ax.set_xlabel(name)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
     ax.margins(x=0.01)
     return ax

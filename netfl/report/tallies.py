@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.types import FATES
+
+
+def counted(users: pd.DataFrame, heard: pd.DataFrame, rare: Collection[int]) -> pd.DataFrame:
+    """*users* with ``heard``, how often each was, and ``rare``, whether it holds a rare class.
+
+    Nobody is called rare where everybody holds the rare classes.
+
+    Args:
+        users: columns replica, user, and ``class:0`` and so on where there are data.
+        heard: a row for each time that one was, with replica and user.
+        rare: the labels that are called so.
+    """
+    counts = heard.groupby(["replica", "user"]).size().rename("heard")
+    table = users.merge(counts.reset_index(), on=["replica", "user"], how="left")
+    held = [f"class:{label}" for label in rare if f"class:{label}" in table]
+    holds = (table[held] > 0).any(axis="columns").to_numpy(bool) if held else np.zeros(len(table), bool)
+    return table.assign(heard=table["heard"].fillna(0).astype(int), rare=holds & ~holds.all())
 
 
 def fates(events: pd.DataFrame) -> pd.DataFrame:

@@ -105,20 +105,13 @@ class View:
 
     @cached_property
     def users(self) -> pd.DataFrame:
-        """The users of every replica with ``heard``, how often each was, and ``rare``, whether it holds a rare class.
-
-        Nobody is called rare where everybody holds the rare classes.
-        """
+        """The users of every replica with ``heard`` and ``rare``, as `tallies.counted` has them."""
         table = self.run.users
         if table.empty:
             table = self._unlisted()
         events = self.run.events
         heard = self.run.deliveries if self.duration_s is None else events[events["kind"] == "delivered"]
-        counts = heard.groupby(["replica", "user"]).size().rename("heard")
-        table = table.merge(counts.reset_index(), on=["replica", "user"], how="left")
-        held = [f"class:{label}" for label in self.rare_classes if f"class:{label}" in table]
-        rare = (table[held] > 0).any(axis="columns").to_numpy(bool) if held else np.zeros(len(table), bool)
-        return table.assign(heard=table["heard"].fillna(0).astype(int), rare=rare & ~rare.all())
+        return tallies.counted(table, heard, self.rare_classes)
 
     def _unlisted(self) -> pd.DataFrame:
         """The users of a run whose table of users is not there yet."""
@@ -150,7 +143,7 @@ class View:
         events = self.run.events
         rows = events[(events["replica"] == self.first) & (events["user"] >= 0) & (events["kind"] == "sent")]
         last = rows.drop_duplicates("user", keep="last").set_index("user")["node"].astype(str)
-        return self.one["user"].map(last).fillna("")
+        return self.one["user"].map(last).astype(object).fillna("")
 
     @cached_property
     def outages(self) -> pd.DataFrame:
@@ -209,6 +202,14 @@ class View:
         """A final figure of each user under each learner: learner, replica, user, value, heard, rare."""
         rows = measures.grouped(self.metrics, metric, "user", choices=self.choices).rename(columns={"number": "user"})
         return rows.merge(self.users[["replica", "user", "heard", "rare"]], on=["replica", "user"], how="inner")
+
+    @cached_property
+    def ways(self) -> tuple[measures.Over, ...]:
+        """What curves can run over: rounds, time, and bits and joules where the access counts them."""
+        rounds = self.run.rounds
+        bits: tuple[measures.Over, ...] = ("bits",) if (rounds["uplink_bits"] > 0).any() else ()
+        energy: tuple[measures.Over, ...] = ("energy",) if rounds["energy_J"].notna().any() else ()
+        return ("round", "time", *bits, *energy)
 
     @cached_property
     def tail(self) -> tuple[int, int, int]:

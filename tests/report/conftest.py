@@ -92,6 +92,7 @@ def rounds_table(closed):
             "delivered": 1,
             "oldest": np.tile(np.arange(rounds), replicas),
             "uplink_bits": 1e6,
+            "energy_J": np.nan,
             "downlink_bits": 1e6,
         }
     )
@@ -243,3 +244,11 @@ def whole(tmp_path_factory):
     """The page of a run that has everything that a report can show."""
     run = make_run(tmp_path_factory.mktemp("whole") / "run", plane=True, users=12, rounds=60)
     return report.write(run).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def filmed(tmp_path_factory):
+    """A run of thirty users over 300 rounds, with its report."""
+    run = make_run(tmp_path_factory.mktemp("filmed") / "run", rounds=300, replicas=2, attempts=20)
+    report.write(run)
+    return run

@@ -192,3 +192,38 @@ def test_presence_is_a_share_of_rounds():
     assert share[0, [0, 499]].tolist() == [0.5, 0.5]
     assert share[1, 1] == 0.5
     assert share.sum() == 1.5
+
+
+def test_what_was_spent_by_an_evaluation():
+    rounds = pd.DataFrame(
+        {
+            "replica": [0, 0, 0, 1, 1, 1],
+            "round": [1, 2, 3, 1, 2, 3],
+            "uplink_bits": [10.0, 20.0, 30.0, 1.0, 2.0, 3.0],
+            "energy_J": [0.5, 1.5, 4.0, np.nan, np.nan, np.nan],
+        }
+    )
+    metrics = pd.DataFrame({"replica": [0, 0, 0, 1, 1], "round": [0, 2, 3, 0, 3], "value": 0.5})
+    found = measures.spent(metrics, rounds)
+    assert found["uplink_bits"].tolist() == [0.0, 30.0, 60.0, 0.0, 6.0]
+    assert found["energy_J"].fillna(-1).tolist() == [0.0, 1.5, 4.0, -1.0, -1.0]
+
+
+def test_a_curve_over_bits_is_read_where_all_replicas_have_come():
+    rounds = pd.DataFrame(
+        {"replica": [0, 0, 1, 1], "round": [1, 2, 1, 2], "uplink_bits": [5.0, 5.0, 10.0, 10.0], "energy_J": np.nan}
+    )
+    metrics = pd.DataFrame(
+        {
+            "learner": "A",
+            "replica": [0, 0, 0, 1, 1, 1],
+            "round": [0, 1, 2, 0, 1, 2],
+            "time_s": 0.0,
+            "metric": "accuracy",
+            "group": "",
+            "value": [0.0, 0.5, 1.0, 0.0, 0.5, 1.0],
+        }
+    )
+    found = measures.curve(measures.spent(metrics, rounds), "accuracy", over="bits")
+    assert (found["at"].min(), found["at"].max()) == (0.0, 10.0)
+    assert found["mean"].iloc[-1] == pytest.approx((1.0 + 0.5) / 2)

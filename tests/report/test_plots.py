@@ -40,6 +40,16 @@ def test_bars_are_counts_in_order_and_rare_users_differ():
     assert ax.collections[0].get_offsets().tolist() == [[3.0, 0.0]]
 
 
+def test_of_many_users_bars_are_one_area_for_each_kind():
+    heard = np.arange(200) % 7
+    users = pd.DataFrame({"user": np.arange(200), "heard": heard, "rare": np.arange(200) % 5 == 0})
+    ax = drawn(plots_access.heard(users))
+    areas = {to_hex(patch.get_facecolor()): patch.get_data().values for patch in ax.patches}
+    assert sum(values.sum() for values in areas.values()) == heard.sum()
+    assert areas[plots_access.RARE].sum() == heard[::5].sum()
+    assert len(ax.collections[0].get_offsets()) == (heard == 0).sum()
+
+
 def test_bars_by_distance_go_outwards():
     ax = plots_access.heard(USERS.assign(distance_m=[30.0, 10.0, 20.0, 40.0]), by="distance_m")
     assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "2", "0", "3"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ def _listed(value: Any) -> Any:
     return tuple(dict.fromkeys(entries))
 
 
-Groups = Annotated[tuple[Group, ...], BeforeValidator(_listed)]
+_Said = Group | Literal["both", "all"] | tuple[Group, ...]
+
+Groups = Annotated[tuple[Group, ...], BeforeValidator(_listed, json_schema_input_type=_Said)]
 """``users``, ``towers``, ``routers``, ``links``; ``both`` users and towers; ``all``; or a list of the first four."""
 
 

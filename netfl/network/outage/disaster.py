@@ -54,7 +54,7 @@ class Disaster(Outage):
     """In place of corners, the centre [x, y] of a disk."""
     extent: Annotated[Metres, Field(gt=0)] | None = None
     """The radius of that disk."""
-    radius: Annotated[Extent, BeforeValidator(_law)]
+    radius: Annotated[Extent, BeforeValidator(_law, json_schema_input_type=Extent | Metres)]
     """How far a disaster reaches: a length, or a law of lengths."""
     repair: Lifetime
     """How long all that it struck stays down."""

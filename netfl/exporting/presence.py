@@ -1,4 +1,4 @@
-"""What a run tells, for other tools and for other runs."""
+"""When users were there, for the access and the outage that read such a table."""
 
 from __future__ import annotations
 

@@ -1,0 +1,31 @@
+"""Pictures of a run's tables, as functions: pandas tables in, matplotlib Axes out, as seaborn's are.
+
+Every function takes ``ax=``; without one it draws in a figure of its own, ``ax.figure``, that no registry holds:
+
+>>> import netfl
+>>> from netfl import plots
+>>> run = netfl.open_run("runs/rural_outage-001")  # doctest: +SKIP
+>>> plots.curves(run.metrics, "rare_accuracy").figure.savefig("rare.png")  # doctest: +SKIP
+
+They are what reports are made of.  Learners stand in the order of the table unless *learners* says another, and keep
+their colours in all pictures that name them in the same order.
+"""
+
+from __future__ import annotations
+
+from netfl.plots.access import delays, fates, heard, outages, participation, places
+from netfl.plots.learning import class_accuracy, curves, regions, user_accuracy, user_scatter
+
+__all__ = [
+    "class_accuracy",
+    "curves",
+    "delays",
+    "fates",
+    "heard",
+    "outages",
+    "participation",
+    "places",
+    "regions",
+    "user_accuracy",
+    "user_scatter",
+]

@@ -1,0 +1,161 @@
+"""What a replay takes from the tables of a run, against the tables."""
+
+import base64
+import json
+import zlib
+
+import numpy as np
+import pytest
+
+import netfl
+from netfl.report import replay
+from netfl.report.replay import packing
+from netfl.report.replay.film import Film
+from netfl.report.replay.places import around
+from netfl.report.view import View
+
+WALKERS = """
+name: walkers
+seed: 4
+users: 3
+rounds: 5
+record: all
+access:
+  kind: network
+  topology: {kind: tree, fanout: [1, 2], ring: 400 m, radius: 600 m, rate: 200 kbps, delay: 20 ms}
+  radio: {power: 14 dBm, bandwidth: 125 kHz, noise_figure: 6 dB}
+  channel: [{kind: log_distance, exponent: 3.0, reference_distance: 100 m, frequency: 868 MHz}]
+  reception: {kind: snr_threshold, threshold: -7.5 dB, rate: 50 kbps}
+  mac: {kind: slotted_aloha, probability: 0.2}
+  motion: {kind: random_waypoint, radius: 600 m, speed: [1, 3], pause: [0, 1 min]}
+  round: {kind: first, m: 1}
+  compute: {speed: 100, samples: 200}
+  broadcast_rate: 50 kbps
+  update_size: 40 kbit
+"""
+
+
+def unpacked(text):
+    """The arrays of packed data, by name, as a page reads them."""
+    told = json.loads(text)
+    raw, at, found = zlib.decompress(base64.b64decode(told["block"])), 0, {}
+    for name, kind, length in told["arrays"]:
+        assert at % int(kind[1]) == 0
+        found[name] = np.frombuffer(raw, f"<{kind}", length, at)
+        at += found[name].nbytes
+    return told, found
+
+
+def test_arrays_come_back_as_they_were():
+    arrays = {"a": np.array([1, 2, 3], np.uint8), "b": np.array([1.5, np.nan], np.float32), "c": np.zeros(0, np.uint16)}
+    told, found = unpacked(packing.packed({"name": "n"}, arrays))
+    assert told["name"] == "n"
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_packed_data_cannot_end_their_element():
+    text = packing.packed({"learners": ["</script><script>alert(1)</script>"]}, {})
+    assert "<" not in text
+    assert json.loads(text)["learners"] == ["</script><script>alert(1)</script>"]
+
+
+def test_times_are_kept_to_a_tick():
+    times = np.array([0.0, 0.1, 0.1, 7.3, 50.0])
+    back = np.cumsum(packing.steps(times, 50.0).astype(np.int64)) * 50.0 / packing.TICKS
+    np.testing.assert_allclose(back, times, atol=50.0 / packing.TICKS)
+
+
+def test_a_film_that_is_cut_says_so_and_ends_there(make):
+    view = View(make(users=8, rounds=40, replicas=2))
+    film = Film(view, most_events=30)
+    assert film.end_s < view.end_s
+    said = " ".join(film.notes())
+    assert "Shown is replica 0, of 2." in said
+    assert "left out" in said
+    assert f"of {replay.film.phrases.span(view.end_s)}, as a page has room for 30 events" in said
+    _, arrays = unpacked(packing.packed(film.header(), film.arrays()))
+    assert arrays["event_time"].sum(dtype=np.int64) <= packing.TICKS
+
+
+def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
+    run = make(users=8, rounds=40, replicas=2)
+    film = Film(View(run))
+    _, arrays = unpacked(packing.packed(film.header(), film.arrays()))
+    own = run.rounds[run.rounds["replica"] == 0]
+    back = {
+        name: np.cumsum(arrays[name].astype(np.int64)) * film.end_s / packing.TICKS
+        for name in film.arrays()
+        if name in {"round_open", "round_close", "score_time", "user_score_time"}
+    }
+    np.testing.assert_allclose(back["round_open"], own["opened_s"], atol=1e-4)
+    np.testing.assert_allclose(back["round_close"], own["closed_s"], atol=1e-4)
+    events = run.events[(run.events["replica"] == 0) & (run.events["kind"] == "delivered")]
+    assert arrays["heard_user"].tolist() == events["user"].tolist()
+    metrics = run.metrics[(run.metrics["replica"] == 0) & (run.metrics["metric"] == "accuracy")]
+    whole = metrics[(metrics["group"] == "") & (metrics["learner"] == "FedAvg")].sort_values("time_s")
+    np.testing.assert_allclose(back["score_time"], whole["time_s"], atol=1e-4)
+    np.testing.assert_allclose(arrays["score"][: len(whole)], whole["value"], rtol=1e-6)
+    last = metrics[(metrics["round"] == 40) & (metrics["learner"] == "FED-CVaR-AVG")].set_index("group")["value"]
+    shares = arrays["user_score"].reshape(-1, 2, 8)[-1, 1] / 200
+    np.testing.assert_allclose(shares, [last[f"user:{user}"] for user in range(8)], atol=0.0026)
+
+
+def test_accuracies_are_thinned_where_there_are_too_many(make):
+    film = Film(View(make(users=8, rounds=40, replicas=1)), most_figures=50)
+    assert f"one evaluation in {film.scores.every}" in " ".join(film.notes())
+    assert film.arrays()["user_score"].size <= 50 + 16
+
+
+def test_without_events_rounds_and_deliveries_tell(make):
+    run = make(users=8, rounds=40, replicas=1, network=False)
+    film = Film(View(run))
+    assert film.events["kind"].value_counts().to_dict() == {"broadcast": 40, "delivered": 40}
+    assert film.ways["user"].tolist() == run.deliveries["user"].tolist()
+    assert "Nobody has a place in this run" in " ".join(film.notes())
+
+
+@pytest.mark.parametrize("users", [1, 8, 60, 61, 10_000])
+def test_users_without_places_stand_apart_around_the_server(users):
+    places = around(users)
+    assert places.shape == (users, 2)
+    reach = np.hypot(*places.T)
+    assert (reach > 0.15).all()
+    assert (reach <= 1.0 + 1e-12).all()
+    assert len(np.unique(np.round(places, 6), axis=0)) == users
+
+
+@pytest.fixture(scope="module")
+def walkers(tmp_path_factory):
+    """A finished trace of users who move."""
+    folder = tmp_path_factory.mktemp("walkers")
+    (folder / "walkers.yaml").write_text(WALKERS)
+    return netfl.trace(netfl.load(folder / "walkers.yaml"), folder / "run")
+
+
+def test_links_and_moving_users_are_those_of_the_scenario(walkers):
+    places = Film(View(walkers)).places
+    assert places.known
+    assert {frozenset(places.names[end] for end in link) for link in places.links} == {
+        frozenset(link) for link in [("server", "router:0"), ("router:0", "tower:0"), ("router:0", "tower:1")]
+    }
+    ways = {name: places.names[to] for name, to in zip(places.names, places.onward, strict=True)}
+    assert ways == {"server": "server", "router:0": "server", "tower:0": "router:0", "tower:1": "router:0"}
+    frames = places.frames(100.0)
+    np.testing.assert_allclose(frames[0], walkers.users[["x_m", "y_m"]])
+    steps = np.hypot(*(frames[1:] - frames[:-1]).transpose(2, 0, 1)) / (100.0 / (len(frames) - 1))
+    assert steps.max() <= 3.0 + 1e-9
+    assert steps.max() > 1.0
+
+
+def test_a_scenario_that_is_no_use_any_more_leaves_what_the_tables_tell(walkers):
+    (walkers.folder / "scenario.yaml").write_text("name: walkers\nusers: 3\nrounds: 5\n")
+    film = Film(View(netfl.open_run(walkers.folder)))
+    assert not film.places.known
+    assert {places for link in film.places.links for places in link} == set(range(4))
+    assert "no longer lays out this network" in " ".join(film.notes())
+
+
+def test_a_run_in_which_nothing_happened_has_no_replay(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    assert replay.chapter(View(netfl.open_run(tmp_path))) is None

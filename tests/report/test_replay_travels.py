@@ -1,0 +1,128 @@
+"""The ways of updates through a network, put together from events written by hand."""
+
+import numpy as np
+import pandas as pd
+
+from netfl.report.replay import gathering
+from netfl.report.replay.places import Places
+from netfl.report.replay.travels import packets, travels
+
+SERVER, ROUTER, TOWER, USER = range(4)
+"""Numbers of the nodes of `line`, and of the user itself."""
+
+
+def line(users=2):
+    """Users, a tower, a router and the server, on a line."""
+    return Places(
+        users=np.zeros((users, 2)),
+        names=("server", "router:0", "tower:0"),
+        roles=("server", "router", "tower"),
+        nodes=np.zeros((3, 2)),
+        links=((SERVER, ROUTER), (ROUTER, TOWER)),
+        known=True,
+        real=True,
+        tower=np.full(users, TOWER),
+    )
+
+
+def happened(*rows):
+    """Events (time, kind, user, node, value)."""
+    columns = ["time_s", "kind", "user", "node", "value"]
+    return pd.DataFrame([(*row, np.nan)[:5] for row in rows], columns=columns).assign(detail="")
+
+
+def ways(*rows, came=()):
+    """The travels that events (time, kind, user, node, value) make on the line, as tuples."""
+    deliveries = pd.DataFrame(came, columns=["user", "sent_s", "arrived_s"])
+    return [*travels(happened(*rows), line(), deliveries, 9.0).itertuples(index=False, name=None)]
+
+
+def test_an_update_goes_through_the_air_ports_and_links():
+    told = [
+        (1.0, "sent", 0, "tower:0", 100.0),
+        (2.5, "forwarded", 0, "tower:0", 0.5),
+        (3.0, "forwarded", 0, "router:0", 0.2),
+        (3.1, "delivered", 0, "server", 7.0),
+    ]
+    legs = [(1.0, 2.0, USER, TOWER), (2.0, 2.5, TOWER, TOWER), (2.5, 2.8, TOWER, ROUTER)]
+    legs += [(2.8, 3.0, ROUTER, ROUTER), (3.0, 3.1, ROUTER, SERVER)]
+    assert ways(*told) == [(0, *leg, 1) for leg in legs]
+
+
+def test_without_what_nodes_passed_on_it_is_one_way():
+    assert ways((1.0, "sent", 0, "tower:0"), (3.1, "delivered", 0, "server")) == [(0, 1.0, 3.1, USER, SERVER, 1)]
+
+
+def test_each_attempt_is_a_way_of_its_own():
+    told = [
+        (1.0, "sent", 1, "tower:0"),
+        (2.0, "failed", 1, "tower:0"),
+        (3.0, "sent", 1, "tower:0"),
+        (4.0, "given_up", 1, "tower:0"),
+        (5.0, "superseded", 1, ""),
+        (6.0, "sent", 1, "tower:0"),
+    ]
+    assert ways(*told) == [
+        (1, 1.0, 2.0, USER, TOWER, 2),
+        (1, 3.0, 4.0, USER, TOWER, 2),
+        (1, 6.0, 9.0, USER, TOWER, 0),
+    ]
+
+
+def test_an_update_under_way_and_one_on_the_air_are_kept_apart():
+    told = [
+        (1.0, "sent", 0, "tower:0"),
+        (2.0, "sent", 0, "tower:0"),
+        (3.0, "failed", 0, "tower:0"),
+        (4.0, "late", 0, "server"),
+    ]
+    assert ways(*told) == [(0, 1.0, 4.0, USER, SERVER, 0), (0, 2.0, 3.0, USER, TOWER, 2)]
+
+
+def test_what_a_broken_link_loses_ends_at_the_node_before_it():
+    told = [
+        (1.0, "sent", 0, "tower:0"),
+        (2.0, "forwarded", 0, "tower:0", 0.0),
+        (2.1, "lost", 0, "router:0-tower:0"),
+    ]
+    assert ways(*told) == [(0, 1.0, 2.0, USER, TOWER, 2), (0, 2.0, 2.1, TOWER, TOWER, 2)]
+
+
+def test_deliveries_tell_of_ways_that_no_events_tell_of():
+    assert ways(came=[(1, 2.0, 3.0)]) == [(1, 2.0, 3.0, USER, SERVER, 1)]
+
+
+def test_packets_go_from_their_sender_and_wait_in_ports():
+    told = [
+        (2.5, "forwarded", 0, "tower:0", 0.5),
+        (3.0, "delivered", 0, "server", 1.5),
+        (3.5, "dropped", 1, "router:0", 0.25),
+        (4.0, "delivered", -1, "server", 2.0),
+    ]
+    assert [*packets(happened(*told), line()).itertuples(index=False, name=None)] == [
+        (0, 1.5, 3.0, USER, SERVER, 1),
+        (0, 2.0, 2.5, TOWER, TOWER, 0),
+        (1, 3.25, 3.5, USER, ROUTER, 2),
+    ]
+
+
+def test_who_comes_up_first_was_down_from_the_start():
+    told = [(2.0, "down", 0, ""), (3.0, "up", 1, ""), (4.0, "up", 0, ""), (5.0, "down", -1, "tower:0-router:0")]
+    found = gathering.switches(happened(*told), line(), users=2)
+    assert [*found.itertuples(index=False, name=None)] == [
+        (0.0, 1, 1),
+        (2.0, 0, 1),
+        (3.0, 1, 0),
+        (4.0, 0, 0),
+        (5.0, 2 + 3 + 1, 1),
+    ]
+
+
+def test_too_many_events_lose_kinds_first_and_then_the_end():
+    told = happened(*[(at, kind, 0, "") for at in range(10) for kind in ("received", "sent", "delivered")])
+    assert gathering.kept(told, 30).gone == ()
+    fewer = gathering.kept(told, 20)
+    assert (fewer.gone, fewer.to_s, len(fewer.events)) == (("received",), None, 20)
+    short = gathering.kept(told, 4)
+    assert (short.gone, short.to_s) == (("received", "sent"), 4.0)
+    assert short.events["time_s"].tolist() == [0, 1, 2, 3]

@@ -1,0 +1,107 @@
+"""Pictures as functions: run tables in, Axes out, and what is drawn is what the tables say."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+import netfl
+from netfl import plots
+
+ROOT = "scenarios/rural_outage.yaml"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    changes = {"rounds": 60, "replicas": 2, "evaluate.every": 10, "record": "all"}
+    return netfl.run(netfl.load(ROOT, changes), tmp_path_factory.mktemp("runs") / "run")
+
+
+def every(run):
+    """A call of each function with the tables of a run."""
+    return {
+        "curves": lambda **to: plots.curves(run.metrics, "accuracy", **to),
+        "class_accuracy": lambda **to: plots.class_accuracy(run.metrics, rare=[9], **to),
+        "user_accuracy": lambda **to: plots.user_accuracy(run.metrics, **to),
+        "user_scatter": lambda **to: plots.user_scatter(run.metrics, run.users, run.deliveries, rare=[9], **to),
+        "heard": lambda **to: plots.heard(run.users, run.deliveries, rare=[9], **to),
+        "participation": lambda **to: plots.participation(run.users, run.deliveries, **to),
+        "fates": lambda **to: plots.fates(run.events, **to),
+        "delays": lambda **to: plots.delays(run.deliveries, run.rounds, **to),
+        "outages": lambda **to: plots.outages(run.events, **to),
+        "places": lambda **to: plots.places(run.users, run.deliveries, run.nodes, **to),
+    }
+
+
+def test_all_draw_where_they_are_told_or_in_a_figure_of_their_own(run):
+    calls = every(run)
+    assert {*calls, "regions"} == set(plots.__all__)
+    for name, call in calls.items():
+        ax = Figure().add_subplot()
+        assert call(ax=ax) is ax, name
+        own = call()
+        own.figure.savefig(io.BytesIO(), format="png")
+        assert own.has_data(), name
+    assert plt.get_fignums() == []
+
+
+def test_a_curve_is_the_mean_over_replicas(run):
+    ax = plots.curves(run.metrics, "accuracy", learners=["FED-CVaR-AVG"])
+    table = run.metrics.query("learner == 'FED-CVaR-AVG' and metric == 'accuracy' and group == ''")
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), 100 * table.groupby("round")["value"].mean())
+
+
+def test_curves_over_bits_and_energy_need_the_rounds(run):
+    with pytest.raises(ValueError, match=r"rounds=run\.rounds"):
+        plots.curves(run.metrics, over="bits")
+    ax = plots.curves(run.metrics, over="bits", rounds=run.rounds)
+    assert ax.get_xlabel().startswith("sent up (")
+    sent = run.rounds.groupby("replica")["uplink_bits"].sum().min()
+    unit = {"sent up (kb)": 1e3, "sent up (Mb)": 1e6, "sent up (Gb)": 1e9, "sent up (b)": 1.0}[ax.get_xlabel()]
+    assert ax.lines[0].get_xdata()[-1] == pytest.approx(sent / unit)
+
+
+def test_bars_are_counts_of_one_replica(run):
+    ax = plots.heard(run.users, run.deliveries, replica=1)
+    own = run.deliveries[run.deliveries["replica"] == 1].groupby("user").size()
+    assert sum(bar.get_height() for bar in ax.containers[0]) == own.sum()
+    assert max(bar.get_height() for bar in ax.containers[0]) == own.max()
+
+
+def test_delays_run_from_the_opening_of_the_round(run):
+    ax = plots.delays(run.deliveries, run.rounds)
+    opened = run.rounds.set_index(["replica", "round"])["opened_s"]
+    waits = [row.arrived_s - opened[row.replica, row.round] for row in run.deliveries.itertuples()]
+    shown = ax.lines[0].get_xdata()
+    assert shown[-1] / shown[np.isfinite(shown)][0] == pytest.approx(max(waits) / min(waits))
+
+
+def test_outages_are_bars_from_down_to_up():
+    events = pd.DataFrame(
+        {
+            "replica": 0,
+            "time_s": [10.0, 30.0, 50.0],
+            "kind": ["down", "up", "down"],
+            "user": [-1, -1, 3],
+            "node": ["tower:0", "tower:0", ""],
+        }
+    )
+    ax = plots.outages(events, end_s=60.0)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["tower:0", "user 3"]
+    bars = [path.get_extents() for path in max(ax.collections, key=lambda one: len(one.get_paths())).get_paths()]
+    assert [(bar.x0, bar.x1) for bar in bars] == [(10.0, 30.0), (50.0, 60.0)]
+
+
+def test_fates_that_were_not_recorded_are_told(run):
+    with pytest.raises(ValueError, match="record"):
+        plots.fates(run.events[run.events["kind"] == "up"])
+
+
+def test_regions_of_a_learner(tmp_path):
+    run = netfl.run(netfl.load("scenarios/paper/fig2a.yaml", {"rounds": 2, "evaluate.every": 1}), tmp_path / "run")
+    ax = plots.regions(run.regions, run.points, "FedAvg", rare=[2])
+    ax.figure.savefig(io.BytesIO(), format="png")
+    assert ax.has_data()
