@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -245,11 +246,16 @@ def legend(figure: Figure, learners: Sequence[str]) -> None:
     plots_learning.learner_legend(figure, learners, loc="outside lower center", ncol=min(len(learners), 6))
 
 
+def kept(experiment: Experiment, part: str, folder: Path) -> Path:
+    """The file of what is kept of a part."""
+    return folder / f"{experiment.name}.{re.sub(r'[^a-zA-Z0-9.]+', '_', part)}.json"
+
+
 def read(experiment: Experiment, folder: Path) -> dict[str, Result]:
     """What is kept of an experiment's parts, by name; only of those that were run."""
     found = {}
     for name in experiment.parts:
-        path = folder / f"{experiment.name}.{name.replace(' ', '_')}.json"
+        path = kept(experiment, name, folder)
         if path.exists():
             found[name] = Result(json.loads(path.read_text(encoding="utf-8")))
     return found
@@ -260,7 +266,7 @@ def keep(experiment: Experiment, runs: Mapping[str, Run], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, run in runs.items():
         text = json.dumps(experiment.told(name, run), indent=1, ensure_ascii=False)
-        path = folder / f"{experiment.name}.{name.replace(' ', '_')}.json"
+        path = kept(experiment, name, folder)
         path.write_text(text + "\n", encoding="utf-8")
 
 

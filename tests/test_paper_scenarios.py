@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import paper
 import pytest
+from reproduction import kept
 
 import netfl
 
@@ -117,5 +118,5 @@ def test_the_page_is_what_is_kept():
 
 
 def test_all_that_is_kept_belongs_to_an_experiment():
-    known = {f"{one.name}.{part.replace(' ', '_')}.json" for one in paper.EXPERIMENTS.values() for part in one.parts}
-    assert {path.name for path in paper.RESULTS.iterdir()} <= known
+    known = {kept(one, part, paper.RESULTS) for one in paper.EXPERIMENTS.values() for part in one.parts}
+    assert {*paper.RESULTS.iterdir()} <= known

@@ -156,7 +156,7 @@ def test_a_run_is_held_against_what_is_there(monkeypatch):
     loads, check = [], memory.check
     monkeypatch.setattr(memory, "check", lambda *told: (loads.append(told[1]), check(*told)))
     fig2a = Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"
-    staged = stage(netfl.load(fig2a, {"evaluate.metrics": ["weight_divergence"]}))
+    staged = stage(netfl.load(fig2a, {"evaluate.metrics": ["weight_divergence"]}, ["full"]))
     with pytest.raises(ScenarioError, match=r"learners\.FedAvg\.aggregation: the run needs 0\.0 GB.* 387 parameters"):
         schooling.learner_of(staged, "cpu")
     assert loads == [memory.Load(users=3, most=1, parameters=387, replicas=3, twins=True)]
