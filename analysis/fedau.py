@@ -50,7 +50,9 @@ def rows() -> Iterator[Row]:
 def draw(runs: Mapping[str, Run], figure: Figure) -> None:
     """Test accuracy over rounds: a line of panels for each set, a panel for each process."""
     names = [name for name in parts() if name in runs]
-    panels = figure.subplots(-(-len(names) // 3), 3, squeeze=False).flat
+    panels = figure.subplots(-(-len(names) // 3), 3, squeeze=False).ravel()
+    for ax in panels[len(names) :]:
+        ax.set_axis_off()
     for ax, name in zip(panels, names, strict=False):
         plots_learning.curves(runs[name].metrics, "accuracy", learners=LEARNERS, ax=ax)
         canvas.unlegended(ax).set_title(name)

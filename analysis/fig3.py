@@ -65,11 +65,14 @@ def orders(metrics: Mapping[str, str]) -> list[Order]:
 
 
 def draw(runs: Mapping[str, Run], figure: Figure, classes: Sequence[int]) -> None:
-    """Accuracy, overall and of each rare class, over rounds: one line of panels for each run."""
+    """Accuracy, overall and of each rare class, over rounds: panels for each run, a curve for each replica."""
     axes = figure.subplots(len(runs), 1 + len(classes), squeeze=False, sharey=True)
     for line, (name, run) in zip(axes, runs.items(), strict=True):
         for ax, group in zip(line, ["", *(f"class:{one}" for one in classes)], strict=True):
-            plots_learning.curves(run.metrics, "accuracy", group=group, learners=LEARNERS, ax=ax)
+            for replica in range(run.manifest["replicas"]):
+                own = run.metrics[run.metrics["replica"] == replica]
+                plots_learning.curves(own, "accuracy", group=group, learners=LEARNERS, ax=ax)
+            ax.set_ylim(-2, 102)
             ax.set_title(f"{NAMES[name]}: {group.replace(':', ' ') or 'overall'}")
             canvas.unlegended(ax)
         line[0].set_ylabel("accuracy (%)")
