@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import drawing
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Published, Row, legend
+from reproduction import Experiment, Order, Part, Published, Row, forms
 from script import script
 
 from netfl.reading import Run
-from netfl.report import canvas, plots_learning
 
 Figures = Mapping[str, tuple[tuple[float, float], ...]]
 ADULT: Figures = {
@@ -46,14 +46,9 @@ def rows(
 def draw(runs: Mapping[str, Run], figure: Figure, users: Sequence[str], learners: Sequence[str]) -> None:
     """Accuracy of all and of each user over rounds."""
     run = runs.get("full") or runs["quick"]
-    axes = figure.subplots(1, 1 + len(users))
-    for ax, (group, label) in zip(
-        axes, [("", "all"), *((f"user:{i}", one) for i, one in enumerate(users))], strict=True
-    ):
-        plots_learning.curves(run.metrics, "accuracy", group=group, learners=learners, ax=ax)
-        canvas.unlegended(ax).set_title(label)
-    axes[0].set_ylabel("accuracy (%)")
-    legend(figure, learners)
+    metrics = {"all": "accuracy", **{label: f"accuracy/user:{user}" for user, label in enumerate(users)}}
+    drawing.row(figure, {label: (run.metrics, metric) for label, metric in metrics.items()}, learners,
+                sharey=False, label="accuracy (%)")  # fmt: skip
 
 
 EXPERIMENTS = (
@@ -65,11 +60,7 @@ EXPERIMENTS = (
             "Two users, people with a doctorate and all others.  q-FFL and AFL serve the doctors, of whom there are "
             "few, better than q = 0, at a small cost to all others; q-FFL does it better than AFL."
         ),
-        parts={
-            "full": Part("paper/afl_adult", ("full",)),
-            "slow": Part("paper/afl_adult", ("full", "slow_lambda")),
-            "quick": Part("paper/afl_adult", ("quick",), full=False),
-        },
+        parts={**forms("paper/afl_adult"), "slow": Part("paper/afl_adult", ("full", "slow_lambda"))},
         rows=[
             *rows(("full",), ("doctors", "others"), ADULT, ("equal weights",)),
             *rows(("slow",), ("doctors", "others"), {"AFL": ADULT["AFL"]}, told="slow λ, "),
@@ -103,10 +94,7 @@ EXPERIMENTS = (
             "Three users, who hold shirts, pullovers and T-shirts.  q-FFL and AFL serve the shirts, which are "
             "recognised worst, better than q = 0, at a cost to the others; q-FFL does it better than AFL."
         ),
-        parts={
-            "full": Part("paper/afl_fashion_mnist", ("full",)),
-            "quick": Part("paper/afl_fashion_mnist", ("quick",), full=False),
-        },
+        parts=forms("paper/afl_fashion_mnist"),
         rows=rows(("full",), ("shirt", "pullover", "T-shirt"), FASHION),
         orders=[
             Order(f"shirts served better with {above} than with {below}", ("full",), "accuracy/user:0", above, below)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import drawing
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Row, legend
+from reproduction import Experiment, Order, Part, Row
 from script import script
 
 from netfl.reading import Run
-from netfl.report import canvas, plots_learning
 
 ACCESS = {
     "Bernoulli": Part("beyond/cvar_bernoulli", ("full",)),
@@ -31,24 +31,15 @@ RATES = ("0.002", "0.005", "0.01", "0.02", "0.05", "0.1")
 
 def draw_access(runs: Mapping[str, Run], figure: Figure) -> None:
     """The rare classes' accuracy over rounds, for each RAM."""
-    learners = (PLAIN, MILD, STRONG)
-    axes = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
-    for ax, (name, run) in zip(axes, runs.items(), strict=True):
-        plots_learning.curves(run.metrics, "rare_accuracy", learners=learners, ax=ax)
-        canvas.unlegended(ax).set_title(name)
-    axes[0].set_ylabel("accuracy of rare classes (%)")
-    legend(figure, learners)
+    panels = {name: (run.metrics, "rare_accuracy") for name, run in runs.items()}
+    drawing.row(figure, panels, (PLAIN, MILD, STRONG), label="accuracy of rare classes (%)")
 
 
 def draw_rivals(runs: Mapping[str, Run], figure: Figure) -> None:
     """Overall accuracy, that of rare classes and of the worst users, over rounds."""
-    metrics = {"accuracy": "overall", "rare_accuracy": "rare classes", "accuracy_users_worst10": "worst 10 % of users"}
-    axes = figure.subplots(1, len(metrics))
-    for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
-        plots_learning.curves(runs["full"].metrics, metric, learners=RIVALS, ax=ax)
-        canvas.unlegended(ax).set_title(label)
-    axes[0].set_ylabel("accuracy (%)")
-    legend(figure, RIVALS)
+    metrics = {"overall": "accuracy", "rare classes": "rare_accuracy", "worst 10 % of users": "accuracy_users_worst10"}
+    panels = {label: (runs["full"].metrics, metric) for label, metric in metrics.items()}
+    drawing.row(figure, panels, RIVALS, sharey=False, label="accuracy (%)")
 
 
 def draw_map(runs: Mapping[str, Run], figure: Figure) -> None:
@@ -164,7 +155,7 @@ EXPERIMENTS = (
         ],
         remarks=lambda results: (
             "The rarer the user, the more a small α gains; the smallest one tried is as good as any at every rate, in "
-            "this world and at this step size (larger ones make it diverge).  So α need not follow the rate upwards; "
+            "this world and at this step size.  So α need not follow the rate upwards; "
             "what falls with the rate is how much any α can save."
         ),
         draw=draw_map,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+import drawing
 import pandas as pd
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Row, legend
+from reproduction import Experiment, Order, Part, Row
 from script import script
 
 from netfl.reading import Run
-from netfl.report import canvas, plots_learning
 
 CASES = {"iid": "IID", "two_class": "two classes", "one_class": "one class"}
 SIZES = {"": (), ", uneven": ("uneven",), ", selected": ("selected",)}
@@ -54,13 +54,9 @@ def draw(runs: Mapping[str, Run], figure: Figure) -> None:
     shown = {told: runs[f"{told}{word}"] for told in CASES.values() if f"{told}{word}" in runs}
     metrics = pd.concat([run.metrics.assign(learner=told) for told, run in shown.items()], ignore_index=True)
     metrics = metrics.astype({"metric": str, "group": str})
-    axes = figure.subplots(1, 2)
-    for ax, (metric, label) in zip(
-        axes, {"weight_divergence": "divergence", "accuracy": "accuracy (%)"}.items(), strict=True
-    ):
-        plots_learning.curves(metrics, metric, learners=(*shown,), ax=ax)
-        canvas.unlegended(ax).set_ylabel(label)
-    legend(figure, (*shown,))
+    panels = {"divergence": (metrics, "weight_divergence"), "accuracy (%)": (metrics, "accuracy")}
+    for ax in drawing.row(figure, panels, (*shown,), sharey=False):
+        ax.set_ylabel("")
 
 
 EXPERIMENTS = (
@@ -87,8 +83,8 @@ EXPERIMENTS = (
             "The order of the three cases is as claimed.  The claim on selection is not met: with uneven sizes, "
             "averaging the large users alone strays farther than averaging all.  The bound that it is read from has "
             "fewer terms then, but leaves their weights as they were, and sets apart a constant for those who are left "
-            "out; weights of an average over fewer users are larger, and less of their noise and of their labels "
-            "cancels."
+            "out.  A likely reason, not tested: an average over fewer users gives each more weight, and less of their "
+            "noise and of their labels cancels."
         ),
         draw=draw,
         size=lambda runs: (7.5, 3.3),

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import drawing
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Published, Row, legend
+from reproduction import Experiment, Order, Part, Published, Row
 from script import script
 
 from netfl.reading import Run
-from netfl.report import canvas, plots_learning
 
 LEARNERS = ("FedAU K=50", "FedAU K=∞", "average participating", "average all", "known participation")
 PROCESSES = {"bernoulli": "Bernoulli", "markov": "Markovian", "cyclic": "cyclic"}
@@ -54,10 +54,8 @@ def draw(runs: Mapping[str, Run], figure: Figure) -> None:
     for ax in panels[len(names) :]:
         ax.set_axis_off()
     for ax, name in zip(panels, names, strict=False):
-        plots_learning.curves(runs[name].metrics, "accuracy", learners=LEARNERS, ax=ax)
-        canvas.unlegended(ax).set_title(name)
-        ax.set_ylabel("accuracy (%)")
-    legend(figure, LEARNERS)
+        drawing.curves(ax, runs[name].metrics, "accuracy", LEARNERS).set_title(name)
+    drawing.legend(figure, LEARNERS)
 
 
 EXPERIMENTS = (

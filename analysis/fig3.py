@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import drawing
 from biases import redrawn
 from matplotlib.figure import Figure
-from reproduction import ROOT, Experiment, Order, Part, Published, Result, Row, legend
+from reproduction import ROOT, Experiment, Order, Part, Published, Result, Row
 from script import script
 
 from netfl.reading import Run
-from netfl.report import canvas, plots_learning
 
 LEARNERS = ("FedAvg", "FED-CVaR-AVG")
 NAMES = {
@@ -65,18 +65,18 @@ def orders(metrics: Mapping[str, str]) -> list[Order]:
 
 
 def draw(runs: Mapping[str, Run], figure: Figure, classes: Sequence[int]) -> None:
-    """Accuracy, overall and of each rare class, over rounds: panels for each run, a curve for each replica."""
-    axes = figure.subplots(len(runs), 1 + len(classes), squeeze=False, sharey=True)
-    for line, (name, run) in zip(axes, runs.items(), strict=True):
-        for ax, group in zip(line, ["", *(f"class:{one}" for one in classes)], strict=True):
-            for replica in range(run.manifest["replicas"]):
-                own = run.metrics[run.metrics["replica"] == replica]
-                plots_learning.curves(own, "accuracy", group=group, learners=LEARNERS, ax=ax)
-            ax.set_ylim(-2, 102)
-            ax.set_title(f"{NAMES[name]}: {group.replace(':', ' ') or 'overall'}")
-            canvas.unlegended(ax)
-        line[0].set_ylabel("accuracy (%)")
-    legend(figure, LEARNERS)
+    """Accuracy, overall and of each rare class, over rounds: a curve for each replica."""
+    ((name, run),) = runs.items()
+    metrics = {"overall": "accuracy", **{f"class {one}": f"accuracy/class:{one}" for one in classes}}
+    axes = figure.subplots(1, len(metrics), sharey=True)
+    for ax, (label, metric) in zip(axes, metrics.items(), strict=True):
+        for _, own in run.metrics.groupby("replica"):
+            drawing.curves(ax, own, metric, LEARNERS)
+        ax.set_title(label)
+        ax.set_ylim(-2, 102)
+        ax.set_ylabel("accuracy (%)" if ax is axes[0] else "")
+    figure.suptitle(NAMES[name])
+    drawing.legend(figure, LEARNERS)
 
 
 def remarks(results: Mapping[str, Result], one: int) -> str:
@@ -121,7 +121,8 @@ EXPERIMENTS = (
         orders=orders({"accuracy": "overall", "accuracy/class:9": "class 9"}),
         remarks=lambda results: remarks(results, 9),
         draw=lambda runs, figure: draw(runs, figure, [9]),
-        size=lambda runs: (7.6, 2.6 * len(runs)),
+        size=lambda runs: (7.6, 3.2),
+        apart=True,
     ),
 )
 

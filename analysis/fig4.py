@@ -28,7 +28,8 @@ EXPERIMENTS = (
         orders=orders({"accuracy": "overall", "accuracy/class:8": "class 8", "accuracy/class:9": "class 9"}),
         remarks=lambda results: remarks(results, 9),
         draw=lambda runs, figure: draw(runs, figure, [8, 9]),
-        size=lambda runs: (10.0, 2.6 * len(runs)),
+        size=lambda runs: (10.0, 3.2),
+        apart=True,
     ),
 )
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from reproduction import WINDOW, Experiment, Order, Part, Published, Result, Row, difference, spread
+from kept import WINDOW, difference, spread
+from reproduction import Experiment, Order, Part, Published, Result, Row
 
 from netfl.statistics import Interval
 
@@ -60,9 +61,10 @@ def section(one: Experiment, results: Mapping[str, Result], pictures: Path | Non
     yield ""
     yield f"{one.claim}  ({one.source}.)"
     yield ""
-    if pictures is not None and (pictures / f"{one.name}.png").exists():
-        yield f"![{one.title}](reproduction/{one.name}.png)"
-        yield ""
+    for name in one.pictures:
+        if pictures is not None and (pictures / name).exists():
+            yield f"![{one.title}](reproduction/{name})"
+            yield ""
     yield from _runs(one, results)
     rows = [row for row in one.rows if _told_of(row, results)]
     if rows:

@@ -25,7 +25,8 @@ import fig4
 import page
 import qffl
 import table1
-from reproduction import ROOT, Experiment, keep, read
+from kept import keep, read
+from reproduction import ROOT, Experiment
 
 import netfl
 from netfl.reading import Run
@@ -88,8 +89,7 @@ def main() -> None:
             continue
         keep(experiment, found, RESULTS)
         print("\n".join(page.section(experiment, read(experiment, RESULTS))), end="\n\n")
-        picture = experiment.picture(found, DOCS / "reproduction")
-        if picture is not None:
+        for picture in experiment.drawn(found, DOCS / "reproduction"):
             print(picture)
     print(write_page())
 

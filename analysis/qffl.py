@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import drawing
 import pandas as pd
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Published, Row, legend
+from reproduction import Experiment, Order, Part, Published, Row, forms
 from script import script
 
 from netfl.reading import Run
-from netfl.report import canvas, plots_learning
 
 SPLITS = {f"split {split}": Part("paper/qffl_synthetic", ("full",), {"data.split": split}) for split in range(5)}
 FIGURES = {
@@ -59,14 +59,10 @@ def draw(runs: Mapping[str, Run], figure: Figure) -> None:
     """Accuracy, the worst tenth and the variance over rounds, with bands over splits."""
     tables = [run.metrics.assign(replica=index) for index, run in enumerate(runs.values())]
     metrics = pd.concat(tables, ignore_index=True).astype({"learner": str, "metric": str, "group": str})
-    axes = figure.subplots(1, 3)
     shown = ("accuracy", "accuracy_users_worst10", "accuracy_users_variance")
-    for ax, metric in zip(axes, shown, strict=True):
-        plots_learning.curves(metrics, metric, learners=(*SYNTHETIC,), ax=ax)
-        canvas.unlegended(ax).set_title(FIGURES[metric][0])
-    axes[0].set_ylabel("%")
-    axes[2].set_ylabel("share²")
-    legend(figure, (*SYNTHETIC,))
+    axes = drawing.row(figure, {FIGURES[one][0]: (metrics, one) for one in shown}, (*SYNTHETIC,), sharey=False)
+    for ax, unit in zip(axes, ("%", "%", "share²"), strict=True):
+        ax.set_ylabel(unit)
 
 
 EXPERIMENTS = (
@@ -96,10 +92,7 @@ EXPERIMENTS = (
             "The next letter, for 31 roles.  With q = 0.001 roles differ less, and the worst tenth is served a little "
             "better."
         ),
-        parts={
-            "full": Part("paper/qffl_shakespeare", ("full",)),
-            "quick": Part("paper/qffl_shakespeare", ("quick",), full=False),
-        },
+        parts=forms("paper/qffl_shakespeare"),
         rows=[*rows(("full",), PLAYS), *rows(("quick",), PLAYS, "quick: ")],
         remarks=lambda results: (
             "The text is another edition than theirs, and the roles are ours: the draw of roles whose sizes come "

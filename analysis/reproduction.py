@@ -1,13 +1,11 @@
 """What a reproduction is: an experiment of a paper, its runs, what was published, and what the runs gave.
 
 An `Experiment` names its runs as parts of a scenario file, so that a run directory can be told for what it is: its
-scenario must be that file's, with those blocks of overrides, but for the seed and more replicas.  What a run gave is
-kept as a small JSON file, from which the page is written; see `paper.py`.
+scenario must be that file's, with those blocks of overrides, but for the seed and more replicas.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,15 +19,9 @@ from ruamel.yaml import YAML
 
 import netfl
 from netfl.reading import Run
-from netfl.report import canvas, plots_learning
-from netfl.statistics import Interval, interval
+from netfl.report import canvas
 
 ROOT = Path(__file__).parents[1]
-WINDOW = 250
-"""Figures of learning swing with the user heard last: they are means over the evaluations of so many last rounds.
-
-Of runs shorter than four times that it is their last quarter.
-"""
 
 
 @dataclass(frozen=True)
@@ -172,6 +164,7 @@ class Experiment:
         orders: what is claimed of learners beside each other.
         remarks: where ours differ and why, from the results that are there.
         draw: draws the picture from those of the runs that are there.
+        apart: whether each run has a picture of its own.
         size: width and height of the picture in inches, for the runs in it.
     """
 
@@ -185,107 +178,38 @@ class Experiment:
     remarks: Callable[[Mapping[str, Result]], str] = lambda results: ""
     draw: Draw | None = None
     size: Callable[[Mapping[str, Run]], tuple[float, float]] = lambda runs: (9.0, 3.4)
+    apart: bool = False
 
     def part_of(self, run: Run) -> str | None:
         """The name of the part that *run* is."""
         return next((name for name, part in self.parts.items() if not part.differences(run)), None)
 
-    def picture(self, runs: Mapping[str, Run], folder: Path) -> Path | None:
-        """The picture of *runs*, by the names of their parts; none where the experiment has none."""
-        paint = self.draw
-        if paint is None:
-            return None
+    def stem(self, part: str) -> str:
+        """What the files of a part are called, less their ending."""
+        return f"{self.name}.{re.sub(r'[^a-zA-Z0-9.]+', '_', part)}"
+
+    @property
+    def pictures(self) -> list[str]:
+        """What its pictures are called."""
+        if self.draw is None:
+            return []
+        return [f"{self.stem(part)}.png" for part in self.parts] if self.apart else [f"{self.name}.png"]
+
+    def drawn(self, runs: Mapping[str, Run], folder: Path) -> list[Path]:
+        """The pictures of *runs*, by the names of their parts."""
+        if (paint := self.draw) is None:
+            return []
         folder.mkdir(parents=True, exist_ok=True)
-        return canvas.png(lambda figure: paint(runs, figure), folder / f"{self.name}.png", size=self.size(runs))
-
-    def told(self, part: str, run: Run) -> dict[str, Any]:
-        """What is kept of *run*: each figure that a row or a claim asks for of this part, its versions, its time.
-
-        Raises:
-            KeyError: the run has no such figure.
-        """
-        asked = {(row.learner, row.metric) for row in self.rows if part in row.parts}
-        for order in self.orders:
-            asked |= {(order.above, order.metric)} if part in order.parts else set()
-            asked |= {(order.below, order.metric)} if part in (order.against or order.parts) else set()
-        figures: dict[str, dict[str, Any]] = {}
-        for learner, metric in sorted(asked):
-            figures.setdefault(learner, {})[metric] = _figure(run, learner, metric)
-        manifest = run.manifest
-        return {
-            "seed": manifest["seed"],
-            "replicas": manifest["replicas"],
-            "rounds": manifest["rounds"],
-            "wall_s": round(manifest["rounds_done"] / manifest["timings"]["rounds_per_s"]),
-            "cores": manifest["machine"]["cores"],
-            "versions": {name: manifest["versions"][name] for name in ("netfl", "torch")},
-            "diverged": run.diverged,
-            "figures": figures,
-            "more": {} if (more := self.parts[part].more) is None else dict(more(run)),
-        }
+        groups = {self.stem(part): {part: run} for part, run in runs.items()} if self.apart else {self.name: runs}
+        return [
+            canvas.png(lambda figure, own=own: paint(own, figure), folder / f"{stem}.png", size=self.size(own))
+            for stem, own in groups.items()
+        ]
 
 
-def spread(results: Mapping[str, Result], row: Row, *, last: bool = False) -> Interval:
-    """The figure of a row over the replicas of all its parts, with its interval."""
-    found = [value for part in row.parts for value in results[part].values(row.learner, row.metric, last=last)]
-    return interval([row.scale * value for value in found])
-
-
-def difference(results: Mapping[str, Result], order: Order) -> Interval:
-    """How far one learner lies above another, replica by replica."""
-    pairs = zip(order.parts, order.against or order.parts, strict=True)
-    found = []
-    for part, other in pairs:
-        above, below = results[part].values(order.above, order.metric), results[other].values(order.below, order.metric)
-        found += [order.scale * (a - b) for a, b in zip(above, below, strict=False)]
-    return interval(found)
-
-
-def legend(figure: Figure, learners: Sequence[str]) -> None:
-    """The learners' lines, below all panels."""
-    plots_learning.learner_legend(figure, learners, loc="outside lower center", ncol=min(len(learners), 6))
-
-
-def kept(experiment: Experiment, part: str, folder: Path) -> Path:
-    """The file of what is kept of a part."""
-    return folder / f"{experiment.name}.{re.sub(r'[^a-zA-Z0-9.]+', '_', part)}.json"
-
-
-def read(experiment: Experiment, folder: Path) -> dict[str, Result]:
-    """What is kept of an experiment's parts, by name; only of those that were run."""
-    found = {}
-    for name in experiment.parts:
-        path = kept(experiment, name, folder)
-        if path.exists():
-            found[name] = Result(json.loads(path.read_text(encoding="utf-8")))
-    return found
-
-
-def keep(experiment: Experiment, runs: Mapping[str, Run], folder: Path) -> None:
-    """Keep what *runs*, by the names of their parts, gave."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, run in runs.items():
-        text = json.dumps(experiment.told(name, run), indent=1, ensure_ascii=False)
-        path = kept(experiment, name, folder)
-        path.write_text(text + "\n", encoding="utf-8")
-
-
-def _figure(run: Run, learner: str, metric: str) -> dict[str, list[float | None]]:
-    """A metric of a learner in each replica: after the last round, and as a mean over the last rounds."""
-    name, _, group = metric.partition("/")
-    table = run.metrics
-    rows = table[(table["learner"] == learner) & (table["metric"] == name) & (table["group"] == group)]
-    if rows.empty:
-        raise KeyError(f"{run.folder} has no {metric} of {learner}")
-    found: dict[str, list[float | None]] = {"mean": [], "last": []}
-    rounds = run.manifest["rounds"]
-    for replica in range(run.manifest["replicas"]):
-        own = rows[rows["replica"] == replica].sort_values("round")
-        late = own[own["round"] > rounds - min(WINDOW, rounds / 4)]["value"]
-        whole = len(own) and own["round"].iloc[-1] == rounds
-        found["mean"].append(round(float(late.mean()), 8) if whole else None)
-        found["last"].append(round(float(own["value"].iloc[-1]), 8) if whole else None)
-    return found
+def forms(scenario: str) -> dict[str, Part]:
+    """The whole form of a scenario and its quick one."""
+    return {"full": Part(scenario, ("full",)), "quick": Part(scenario, ("quick",), full=False)}
 
 
 @cache

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import page
+from kept import told as told_of
 from reproduction import Experiment, Result
 
 import netfl
@@ -42,7 +43,6 @@ def script(experiments: Sequence[Experiment], told: str | None) -> None:
         found = {part: known[part] for part in one.parts if part in known}
         if not found:
             continue
-        print("\n".join(page.section(one, {part: Result(one.told(part, run)) for part, run in found.items()})))
-        picture = one.picture(found, said.out)
-        if picture is not None:
+        print("\n".join(page.section(one, {part: Result(told_of(one, part, run)) for part, run in found.items()})))
+        for picture in one.drawn(found, said.out):
             print(picture)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
+import drawing
 from matplotlib.figure import Figure
-from reproduction import Experiment, Order, Part, Published, Row, legend
+from reproduction import Experiment, Order, Published, Row, forms
 from script import script
 
 from netfl.reading import Run
-from netfl.report import canvas, plots_learning
 
 ALPHAS = (1, 0.3, 0.2, 0.1)
 FIGURES = {"accuracy": "overall", "accuracy/class:8": "pattern 1", "accuracy/class:9": "pattern 2"}
@@ -51,13 +51,8 @@ CORNERS = [(1, 0), (0.3, 0.3), (0.1, 0.1), (0.1, 1)]
 def draw(runs: Mapping[str, Run], figure: Figure) -> None:
     """The three accuracies over rounds, of the corners."""
     run = runs.get("full") or runs["quick"]
-    learners = [name(*cell) for cell in CORNERS]
-    axes = figure.subplots(1, len(FIGURES), sharey=True)
-    for ax, (metric, label) in zip(axes, FIGURES.items(), strict=True):
-        plots_learning.curves(run.metrics, "accuracy", group=metric.partition("/")[2], learners=learners, ax=ax)
-        canvas.unlegended(ax).set_title(label)
-    axes[0].set_ylabel("accuracy (%)")
-    legend(figure, learners)
+    panels = {label: (run.metrics, metric) for metric, label in FIGURES.items()}
+    drawing.row(figure, panels, [name(*cell) for cell in CORNERS], label="accuracy (%)")
 
 
 EXPERIMENTS = (
@@ -70,7 +65,7 @@ EXPERIMENTS = (
             "better is pattern 2 learned, from about 60 % with FedAvg to 72 % with α = γ = 0.1; overall accuracy rises "
             "by 1 to 2 points."
         ),
-        parts={"full": Part("paper/table1", ("full",)), "quick": Part("paper/table1", ("quick",), full=False)},
+        parts=forms("paper/table1"),
         rows=[
             *(
                 Row(f"{name(*cell)}: {label}", ("full",), name(*cell), metric, published(*cell, metric))

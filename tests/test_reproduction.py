@@ -9,7 +9,8 @@ import numpy as np
 import page
 import pytest
 import script
-from reproduction import Experiment, Order, Part, Published, Result, Row, difference, keep, read, spread
+from kept import difference, keep, read, spread, told
+from reproduction import Experiment, Order, Part, Published, Result, Row
 
 import netfl
 
@@ -65,7 +66,7 @@ def test_what_is_kept_is_what_pandas_says(run, tmp_path):
 def test_a_figure_that_a_run_has_not_is_refused(run):
     missing = replace(TOY, rows=[Row("no", ("short",), "FedAvg", "accuracy/class:7")])
     with pytest.raises(KeyError, match="no accuracy/class:7 of FedAvg"):
-        missing.told("short", run)
+        told(missing, "short", run)
 
 
 def test_rows_put_the_replicas_of_their_parts_together():

@@ -1,0 +1,36 @@
+"""What the pictures of several experiments share: panels of learners' curves in a row, with one legend below them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netfl.report import plots_learning
+
+Panels = Mapping[str, tuple[pd.DataFrame, str]]
+"""By title: a metrics table, and the metric that is drawn, as ``accuracy`` or ``accuracy/class:9``."""
+
+
+def curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Sequence[str]) -> Axes:
+    """A metric such as ``accuracy/class:9`` of each learner, over rounds."""
+    name, _, group = metric.partition("/")
+    return plots_learning.curves(metrics, name, group=group, learners=learners, ax=ax)
+
+
+def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool = True, label: str = "") -> list[Axes]:
+    """One panel beside the other; the left one says what all show, or each its own where *label* is empty."""
+    axes = list(figure.subplots(1, len(panels), sharey=sharey, squeeze=False)[0])
+    for ax, (title, (metrics, metric)) in zip(axes, panels.items(), strict=True):
+        curves(ax, metrics, metric, learners).set_title(title)
+        if label:
+            ax.set_ylabel(label if ax is axes[0] else "")
+    legend(figure, learners)
+    return axes
+
+
+def legend(figure: Figure, learners: Sequence[str]) -> None:
+    """The learners' lines, below all panels."""
+    plots_learning.learner_legend(figure, learners, loc="outside lower center", ncol=min(len(learners), 6))
