@@ -29,6 +29,7 @@ from kept import keep, read
 from reproduction import ROOT, Experiment
 
 import netfl
+from netfl.errors import NetflError
 from netfl.reading import Run
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -41,10 +42,16 @@ DOCS = ROOT / "docs"
 
 
 def runs_below(folder: Path) -> list[Run]:
-    """The finished runs with learners anywhere below *folder*, the newest first."""
-    found = [netfl.open_run(path.parent) for path in sorted(folder.rglob("manifest.json"))]
-    done = [run for run in found if run.status == "done" and run.learners]
-    return sorted(done, key=lambda run: str(run.manifest["started"]), reverse=True)
+    """The finished runs with learners below *folder*, the newest first; damaged ones are left out, and named."""
+    done = []
+    for path in sorted(folder.rglob("manifest.json")):
+        run = netfl.open_run(path.parent)
+        try:
+            if run.status == "done" and run.learners and run.scenario:
+                done.append(run)
+        except NetflError as error:
+            print(f"left out: {error}", file=sys.stderr)
+    return sorted(done, key=lambda run: str(run.manifest.get("started")), reverse=True)
 
 
 def sorted_out(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Run]:
@@ -81,17 +88,29 @@ def main() -> None:
     if not said.page and not said.runs.is_dir():
         parser.error(f"there is no folder {said.runs}; name that of your runs with --runs")
     names = [] if said.page else [*EXPERIMENTS] if said.all else said.experiments
-    runs = runs_below(said.runs) if names else []
+    try:
+        put_beside(names, said.runs)
+    except NetflError as error:
+        parser.error(str(error))
+    print(write_page())
+
+
+def put_beside(names: Sequence[str], folder: Path) -> None:
+    """Keep, tell and draw what the runs below *folder* gave for the experiments of these names.
+
+    Raises:
+        NetflError: a run's tables cannot be read.
+    """
+    runs = runs_below(folder) if names else []
     for experiment in (EXPERIMENTS[name] for name in names):
         found = sorted_out(experiment, runs)
         if not found:
-            print(f"{experiment.name}: no finished run below {said.runs} is one of it", file=sys.stderr)
+            print(f"{experiment.name}: no finished run below {folder} is one of it", file=sys.stderr)
             continue
         keep(experiment, found, RESULTS)
         print("\n".join(page.section(experiment, read(experiment, RESULTS))), end="\n\n")
         for picture in experiment.drawn(found, DOCS / "reproduction"):
             print(picture)
-    print(write_page())
 
 
 if __name__ == "__main__":

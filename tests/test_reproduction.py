@@ -2,11 +2,15 @@
 
 import json
 import math
+import shutil
+from contextlib import redirect_stderr
 from dataclasses import replace
+from io import StringIO
 
 import biases
 import numpy as np
 import page
+import paper
 import pytest
 import script
 from kept import difference, keep, read, spread, told
@@ -127,14 +131,33 @@ def test_the_script_of_a_figure(run, tmp_path, capsys, monkeypatch):
     assert (tmp_path / "toy.png").exists()
 
 
-@pytest.mark.parametrize("what", ["another", "none"])
-def test_a_script_says_what_is_wrong_with_a_folder(what, run, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("another", "nearest to 'long', but for rounds, evaluate.every"),
+        ("none", "is no run directory"),
+        ("unfinished", "is not the folder of a run that is done (interrupted)"),
+        ("damaged", "manifest.json cannot be read"),
+    ],
+)
+def test_a_script_says_what_is_wrong_with_a_folder(what, says, run, tmp_path, monkeypatch):
+    texts = {"unfinished": '{"status": "interrupted"}', "damaged": '{"status": '}
+    if what in texts:
+        (tmp_path / "manifest.json").write_text(texts[what])
     folder = run.folder if what == "another" else tmp_path
     monkeypatch.setattr("sys.argv", ["toy.py", str(folder)])
-    with pytest.raises(SystemExit, match="2"):
+    with pytest.raises(SystemExit, match="2"), redirect_stderr(StringIO()) as told:
         script.script([replace(TOY, parts={"long": Part("paper/fig2a")}, rows=(), orders=())], "toy")
-    told = capsys.readouterr().err
-    assert ("nearest to 'long', but for rounds, evaluate.every" if what == "another" else "is no run directory") in told
+    assert says in told.getvalue()
+
+
+def test_a_damaged_run_among_others_is_named_and_left_out(run, tmp_path, capsys):
+    shutil.copytree(run.folder, tmp_path / "good")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/manifest.json").write_text('{"status": ')
+    assert [one.folder.name for one in paper.runs_below(tmp_path)] == ["good"]
+    assert "left out" in (told := capsys.readouterr().err)
+    assert str(tmp_path / "bad") in told
 
 
 def test_biases_drawn_anew(tmp_path):
