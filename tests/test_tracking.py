@@ -70,7 +70,21 @@ class Board:
         return [one.step for one in told], np.array([one.value for one in told]), [one.wall_time for one in told]
 
 
-class TestTensorBoard:
+class Either:
+    """What holds for each teller; its `same` says whether it was told what the tables of a run hold."""
+
+    @pytest.mark.parametrize("crash", [False, True])
+    def test_a_run_that_goes_on_tells_nothing_twice(self, scenario, crash):
+        loaded = scenario(SCENARIO + self.track)
+        run = netfl.run(loaded, "r", watch=Stopping(17))
+        if crash:
+            (run.folder / "checkpoint.pt").unlink()
+        self.same(netfl.resume("r"))
+
+
+class TestTensorBoard(Either):
+    track = TENSORBOARD
+
     @pytest.fixture(autouse=True)
     def _installed(self):
         pytest.importorskip("tensorboard", reason="the extra netfl[tensorboard] is not installed")
@@ -94,14 +108,6 @@ class TestTensorBoard:
         assert whole.scalars("summary/one.accuracy")[1][0] == pytest.approx(run.summary["one.accuracy"])
         assert b"zipf: 1" in whole.read.Tensors("scenario")[0].tensor_proto.string_val[0]
 
-    @pytest.mark.parametrize("crash", [False, True])
-    def test_a_run_that_goes_on_tells_nothing_twice(self, scenario, crash):
-        loaded = scenario(SCENARIO + TENSORBOARD)
-        run = netfl.run(loaded, "r", watch=Stopping(17))
-        if crash:
-            (run.folder / "checkpoint.pt").unlink()
-        self.same(netfl.resume("r"))
-
     def test_another_run_of_that_name_has_a_folder_of_its_own(self, scenario):
         loaded = scenario(SCENARIO + TENSORBOARD, rounds=5)
         netfl.run(loaded, "r")
@@ -119,7 +125,9 @@ class TestTensorBoard:
 
 
 @pytest.mark.filterwarnings("ignore")  # of MLflow's own
-class TestMlflow:
+class TestMlflow(Either):
+    track = MLFLOW
+
     @pytest.fixture(autouse=True)
     def _installed(self):
         pytest.importorskip("mlflow", reason="the extra netfl[mlflow] is not installed")
@@ -151,14 +159,6 @@ class TestMlflow:
 
     def test_what_arrives(self, scenario):
         self.same(netfl.run(scenario(SCENARIO + MLFLOW), "r"))
-
-    @pytest.mark.parametrize("crash", [False, True])
-    def test_a_run_that_goes_on_tells_nothing_twice(self, scenario, crash):
-        loaded = scenario(SCENARIO + MLFLOW)
-        run = netfl.run(loaded, "r", watch=Stopping(17))
-        if crash:
-            (run.folder / "checkpoint.pt").unlink()
-        self.same(netfl.resume("r"))
 
     def test_replicas_that_are_added(self, scenario):
         netfl.run(scenario(SCENARIO + MLFLOW), "r")
