@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column
+from rich.text import Text
 
 from netfl.errors import MachineError
 from netfl.figures import clock
@@ -27,33 +27,47 @@ PLAIN_EVERY_S = 5.0
 """Seconds between lines where the output is no terminal."""
 
 
+SHOWN = 8
+"""So many learners have a line on the screen."""
+
+
+class _Screen(Progress):
+    """A bar, and below it how network and learners stand."""
+
+    state: tuple[str, ...] = ()
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """The bar, then the lines."""
+        yield self.make_tasks_table([task for task in self.tasks if task.visible])
+        for line in self.state:
+            yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
+
+
 class Watcher:
-    """Shows a run: a bar on a terminal, plain lines elsewhere, nothing if quiet; notes when the user wants to stop."""
+    """Shows a run: a screen on a terminal, plain lines elsewhere, nothing if quiet; notes the wish to stop."""
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.stop = False
         self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
         self._begun = self._said_at
         self._duration_s: float | None = None
-        state = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-        self._bar = Progress(
-            BarColumn(bar_width=16),
-            TextColumn("{task.fields[far]}", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(table_column=Column(no_wrap=True)),
-            TextColumn("left", table_column=Column(no_wrap=True)),
-            TextColumn("{task.fields[state]}", markup=False, table_column=state),
+        self._screen = _Screen(
+            BarColumn(),
+            TextColumn("{task.fields[far]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
             console=console,
             disable=quiet or not console.is_terminal,
-            expand=True,
+            transient=True,
         )
-        self._task = self._bar.add_task("round", total=None, far="", state="setting up", visible=False)
+        self._task = self._screen.add_task("round", total=None, far="", visible=False)
 
     def __enter__(self) -> Watcher:
-        self._bar.start()
+        self._screen.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._screen.stop()
 
     def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
         """A signal handler: end after this round; a second signal ends at once."""
@@ -65,7 +79,7 @@ class Watcher:
         """The run directory is there."""
         self._begun = self._said_at = time.monotonic()
         self._duration_s = scenario.duration
-        self._bar.update(self._task, total=scenario.steps, visible=True)
+        self._screen.update(self._task, total=scenario.steps, visible=True)
         if not self._quiet:
             self._console.print(f"{scenario.name} → {folder}", highlight=False, soft_wrap=True)
 
@@ -73,15 +87,16 @@ class Watcher:
         """A round is over."""
         if self._quiet:
             return
-        if not self._bar.disable:
-            self._bar.update(self._task, completed=progress.round, far=self._far(progress), state=self._state(progress))
+        if not self._screen.disable:
+            self._screen.state = self._state(progress)
+            self._screen.update(self._task, completed=progress.round, far=self._far(progress))
             return
         now = time.monotonic()
         if now - self._said_at > PLAIN_EVERY_S:
             self._said_at = now
             left = (now - self._begun) / progress.round * (progress.rounds - progress.round)
-            said = [part for part in (self._far(progress), self._state(progress), f"{left:.0f} s left") if part]
-            self._console.print(" · ".join(said), highlight=False)
+            told = [self._far(progress), *self._state(progress), f"{left:.0f} s left"]
+            self._console.print(" · ".join(told), highlight=False)
 
     def _far(self, progress: watch.Progress) -> str:
         """How far it is: in rounds, or in simulated time where there are none."""
@@ -89,9 +104,9 @@ class Watcher:
             return f"round {progress.round}/{progress.rounds}"
         return f"{clock(progress.time_s)} of {clock(self._duration_s)}"
 
-    def _state(self, progress: watch.Progress) -> str:
-        """What happens in the rounds; nothing where there are none."""
-        return _state(progress) if self._duration_s is None else ""
+    def _state(self, progress: watch.Progress) -> tuple[str, ...]:
+        """How network and learners stand; nothing where there are no rounds."""
+        return (_network(progress), *_learners(progress)) if self._duration_s is None else ()
 
 
 @contextmanager
@@ -107,18 +122,33 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
             signal.signal(number, handler)
 
 
-def _state(progress: watch.Progress) -> str:
-    """Simulated clock, who was heard, and each learner's newest accuracy."""
-    heard = ",".join(map(str, progress.heard[:3])) + ("…" if len(progress.heard) > 3 else "")
-    parts = [clock(progress.time_s), f"heard {heard or 'nobody'}"]
-    for metric, short in (("accuracy", ""), ("rare_accuracy", " rare")):
-        values = progress.metrics.get(metric)
-        if values is None:
-            continue
-        for learner in dict.fromkeys(name for name, _ in progress.lanes):
-            own = [lane for lane, (name, _) in enumerate(progress.lanes) if name == learner]
-            parts.append(f"{learner}{short} {np.mean(values[own]):.1%}")
+def _network(progress: watch.Progress) -> str:
+    """Simulated clock, who was heard, and who is out."""
+    parts = [f"{clock(progress.time_s)} simulated", f"heard {_few(progress.heard) or 'nobody'}"]
+    nodes = [who for who in progress.out if isinstance(who, str)]
+    users = [who for who in progress.out if not isinstance(who, str)]
+    if progress.out:
+        parts.append(f"out: {', '.join([*nodes, *([f'users {_few(users)}'] if users else [])])}")
     return " · ".join(parts)
+
+
+def _few(users: Sequence[int]) -> str:
+    """The first of some users, and how many more there are."""
+    more = len(users) - 3
+    return " ".join(map(str, users[:3])) + (f" and {more} more" if more > 0 else "")
+
+
+def _learners(progress: watch.Progress) -> Iterator[str]:
+    """Each learner's newest accuracies, means over replicas."""
+    names = [*dict.fromkeys(name for name, _ in progress.lanes)]
+    shown = [
+        (metric, word) for metric, word in (("accuracy", ""), ("rare_accuracy", " rare")) if metric in progress.metrics
+    ]
+    for learner in names[:SHOWN] if shown else ():
+        own = [lane for lane, (name, _) in enumerate(progress.lanes) if name == learner]
+        yield f"{learner}" + ",".join(f"{word} {np.mean(progress.metrics[metric][own]):.1%}" for metric, word in shown)
+    if shown and len(names) > SHOWN:
+        yield f"and {len(names) - SHOWN} learners more"
 
 
 def show_report(done: Run, out: Path | None) -> None:

@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from netfl.errors import ModelError, NetflError
 from netfl.lessons import Lessons
+from netfl.lookout import Lookout
 from netfl.manifest import Manifest
 from netfl.recording import Writer
 from netfl.registry import kind_of
 from netfl.scenario import Scenario
 from netfl.staging import Stage, located
 from netfl.statistics import Tally
-from netfl.types import Report, Round
+from netfl.types import Recorder, Report, Round
 from netfl.watch import Progress, Watch
 
 
@@ -27,9 +28,11 @@ def play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, wa
     scenario, access = staged.scenario, staged.scenario.access
     for name, columns in (("users", staged.users), ("nodes", staged.nodes)):
         writer.places(name, [columns(replica) for replica in staged.replicas])
+    lookout = Lookout(writer.recorders[0])
+    recorders: list[Recorder] = [lookout, *writer.recorders[1:]]
     generators = [
         access.rounds(replace(setting, recorder=recorder))
-        for setting, recorder in zip(staged.settings, writer.recorders, strict=True)
+        for setting, recorder in zip(staged.settings, recorders, strict=True)
     ]
     tallies = [Tally(scenario.users) for _ in generators]
     newest = report = lessons.start()
@@ -49,7 +52,9 @@ def play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, wa
         writer.metrics(report, [one.closed_s for one in rounds])
         newest = report if report.metrics else newest
         heard = tuple(delivery.user for delivery in rounds[0].deliveries)
-        watch.closed(Progress(index, scenario.steps, rounds[0].closed_s, heard, newest.metrics, lessons.lanes))
+        watch.closed(
+            Progress(index, scenario.steps, rounds[0].closed_s, heard, lookout.out, newest.metrics, lessons.lanes)
+        )
     else:
         _end(scenario, generators, reply, rounds)
     for generator in generators:

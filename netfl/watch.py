@@ -22,6 +22,7 @@ class Progress:
         rounds: how many there will be.
         time_s: simulated time of the first replica.
         heard: who was heard in it, in the first replica.
+        out: who is down, in the first replica, where that is recorded: nodes such as ``tower:0``, and users.
         metrics: the newest evaluation, by metric over lanes; empty before the first.
         lanes: learner and replica of each lane.
     """
@@ -30,6 +31,7 @@ class Progress:
     rounds: int
     time_s: float
     heard: tuple[int, ...]
+    out: tuple[int | str, ...]
     metrics: Mapping[str, NDArray[np.float64]]
     lanes: Sequence[tuple[str, int]]
 

@@ -1,0 +1,118 @@
+"""What is shown while a run goes on: who is out, who was heard, how learners stand."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import netfl
+from netfl.console import SHOWN, Watcher
+from netfl.lookout import Lookout
+from netfl.watch import Progress, Unwatched
+
+ROOT = Path(__file__).parents[1]
+
+
+class Notebook:
+    """A recorder that keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def wants(self, kind):
+        return kind != "sent"
+
+    def event(self, kind, time_s, **told):
+        self.told.append((kind, time_s, told))
+
+    def figures(self, values):
+        self.told.append(("figures", values))
+
+    def spent(self, values):
+        self.told.append(("spent", values))
+
+
+def test_who_is_out_is_whom_the_last_event_in_time_took_down():
+    lookout = Lookout(Notebook())
+    lookout.event("up", np.array([5.0, 30.0]), round=1, user=np.array([3, 4]))  # ups are told before downs
+    lookout.event("down", np.array([1.0, 2.0, 20.0]), round=1, user=np.array([3, 9, 4]))
+    lookout.event("down", 7.0, round=1, node="tower:0")
+    lookout.event("down", np.array([8.0]), round=1, user=2)
+    assert lookout.out == ("tower:0", 2, 9)
+    lookout.event("up", 40.0, round=2, node="tower:0")
+    lookout.event("delivered", 41.0, round=2, user=9)
+    assert lookout.out == (2, 9)
+
+
+def test_all_is_passed_on():
+    notebook = Notebook()
+    lookout = Lookout(notebook)
+    lookout.event("down", 1.0, round=2, user=3, value=4.0, detail="storm")
+    lookout.figures({"a": 1.0})
+    lookout.spent({"b": np.ones(2)})
+    assert notebook.told == [
+        ("down", 1.0, {"round": 2, "user": 3, "node": "", "value": 4.0, "detail": "storm"}),
+        ("figures", {"a": 1.0}),
+        ("spent", {"b": pytest.approx(np.ones(2))}),
+    ]
+    assert (lookout.wants("sent"), lookout.wants("down")) == (False, True)
+
+
+def test_a_watcher_is_told_who_is_down_at_the_end_of_each_round(tmp_path):
+    class Spy(Unwatched):
+        seen: list
+
+        def __init__(self):
+            self.seen = []
+
+        def closed(self, progress):
+            self.seen.append((progress.time_s, progress.out))
+
+    spy = Spy()
+    scenario = netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 60, "record": "all"})
+    run = netfl.trace(scenario, tmp_path / "run", watch=spy)
+    events = run.events.astype({"kind": str, "node": str}).query("replica == 0 and kind in ('down', 'up')")
+    events = events.assign(who=events["node"].where(events["node"] != "", events["user"].astype(str)))
+    for time_s, out in spy.seen:
+        last = events[events["time_s"] <= time_s].sort_values("time_s", kind="stable").groupby("who")["kind"].last()
+        assert {*map(str, out)} == {*last[last == "down"].index}
+    assert any(out for _, out in spy.seen)
+
+
+def screen(*, terminal, learners=2):
+    """What a watcher writes of one round."""
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
+    watcher = Watcher(console, quiet=False)
+    lanes = [(f"learner {one}", replica) for one in range(learners) for replica in range(2)]
+    metrics = {"accuracy": np.linspace(0, 1, len(lanes)), "rare_accuracy": np.full(len(lanes), 0.25)}
+    if not terminal:
+        watcher._said_at -= 60
+    with watcher:
+        watcher.opened(Path("here"), netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 200}))
+        watcher._said_at -= 60
+        watcher.closed(Progress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
+        watcher._screen.refresh()
+    return console.file.getvalue()
+
+
+def test_the_screen_of_a_terminal():
+    told = screen(terminal=True)
+    assert "round 20/200" in told
+    assert "2 h 01 min simulated · heard 4 5 6 and 1 more · out: tower:1, users 8" in told
+    assert "learner 0 16.7%, rare 25.0%" in told  # the mean of 0 and 1/3
+    assert "learners more" not in told
+
+
+def test_of_many_learners_the_first_are_shown():
+    told = screen(terminal=True, learners=SHOWN + 3)
+    assert f"learner {SHOWN - 1} " in told
+    assert f"learner {SHOWN} " not in told
+    assert "and 3 learners more" in told
+
+
+def test_the_lines_of_a_pipe():
+    (line,) = [line for line in screen(terminal=False).replace("\n", " ").split("here ") if "round" in line]
+    assert "round 20/200 · 2 h 01 min simulated · heard 4 5 6 and 1 more · out: tower:1, users 8 · learner 0" in line
+    assert " s left" in line
