@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.ready-docs
 
-.PHONY: help demo test check format lint types layers bench network-bench theory constraints clean
+.PHONY: help demo test check format lint types layers docs bench network-bench theory constraints clean
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
 	@echo "make test    set up, run the whole test suite"
-	@echo "make check   format, lint, types, layers, tests with warnings as errors and docstring examples"
+	@echo "make check   format, lint, types, layers, docs, tests with warnings as errors and docstring examples"
+	@echo "make docs    the documentation as a site, build/docs/index.html"
 	@echo "make format  put the code into its format"
 	@echo "make bench   how fast local training is, beside a plain PyTorch loop and beside bare arithmetic"
 	@echo "make network-bench  how fast the network is, beside plain SimPy (and ns.py: NS_PY=python where it is installed)"
@@ -28,7 +30,7 @@ demo: $(READY)
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest
 
-check: lint types layers test
+check: lint types layers docs test
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -39,6 +41,14 @@ types: $(READY)
 
 layers: $(READY)
 	$(BIN)/lint-imports
+
+$(DOCS_READY): $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+docs: $(DOCS_READY)
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
+	@echo build/docs/index.html
 
 format: $(READY)
 	$(BIN)/ruff format .
@@ -55,7 +65,7 @@ network-bench: $(READY)
 theory: $(READY)
 	$(BIN)/python benchmarks/theory.py
 
-constraints: $(READY)
+constraints: $(DOCS_READY)
 	@{ head -n 1 constraints.txt; $(BIN)/pip list --format=freeze | grep -vE '^(pip|setuptools|netfl)==' | sed 's/+cpu//'; } > constraints.new
 	@mv constraints.new constraints.txt
 

@@ -39,7 +39,7 @@ def show_catalogue(family: str | None, name: str | None) -> None:
         table = _table("family", "what it is", "models")
         for each in FAMILIES:
             base = base_of(each)
-            table.add_row(each, _summary(inspect.getmodule(base)), ", ".join(kinds(base)))
+            table.add_row(each, summary_of(inspect.getmodule(base)), ", ".join(kinds(base)))
         console.print(table)
         console.print("\none model: netfl list FAMILY NAME, NAME being a kind or package.module:Class", highlight=False)
         console.print("the keys around models: netfl list scenario", highlight=False)
@@ -50,7 +50,7 @@ def show_catalogue(family: str | None, name: str | None) -> None:
         console.print(path, style="bold")
         table = _table("kind", "what it is")
         for kind in kinds(base):
-            table.add_row(kind, _summary(find(base, kind)))
+            table.add_row(kind, summary_of(find(base, kind)))
         console.print(table)
         return
     try:
@@ -84,7 +84,7 @@ def family_named(word: str) -> str:
     return found[0]
 
 
-def _summary(thing: Any) -> str:
+def summary_of(thing: Any) -> str:
     """The first line of a docstring, without its name."""
     first = (inspect.getdoc(thing) or "").partition("\n")[0]
     return first.partition(": ")[2] or first if inspect.ismodule(thing) else first
@@ -92,7 +92,7 @@ def _summary(thing: Any) -> str:
 
 def _show_model(console: Console, model: type[Spec], kind: str) -> None:
     """A model's docstring, fields and laws."""
-    laws = _laws(model, kind)
+    laws = laws_of(model, kind)
     console.print(kind, style="bold")
     prose = (inspect.getdoc(model) or "").partition("Example::")[0].strip()
     console.print(_set(prose, min(console.width, _WIDEST)), highlight=False)
@@ -113,7 +113,7 @@ def _show_keys(console: Console, model: type[Spec]) -> None:
     table.columns[0].overflow = "fold"  # a key that is cut off cannot be copied
     for column, share in zip(table.columns[1:3], (5, 6), strict=True):  # the meaning needs its room, too
         column.max_width = console.width // share
-    for row in _keys(model, ""):
+    for row in keys_of(model, ""):
         table.add_row(*row)
     console.print(table)
 
@@ -164,13 +164,13 @@ def _fill(text: str, width: int, first: str = "", later: str = "") -> str:
     return wrapper.fill(text)
 
 
-def _keys(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+def keys_of(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str]]:
     """Name, type, default and meaning of each key, those of the mappings in it included; not of other models."""
     for name, field in model.model_fields.items():
         description = " ".join((field.description or "").replace("``", "").split())
         yield prefix + name, _type(field), _default(field), description
         for part in _mappings(field.annotation):
-            yield from _keys(part, f"{prefix}{name}{'.NAME' if get_origin(field.annotation) is dict else ''}.")
+            yield from keys_of(part, f"{prefix}{name}{'.NAME' if get_origin(field.annotation) is dict else ''}.")
 
 
 def _mappings(annotation: Any) -> Iterator[type[Spec]]:
@@ -183,7 +183,7 @@ def _mappings(annotation: Any) -> Iterator[type[Spec]]:
         yield from _mappings(part)
 
 
-def _laws(model: type[Spec], kind: str) -> tuple[Law, ...]:
+def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
     """What the model of the example claims.
 
     Raises:

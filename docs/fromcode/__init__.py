@@ -1,0 +1,37 @@
+"""The pages of the reference that are made from the code: families, keys, units, tables, commands, Python names.
+
+No page says anything that the code does not say itself, so that none can be out of date.  Nothing here needs Sphinx;
+`conf.py` calls `write` before each build, and the tests look at what it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fromcode import commands, families, python, things
+
+
+def pages() -> Mapping[str, str]:
+    """Every page in MyST Markdown, by its name without ``.md``."""
+    return {
+        **families.pages(),
+        "scenario": things.scenario(),
+        "units": things.units(),
+        "columns": things.columns(),
+        "commands": commands.page(),
+        "python": python.page(),
+    }
+
+
+def write(folder: Path) -> None:
+    """Write all pages into *folder*; those that are there as they should be stay untouched, others are taken away."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {f"{name}.md": text for name, text in pages().items()}
+    for path in folder.glob("*.md"):
+        if path.name not in made:
+            path.unlink()
+    for name, text in made.items():
+        path = folder / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")

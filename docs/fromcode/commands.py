@@ -1,0 +1,75 @@
+"""The page of the command line, from the commands themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.core import TyperArgument, TyperCommand
+
+from fromcode import words
+from netfl.cli import app
+
+
+def page() -> str:
+    """Every command with its arguments and options."""
+    parts = [part for name, command in commands() for part in _section(name, command)]
+    return words.page(
+        "Commands",
+        "The exit code is 0 when all went well, 1 when a run or the machine failed or was stopped, and 2 for bad "
+        "input, of which every fault is told.  `-h` prints these lines; `netfl --version` shows the version.",
+        *parts,
+    )
+
+
+def commands() -> Iterator[tuple[str, TyperCommand]]:
+    """Each command with its whole name, such as ``netfl data fetch``."""
+    yield from _below("netfl", typer.main.get_command(app))
+
+
+def _below(name: str, command: object) -> Iterator[tuple[str, TyperCommand]]:
+    """The commands of a group, or the command itself."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield name, command  # type: ignore[misc]
+        return
+    for word, one in inner.items():
+        yield from _below(f"{name} {word}", one)
+
+
+def _section(name: str, command: TyperCommand) -> Iterator[str]:
+    """One command."""
+    arguments = [one for one in command.params if isinstance(one, TyperArgument)]
+    options = [one for one in command.params if not isinstance(one, TyperArgument)]
+    yield f"## {name}"
+    yield words.prose(command.help or "")
+    yield words.code(" ".join([name, *map(_place, arguments), *(["[OPTION]..."] if options else [])]), "text")
+    if arguments:
+        yield words.table(
+            ("argument", "meaning"), [(words.literal(_place(one)), words.line(one.help or "")) for one in arguments]
+        )
+    if options:
+        yield words.table(("option", "default", "meaning"), map(_option, options))
+
+
+def _place(argument: TyperArgument) -> str:
+    """An argument as it stands in a usage line."""
+    shown = argument.metavar or (argument.name or "").upper()
+    return shown if argument.required else f"[{shown}]"
+
+
+def _option(option: Any) -> tuple[str, str, str]:
+    """The row of one option."""
+    flag = option.is_flag
+    shown = ", ".join(option.opts) + ("" if flag else f" {option.metavar or _kind(option)}")
+    often = ", may be repeated" if option.multiple else ""
+    told = "" if flag or option.default is None else words.literal(str(option.default))
+    return words.literal(shown) + often, told, words.line(option.help or "")
+
+
+def _kind(option: Any) -> str:
+    """What an option takes; how that is asked depends on the version of typer."""
+    told = getattr(option, "type_descriptor", None)
+    name = told.annotation.__name__ if told is not None else option.type.name.replace(" range", "")
+    return {"int": "INTEGER", "str": "TEXT"}.get(name, name.upper())

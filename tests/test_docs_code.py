@@ -1,0 +1,83 @@
+"""Every block of code of every page runs, every command is one that there is."""
+
+import guides
+import pytest
+
+import netfl
+from netfl.document import Document
+from netfl.scenario import checked
+
+PLAYED = [*sorted((guides.ROOT / "docs/howto").glob("*.md")), guides.ROOT / "docs/tutorial.md"]
+"""Pages that are played with all their commands."""
+SPOKEN = [
+    page
+    for page in guides.PAGES
+    if page not in PLAYED and any(block.language == "python" for block in guides.blocks(page))
+]
+"""Pages whose Python alone is run."""
+FEWER = {"tutorial": ("--set", "rounds=12"), "traces": ("--set", "rounds=60")}
+"""What is put behind the commands of pages that would take long."""
+SAID = {
+    "name": "first", "users": 10, "rounds": 25, "record": {"events": "all", "versions": True},
+    "access": {
+        "kind": "network", "round": {"kind": "first", "m": 1}, "topology": {"kind": "star", "radius": "1 km"},
+        "mac": {"kind": "slotted_aloha", "probability": 0.1}, "compute": {"speed": 100}, "broadcast_rate": "11 kbps",
+        "radio": {"power": "14 dBm", "bandwidth": "125 kHz"},
+        "channel": [
+            {"kind": "log_distance", "exponent": 3, "frequency": "868 MHz"}, {"kind": "rayleigh", "coherence": 1}
+        ],
+        "reception": {"kind": "snr_threshold", "threshold": "-7.5 dB", "rate": "5.5 kbps"},
+    },
+    "data": "digits", "partition": {"kind": "rare_classes", "classes": [9], "users": 2, "by": "distance"},
+    "model": "logistic",
+    "learners": {
+        name: {"objective": objective, "aggregation": "relay", "lr": 0.1, "batch_size": 16, "local_epochs": 1}
+        for name, objective in
+        (("FedAvg", "erm"), ("FED-CVaR-AVG", {"kind": "cvar", "alpha": 0.1, "gamma": 0.1, "lr_t": 0.02}))
+    },
+}  # fmt: skip
+"""A small run, for pages that speak of one that is there."""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return netfl.run(checked(Document(SAID, "small")), tmp_path_factory.mktemp("small") / "run", device="cpu").folder
+
+
+@pytest.fixture
+def there(tmp_path, monkeypatch):
+    """A folder to be in, with netfl's scenarios, from which modules can be imported."""
+    (tmp_path / "scenarios").symlink_to(guides.ROOT / "scenarios")
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COLUMNS", "110")
+    yield tmp_path
+    guides.forget(tmp_path)
+
+
+@pytest.mark.parametrize("page", PLAYED, ids=lambda page: page.stem)
+def test_guides_can_be_followed(page, there):
+    guides.Player(FEWER.get(page.stem, ())).play(page, commands=True)
+
+
+@pytest.mark.parametrize("page", SPOKEN, ids=lambda page: page.stem)
+def test_python_of_the_pages_runs(page, there, small):
+    for name in ("first", "mine-001", "rural_outage-001"):
+        (there / "runs" / name).symlink_to(small)
+    guides.Player().play(page, commands=False)
+
+
+@pytest.mark.parametrize("page", guides.PAGES, ids=lambda page: page.stem)
+def test_commands_of_the_pages_are_commands(page):
+    for block in guides.blocks(page):
+        for words, _ in block.commands:
+            if words[0] == "netfl":
+                guides.parse(words)
+
+
+def test_languages_of_blocks_are_known():
+    """Any other would be neither run nor read."""
+    assert {block.language for page in guides.PAGES for block in guides.blocks(page)} <= {
+        "", "python", "yaml", "text", "bash", "csv", "xml"
+    }  # fmt: skip

@@ -1,0 +1,92 @@
+"""The reference that is made from the code holds everything that there is, and every public name says what it is."""
+
+import importlib
+import inspect
+
+import fromcode
+import pytest
+from fromcode import families, python, words
+
+import netfl
+from netfl import plots
+from netfl.catalogue import keys_of, laws_of
+from netfl.registry import FAMILIES, base_of, example, find, kinds
+from netfl.scenario import Scenario
+from netfl.tables import SCHEMAS
+from netfl.types import KINDS
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return fromcode.pages()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_has_its_models_keys_laws_and_contract(pages, family):
+    page, base = pages[families.name_of(family)], base_of(family)
+    assert f".. automodule:: {base.__module__}" in page
+    sections = page.split("\n## ")[1:-1]
+    assert [section.partition("\n")[0] for section in sections] == kinds(base)
+    for kind, section in zip(kinds(base), sections, strict=True):
+        model = find(base, kind)
+        assert example(model) in section
+        assert [key for key, *_ in keys_of(model, "") if f"| `{key}` |" not in section] == []
+        assert ("**Laws, as of the example**" in section) == bool(laws_of(model, kind))
+        assert "Example::" not in section
+
+
+def test_scenarios_columns_and_kinds_are_all_there(pages):
+    assert [key for key, *_ in keys_of(Scenario, "") if f"| `{key}` |" not in pages["scenario"]] == []
+    named = [*KINDS, *(column for schema in SCHEMAS.values() for column in schema.names)]
+    assert [name for name in named if f"`{name}`" not in pages["columns"]] == []
+    assert "`netfl.units.Seconds`" in pages["units"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--set PATH=VALUE",
+        "--override NAME",
+        "--seed INTEGER",
+        "--workers INTEGER",
+        "--perfetto",
+        "--every TIME",
+        "--level FLOAT",
+    ],
+)
+def test_commands_have_their_options(pages, option):
+    assert f"`{option}`" in pages["commands"] or f", {option}`" in pages["commands"]
+
+
+def test_every_command_is_there(pages):
+    headings = [line.removeprefix("## ") for line in pages["commands"].splitlines() if line.startswith("## ")]
+    wanted = ["run", "trace", "resume", "extend", "check", "list", "schema", "new", "report", "ram", "export"]
+    assert set(headings) == {f"netfl {word}" for word in [*wanted, "data list", "data fetch"]}
+
+
+def test_every_public_name_is_there_and_says_what_it_is(pages):
+    public = [f"netfl.{name}" for name in netfl.__all__] + [f"netfl.plots.{name}" for name in plots.__all__]
+    assert set(public) <= set(python.names())
+    for name in python.names():
+        assert f":: {name}\n" in pages["python"] or f":: {name}()\n" in pages["python"], name
+        home, _, last = name.rpartition(".")
+        what = getattr(importlib.import_module(home), last)
+        if inspect.isclass(what) or inspect.isroutine(what):
+            assert inspect.getdoc(what), name
+
+
+def test_pages_are_written_only_where_they_change(tmp_path, monkeypatch):
+    monkeypatch.setattr(fromcode, "pages", lambda: {"one": "# One\n"})
+    (tmp_path / "old.md").write_text("gone")
+    fromcode.write(tmp_path)
+    before = (tmp_path / "one.md").stat().st_mtime_ns
+    fromcode.write(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["one.md"]
+    assert (tmp_path / "one.md").stat().st_mtime_ns == before
+
+
+def test_docstrings_become_markdown():
+    text = "What x * y is, of ``a*b``: [n] < 3.\n\nSo::\n\n    x = 1\n      y\n\n- one of\n  two\n- **three**"
+    first, second = "What x \\* y is, of ``a*b``: \\[n\\] \\< 3.", "```text\nx = 1\n  y\n```"
+    assert words.prose(text) == f"{first}\n\nSo:\n\n{second}\n\n- one of two\n- **three**"
+    assert words.table(("a", "b"), [("x|y", "z")]) == "| a | b |\n| --- | --- |\n| x\\|y | z |"
