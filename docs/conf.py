@@ -52,6 +52,7 @@ html_css_files = ["netfl.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 
 _ARRAY = re.compile(r"~?(?:numpy\.)?ndarray\[tuple\[~?(?:typing\.)?Any, \.\.\.\], ~?(?:numpy\.)?dtype\[([^\]]*)\]\]")
 _ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")

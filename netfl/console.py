@@ -161,3 +161,15 @@ def show_report(done: Run, out: Path | None) -> None:
         console.print(f"picture: {reports.picture(done)}", soft_wrap=True)
     except OSError as error:
         raise MachineError(f"cannot write the report: {error.strerror or error}; the run itself is whole") from error
+
+
+def show_comparison(folders: Sequence[Path], out: Path) -> None:
+    """Write the page of several runs, and say where it is."""
+    from netfl import report as reports  # noqa: PLC0415
+
+    try:
+        Console(markup=False, highlight=False).print(f"report:  {reports.write_several(folders, out)}", soft_wrap=True)
+    except OSError as error:
+        raise MachineError(
+            f"cannot write the report: {error.strerror or error}; the runs themselves are whole"
+        ) from error

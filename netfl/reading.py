@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,9 +29,11 @@ class Run:
 
     Args:
         folder: the run directory.
+        without: names of files in it that are taken as missing.
     """
 
     folder: Path
+    without: frozenset[str] = frozenset()
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -61,9 +64,13 @@ class Run:
     def scenario(self) -> dict[str, Any]:
         """The scenario as resolved, as plain YAML says it."""
         from ruamel.yaml import YAML  # noqa: PLC0415 - only where it is asked for
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
         path = self.folder / "scenario.yaml"
-        return dict(YAML(typ="safe", pure=True).load(path)) if path.exists() else {}
+        try:
+            return dict(YAML(typ="safe", pure=True).load(path)) if self._has(path.name) else {}
+        except (OSError, ValueError, TypeError, YAMLError) as error:
+            raise MachineError(f"{path} cannot be read: {error}") from error
 
     @property
     def choices(self) -> dict[str, dict[str, Any]]:
@@ -133,14 +140,14 @@ class Run:
         Replicas that are being put in, to extend the run, are there once all of them are.
         """
         path = self.folder / f"{name}.parquet"
-        if not path.exists():
+        if not self._has(path.name):
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
         try:
             table: pd.DataFrame = pq.ParquetFile(path).read().to_pandas()
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
         if "replica" in table and (self.folder / EXTENSION).exists():
-            table = table[table["replica"] < self.manifest["replicas"]]
+            table = table[table["replica"] < self.manifest.get("replicas", math.inf)]
         return table
 
     def versions(self, learner: str, replica: int = 0) -> Versions:
@@ -162,11 +169,15 @@ class Run:
         own = [self.figures["replica"] == replica for replica in replicas]
         return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in own]
 
+    def _has(self, name: str) -> bool:
+        """Whether there is such a file in the directory."""
+        return name not in self.without and (self.folder / name).exists()
+
     def _json(self, name: str) -> dict[str, Any]:
         """A JSON file of the directory, empty where there is none."""
         path = self.folder / name
         try:
-            return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+            return dict(json.loads(path.read_text(encoding="utf-8"))) if self._has(name) else {}
         except (OSError, ValueError, TypeError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
@@ -177,8 +188,14 @@ def open_run(folder: str | Path) -> Run:
     Raises:
         ScenarioError: there is no run.
     """
-    path = Path(folder)
-    if not (path / "manifest.json").exists():
-        problem = f"{path} is no run directory: there is no manifest.json in it"
-        raise ScenarioError([Fault("", problem, None, "name a folder that netfl wrote")])
+    path, problem = Path(folder), ""
+    try:
+        if not (path / "manifest.json").is_file():
+            problem = "there is no manifest.json in it"
+    except OSError as error:
+        problem = str(error.strerror or error)
+    if problem:
+        raise ScenarioError(
+            [Fault("", f"{path} is no run directory: {problem}", None, "name a folder that netfl wrote")]
+        )
     return Run(path)

@@ -7,7 +7,9 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import typer
@@ -111,7 +113,9 @@ class Player:
     def _python(self, block):
         """Import what is a file; run the rest in one namespace."""
         if not block.name:
-            exec(compile(block.text, "a block of the page", "exec"), self.known)
+            with redirect_stdout(StringIO()) as printed:
+                exec(compile(block.text, "a block of the page", "exec"), self.known)
+            self.printed = printed.getvalue() or self.printed
         elif not block.name.startswith("test_"):
             importlib.import_module(Path(block.name).stem)
 

@@ -31,6 +31,11 @@ def every(run):
         "participation": lambda **to: plots.participation(run.users, run.deliveries, **to),
         "fates": lambda **to: plots.fates(run.events, **to),
         "delays": lambda **to: plots.delays(run.deliveries, run.rounds, **to),
+        "user_delays": lambda **to: plots.user_delays(run.users, run.deliveries, run.rounds, **to),
+        "ages": lambda **to: plots.ages(run.deliveries, run.rounds, **to),
+        "stays": lambda **to: plots.stays(run.events, **to),
+        "held": lambda **to: plots.held(run.events, **to),
+        "utilisation": lambda **to: plots.utilisation(run.figures, **to),
         "outages": lambda **to: plots.outages(run.events, **to),
         "places": lambda **to: plots.places(run.users, run.deliveries, run.nodes, **to),
     }

@@ -7,21 +7,26 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Folder, app
+from netfl.cli.app import app
 from netfl.guard import guarded
 
 
 @app.command("report")
 @guarded
 def write_report(
-    folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Where to write; by default report.html in DIR.")] = None,
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; by default report.html, in DIR or, of several, here.")
+    ] = None,
 ) -> None:
-    """Write one self-contained page of a run: pictures and words."""
-    from netfl.console import show_report  # noqa: PLC0415
+    """Write one self-contained page of a run, or of several side by side: pictures and words."""
+    from netfl.console import show_comparison, show_report  # noqa: PLC0415
     from netfl.reading import open_run  # noqa: PLC0415
 
-    show_report(open_run(folder), out)
+    if len(folders) == 1:
+        show_report(open_run(folders[0]), out)
+    else:
+        show_comparison(folders, out or Path("report.html"))
 
 
 @app.command()

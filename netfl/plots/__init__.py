@@ -13,19 +13,25 @@ their colours in all pictures that name them in the same order.
 
 from __future__ import annotations
 
-from netfl.plots.access import delays, fates, heard, outages, participation, places
+from netfl.plots.access import fates, heard, outages, participation, places
 from netfl.plots.learning import class_accuracy, curves, regions, user_accuracy, user_scatter
+from netfl.plots.waits import ages, delays, held, stays, user_delays, utilisation
 
 __all__ = [
+    "ages",
     "class_accuracy",
     "curves",
     "delays",
     "fates",
     "heard",
+    "held",
     "outages",
     "participation",
     "places",
     "regions",
+    "stays",
     "user_accuracy",
+    "user_delays",
     "user_scatter",
+    "utilisation",
 ]

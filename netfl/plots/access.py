@@ -6,10 +6,9 @@ from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 
-from netfl.report import canvas, phrases, plots_access, plots_network, tallies
+from netfl.report import plots_access, plots_network, tallies
 
 
 def heard(  # noqa: PLR0913 - what is drawn, over what, for whom
@@ -77,25 +76,6 @@ def fates(events: pd.DataFrame, *, attempts: bool = False, ax: Axes | None = Non
     binned = tallies.stacked(rows, max(1, int(rows["round"].max())), rows["replica"].nunique())
     ax = plots_access.fate_areas(binned, ax=ax)
     ax.set(xlabel="round", ylabel=f"{'failed attempts' if attempts else 'updates'} per round")
-    return ax
-
-
-def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """The distribution of delays, from the opening of an update's round to its arrival, on a logarithmic axis.
-
-    Args:
-        deliveries: `Run.deliveries`.
-        rounds: `Run.rounds`.
-        ax: where to draw.
-    """
-    ax = canvas.axes(ax)
-    table = deliveries.merge(rounds[["replica", "round", "opened_s"]], on=["replica", "round"])
-    waits = table["arrived_s"] - table["opened_s"]
-    unit, name = phrases.clock(float(waits.median()) if len(waits) else 0.0)
-    sns.ecdfplot(x=waits / unit, stat="percent", color=canvas.BLUE, lw=1.7, ax=ax)
-    if (waits > 0).any():
-        ax.set_xscale("log")
-    ax.set(xlabel=f"delay ({name})", ylabel="updates with at most this (%)")
     return ax
 
 

@@ -1,10 +1,11 @@
 """Pictures and the report of a run.
 
-`write` makes one self-contained page, `picture` one PNG file.  The functions of `plots_learning`, `plots_access` and
-`plots_network` take tables of a run and draw on matplotlib Axes, for pictures of one's own.
+`write` makes one self-contained page of a run, `write_several` one of several runs, `picture` one PNG file.  The
+functions of `netfl.plots` take tables of a run and draw on matplotlib Axes, for pictures of one's own.
 """
 
 from netfl.report.overview import picture
 from netfl.report.page import write
+from netfl.report.several import write as write_several
 
-__all__ = ["picture", "write"]
+__all__ = ["picture", "write", "write_several"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.style
 import seaborn as sns
@@ -17,6 +17,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.legend import Legend
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from netfl.recording import whole
 
@@ -106,6 +107,15 @@ def png(paint: Paint, path: Path, *, size: tuple[float, float], dpi: int = 150) 
 def axes(ax: Axes | None) -> Axes:
     """*ax*, or the axes of a new figure that no registry holds."""
     return Figure(layout="constrained").add_subplot() if ax is None else ax
+
+
+def logarithmic(ax: Axes, which: Literal["x", "y"]) -> None:
+    """Make an axis logarithmic, with ticks at 1, 2 and 5 that read as plain numbers."""
+    ax.set(**{f"{which}scale": "log"})
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=10))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def strokes(names: Sequence[str]) -> dict[str, dict[str, Any]]:

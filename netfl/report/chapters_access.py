@@ -9,11 +9,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from netfl import diagnosis, figures, statistics
+from netfl import diagnosis
 from netfl.diagnosis.source import of_run
 from netfl.diagnosis.words import chance
 from netfl.errors import ScenarioError
-from netfl.report import canvas, markup, phrases, plots_access, plots_network, tallies, words
+from netfl.report import canvas, chapters_waits, markup, phrases, plots_access, plots_network, tallies, words
 from netfl.report.markup import Chapter
 from netfl.report.view import View
 from netfl.types import FATES
@@ -29,36 +29,11 @@ def chapters(view: View) -> Iterator[Chapter]:
     if view.duration_s is None:
         yield Chapter("heard", "Who was heard", (heard(view), participation(view), *selection(view)))
         yield Chapter("fates", "What became of updates", tuple(fates(view)))
-    if view.own_figures:
-        yield Chapter("network-figures", "Delay, throughput, loss", (own_figures(view),))
+    yield from chapters_waits.chapters(view)
     cut_off = tuple(outages(view))
     parts = (*cut_off, *maps(view))
     if parts:
         yield Chapter("network", "Who was cut off, when and where" if cut_off else "Where everybody stands", parts)
-
-
-def _replica(view: View) -> str:
-    """Which replica a picture of single users shows."""
-    return f" Shown is replica {view.first}, of {len(view.replicas)}." if len(view.replicas) > 1 else ""
-
-
-def own_figures(view: View) -> str:
-    """The figures of the access, with 95 % t-intervals where there are replicas."""
-    summary, rows = view.run.summary, []
-    for name in view.own_figures:
-        number, spread, unit = figures.parts(name, summary[name], summary.get(name + statistics.HALF))
-        rows.append([figures.label(name), f"{number} {unit}" + (f" ± {spread} {unit}" if spread else "")])
-    number = summary.get("replicas", 1)
-    taken = (
-        f"Mean over {number} replicas; ± is the half width of its 95 % t-interval."
-        if number > 1
-        else "There is one replica, so nothing is known of chance."
-    )
-    if view.duration_s is None:
-        taken += " A delay runs from the opening of a round, when its broadcast begins, to the arrival of an update."
-    else:
-        taken += f" Traffic was watched for {phrases.span(view.duration_s)}{words.warmup(view)}."
-    return markup.table(["Figure", "Value"], rows, taken)
 
 
 def heard(view: View) -> str:
@@ -75,7 +50,7 @@ def heard(view: View) -> str:
 
     side = " Left sorted by that figure, right by the distance to the user's tower." if far else ""
     rounds = phrases.count(view.rounds)
-    caption = f"How often each user's update counted, in {rounds} rounds.{side} A cross: never.{_replica(view)}"
+    caption = f"How often each user's update counted, in {rounds} rounds.{side} A cross: never.{view.which}"
     return markup.figure(paint, name="heard", caption=caption, size=(9.6, 2.9))
 
 
@@ -91,7 +66,7 @@ def participation(view: View) -> str:
         )
 
     rare = " In orange: users that hold a rare class." if users["rare"].any() else ""
-    caption = f"When each user was heard, from the most often heard (top) to the least.{rare}{_replica(view)}"
+    caption = f"When each user was heard, from the most often heard (top) to the least.{rare}{view.which}"
     return markup.figure(paint, name="rounds", caption=caption, size=(9.6, min(6.0, 1.2 + 0.13 * len(users))))
 
 
@@ -102,7 +77,7 @@ def selection(view: View) -> Iterator[str]:
     except ScenarioError:
         return
     rows = [[test.question, chance(test.p), test.answer] for test in found.tests if test.decides]
-    yield markup.table(["Question", "p", "Answer"], rows, " ".join([found.sentence, *found.notes]) + _replica(view))
+    yield markup.table(["Question", "p", "Answer"], rows, " ".join([found.sentence, *found.notes]) + view.which)
 
 
 def fates(view: View) -> Iterator[str]:
@@ -166,7 +141,7 @@ def outages(view: View) -> Iterator[str]:
     order = ", by their tower" if users["tower"].any() else ""
     few = f" Of {len(view.one)} users the {len(users)} least heard are shown." if len(users) < len(view.one) else ""
     bold = " Users that hold a rare class are in bold orange." if users["rare"].any() else ""
-    caption = f"Who was cut off, when. Towers and routers first, then users{order}.{bold}{few}{_replica(view)}"
+    caption = f"Who was cut off, when. Towers and routers first, then users{order}.{bold}{few}{view.which}"
     yield markup.figure(paint, name="outages", caption=caption, size=(9.6, 1.2 + 0.145 * len(rows)))
     head = ["Who", "Outages", "Time down", "Share of the run"]
     yield markup.table(head, _downtime(view.outages, view.end_s), "What was down, longest first.")
@@ -236,6 +211,6 @@ def maps(view: View) -> Iterator[str]:
     rare = " Orange rings: users that hold a rare class." if view.one["rare"].any() else ""
     served = " and by the accuracy that it ends with" if named else ""
     hue = "how often each was heard" if panels[0][0] == "heard" else "how far each is from its tower"
-    caption = f"Where the users stand, coloured by {hue}{served}.{rare}{_replica(view)}"
+    caption = f"Where the users stand, coloured by {hue}{served}.{rare}{view.which}"
     width = min(9.6, 3.6 * len(panels))
     yield markup.figure(paint, name="map", caption=caption, size=(width, 0.9 * width / len(panels) + 1.5))

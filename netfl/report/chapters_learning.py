@@ -45,7 +45,7 @@ def chapters(view: View) -> Iterator[Chapter]:
     )
     yield Chapter("figures", "Final figures", finals)
     yield Chapter("accuracy", "Accuracy over rounds, and over what they cost", (accuracy_curves(view),))
-    shares = tuple(class_heat(view)) + tuple(user_accuracy(view))
+    shares = (*class_heat(view), *user_accuracy(view), *chapters_merit.user_heat(view))
     if shares:
         yield Chapter("shares", "Who is served: classes and users", shares)
     inside = tuple(threshold(view))
@@ -67,7 +67,7 @@ def final_table(view: View) -> str:
     for x, metric in enumerate(columns, 1):
         found = {name: statistics.interval(values) for name, values in view.final(metric).items()}
         for y, name in enumerate(view.learners):
-            rows[y][x] = _figure(found[name], metric) if name in found else "–"
+            rows[y][x] = told(found[name], metric) if name in found else "–"
         if metric not in NEITHER and len(found) > 1:
             sign = -1.0 if metric in LOW_IS_GOOD else 1.0
             means = {name: sign * one.mean for name, one in found.items() if one.replicas and name not in view.choices}
@@ -78,15 +78,15 @@ def final_table(view: View) -> str:
     )
 
 
-def _figure(found: statistics.Interval, metric: str) -> str:
+def told(found: statistics.Interval, metric: str) -> str:
     """A final figure with its interval."""
     if not found.replicas:
         return "no figure"
     scale, form = (100.0, ".1f") if metric in plots_learning.SHARES else (1.0, ".3f")
     if metric == "accuracy_users_variance":
         scale, form = 1e4, ".1f"
-    told = f"{scale * found.mean:{form}}"
-    return told if math.isnan(found.half) else f"{told} ± {scale * found.half:{form}}"
+    number = f"{scale * found.mean:{form}}"
+    return number if math.isnan(found.half) else f"{number} ± {scale * found.half:{form}}"
 
 
 def _final_caption(view: View) -> str:

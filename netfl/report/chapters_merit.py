@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netfl.figures import parts
-from netfl.report import markup, phrases, plots_learning
+from netfl.report import markup, phrases, plots_heat, plots_learning
 from netfl.report.view import View
 
 FAIRNESS = {
@@ -154,6 +154,20 @@ def weights(view: View) -> Iterator[str]:
     )
     yield markup.figure(paint, name="weights", caption=caption, size=(6.4, 3.0))
     yield markup.table(["Learner", "Smallest weight", "Median", "Largest"], rows)
+
+
+def user_heat(view: View) -> Iterator[str]:
+    """Learners × users."""
+    own = view.accuracy[view.accuracy["replica"] == view.first]
+    if own.empty:
+        return
+
+    def paint(figure: Figure) -> None:
+        plots_heat.user_heat(own, learners=view.learners, ax=figure.add_subplot())
+
+    rare = " Users that hold a rare class are in bold orange." if own["rare"].any() else ""
+    caption = f"Final accuracy on each user's own data.{rare}{view.which}"
+    yield markup.figure(paint, name="user-heat", caption=caption, size=(9.6, 1.1 + 0.36 * own["learner"].nunique()))
 
 
 def _spread(values: pd.Series[float]) -> str:

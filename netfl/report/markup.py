@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from netfl.report import canvas
 
@@ -81,6 +82,17 @@ def _cell(cell: str, kind: str) -> str:
     figure, *more = cell.replace(" ± ", "\n± ").split("\n")
     below = "".join(f"<small>{text(line)}</small>" for line in more)
     return f"<td{_class(kind)}>{text(figure)}{below}</td>"
+
+
+def links(said: str, targets: Iterable[tuple[str, str]]) -> str:
+    """A paragraph of links to files.
+
+    Args:
+        said: what they are.
+        targets: the name of each, and its path relative to the page.
+    """
+    told = ", ".join(f'<a href="{text(quote(path))}">{text(name)}</a>' for name, path in targets)
+    return f"<p>{text(said)} {told}</p>"
 
 
 def folded(title: str, content: str) -> str:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from netfl import figures, statistics
 from netfl.reading import Run
 from netfl.report import canvas, measures, phrases, plots_access, plots_learning, tallies, words
-from netfl.report.view import View
+from netfl.report.view import View, look
 
 _LINES = 12
 """How many figures there is room for below each other."""
@@ -24,7 +24,7 @@ def picture(run: Run) -> Path:
 
     A run without learners has only the lower half.
     """
-    view = View(run)
+    view = look(run)
     lines = 2 if view.learners else 1
 
     def paint(figure: Figure) -> None:

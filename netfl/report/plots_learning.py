@@ -67,14 +67,14 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
         ax.plot(rows["at"] / unit, scale * rows["mean"], **stroke)
         if len(rows) and rows["at"].max() < found["at"].max():
             ax.plot(rows["at"].iloc[-1] / unit, scale * rows["mean"].iloc[-1], "x", color=colour, clip_on=False)
-    _limits(ax, metric, found, scale)
+    limits(ax, metric, found, scale)
     ax.set_xlabel(name)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
     ax.margins(x=0.01)
     return ax
 
 
-def _limits(ax: Axes, metric: str, found: pd.DataFrame, scale: float) -> None:
+def limits(ax: Axes, metric: str, found: pd.DataFrame, scale: float) -> None:
     """Name the y axis; a share keeps within 0 and 100 %, however wide its band."""
     ax.set_ylabel(f"{label(metric)} (%)" if metric in SHARES else label(metric))
     if metric in SHARES:

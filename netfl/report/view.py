@@ -13,6 +13,7 @@ import pandas as pd
 from netfl import figures
 from netfl.reading import Run
 from netfl.report import measures, tallies
+from netfl.report.salvage import salvaged
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,11 @@ class View:
 
     Args:
         run: the run, finished or not.
+        damage: what is missing in its folder, in sentences.
     """
 
     run: Run
+    damage: tuple[str, ...] = ()
 
     @cached_property
     def name(self) -> str:
@@ -66,6 +69,11 @@ class View:
     def first(self) -> int:
         """The replica whose users are shown one by one."""
         return self.replicas[0] if self.replicas else 0
+
+    @property
+    def which(self) -> str:
+        """A sentence on which replica a picture of single users shows, after a space; nothing where there is one."""
+        return f" Shown is replica {self.first}, of {len(self.replicas)}." if len(self.replicas) > 1 else ""
 
     @cached_property
     def rounds(self) -> int:
@@ -223,6 +231,11 @@ class View:
         """The final figure of each learner, by replica; of a choice that of its last evaluation."""
         found = measures.final(self.metrics, metric, choices=self.choices)
         return {str(name): rows.droplevel("learner") for name, rows in found.groupby("learner", sort=False)}
+
+
+def look(run: Run) -> View:
+    """The view of what can be read of *run*."""
+    return View(*salvaged(run))
 
 
 def _mapping(value: object) -> dict[str, Any]:

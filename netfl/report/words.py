@@ -36,10 +36,13 @@ def status(view: View) -> Iterator[str]:
     if state == "failed":
         why = view.run.manifest.get("error")
         yield f"This run failed{f': {why}' if why else ''}. What follows is what it wrote before."
+    elif state == "unknown":
+        yield f"Whether this run is finished cannot be told: it holds {view.rounds} {view.steps}."
     elif state != "done":
         yield f"This run is not finished ({state}): it holds {view.rounds} of {asked} {view.steps}."
     if state in {"crashed", "interrupted", "failed"}:
         yield f"It can go on: netfl resume {view.run.folder}"
+    yield from view.damage
     yield from (f"Training diverged, and its figures end there: {one}." for one in view.run.diverged)
     if view.run.rounds.empty:
         yield "There are no rounds yet: tables can be read when the run has ended as it should."
@@ -57,18 +60,27 @@ def verdicts(view: View) -> Iterator[str]:
         yield from verdict(view, "accuracy", "Over all classes")
 
 
-def verdict(view: View, metric: str, where: str) -> Iterator[str]:
-    """Who won on one metric, the best against the next; choices are of these learners, and do not count."""
+def ranking(view: View, metric: str) -> tuple[list[str], dict[str, statistics.Interval], statistics.Interval]:
+    """The learners from the best on one metric, their means, and the difference of the best two, by replica.
+
+    Choices are of these learners, and do not count.
+    """
     ends = {name: values for name, values in view.final(metric).items() if name not in view.choices}
     means = {name: statistics.interval(values) for name, values in ends.items()}
     ranked = sorted((name for name in means if means[name].replicas), key=lambda name: -means[name].mean)
+    gap = statistics.interval((ends[ranked[0]] - ends[ranked[1]]).to_numpy() if len(ranked) > 1 else [])
+    return ranked, means, gap
+
+
+def verdict(view: View, metric: str, where: str) -> Iterator[str]:
+    """Who won on one metric, the best against the next."""
+    ranked, means, gap = ranking(view, metric)
     if not ranked:
         return
     best = ranked[0]
     if len(ranked) == 1:
         yield f"{where}, {best} ends at {percent(means[best].mean)}."
         return
-    gap = statistics.interval((ends[best] - ends[ranked[1]]).to_numpy())
     yield f"{where}, {_comparison(best, ranked[1], means[best].mean, means[ranked[1]].mean, gap)}"
     if len(ranked) > 2:
         yield f"Last there is {ranked[-1]} with {percent(means[ranked[-1]].mean)}."

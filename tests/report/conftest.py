@@ -233,6 +233,12 @@ def regions_table(learners):
     return pd.concat(parts, ignore_index=True)
 
 
+@pytest.fixture(scope="session", name="make_run")
+def _make_run():
+    """``make_run(folder, **what)`` gives a made-up run in a folder of its own."""
+    return make_run
+
+
 @pytest.fixture
 def make(tmp_path):
     """``make(**what)`` gives a made-up run."""

@@ -46,9 +46,21 @@ def read(run):
 
 def test_it_holds_all_chapters(whole):
     found = Reader(whole)
-    wanted = {"summary", "figures", "accuracy", "shares", "threshold", "regions", "heard", "fates", "network", "replay"}
+    wanted = {
+        "summary",
+        "figures",
+        "accuracy",
+        "shares",
+        "threshold",
+        "regions",
+        "heard",
+        "fates",
+        "network-figures",
+        "network",
+        "replay",
+    }
     assert wanted <= set(found.of("id"))
-    assert found.tags.count("svg") == 10
+    assert found.tags.count("svg") == 12
     assert "".join(found.said).count("FED-CVaR-AVG") > 5
 
 

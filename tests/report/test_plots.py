@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from netfl.report import canvas, measures, plots_access, plots_learning, plots_network, tallies
+from netfl.report import canvas, measures, plots_access, plots_heat, plots_learning, plots_network, tallies
 from netfl.report.view import View
 
 LEARNERS = ("FedAvg", "FED-CVaR-AVG")
@@ -186,3 +186,16 @@ def test_names_stand_in_legends_as_they_are():
 
     text = re.sub(r"<[^>]+>", " ", canvas.svg(paint, name="x", label="", size=(3, 2)))
     assert all(name in text for name in names)
+
+
+def test_users_are_served_cell_by_cell(make):
+    view = View(make(users=8, rounds=30, replicas=1))
+    ax = drawn(plots_heat.user_heat(view.accuracy, learners=LEARNERS))
+    order = view.one.sort_values(["heard", "user"], ascending=[False, True])["user"]
+    shown = [int(text.get_text()) for text in ax.get_xticklabels()]
+    assert shown == order.tolist()
+    cells = ax.images[0].get_array()
+    known = view.accuracy.set_index(["learner", "user"])["value"]
+    assert cells[1, 0] == pytest.approx(100 * known["FED-CVaR-AVG", shown[0]])
+    bold = [int(text.get_text()) for text in ax.get_xticklabels() if text.get_fontweight() == "bold"]
+    assert sorted(bold) == [5, 6, 7]

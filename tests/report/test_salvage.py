@@ -1,0 +1,118 @@
+"""Reports of what is damaged, missing or no run at all: a page that says so, or one line."""
+
+import json
+import os
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from netfl import report
+from netfl.cli import app
+from netfl.reading import open_run
+from netfl.report import words
+from netfl.report.salvage import salvaged
+from netfl.report.view import look
+
+
+@pytest.fixture
+def run(make):
+    return make(users=8, rounds=30, replicas=1)
+
+
+def damaged(run, name, content):
+    """*run*, opened again, with a file of this content in place of its own; ``None``: it is gone."""
+    path = run.folder / name
+    path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
+    return open_run(run.folder)
+
+
+def told(run):
+    """What the top of a run's report says of its state."""
+    return "\n".join(words.status(look(run)))
+
+
+def test_what_is_whole_stays_as_it_is(run):
+    found, damage = salvaged(run)
+    assert found is run
+    assert damage == ()
+
+
+@pytest.mark.parametrize("name", ["rounds", "metrics"])
+def test_a_truncated_table_is_named_and_the_rest_is_shown(run, name):
+    whole = (run.folder / f"{name}.parquet").read_bytes()
+    found = damaged(run, f"{name}.parquet", whole[: len(whole) // 2])
+    text = report.write(found).read_text(encoding="utf-8")
+    assert f"{name}.parquet cannot be used, and what it would show is left out: " in text
+    assert text.count("<svg") > 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("manifest.json", b"{nonsense", "Expecting property name"),
+        ("manifest.json", b"[1, 2]", "cannot convert dictionary update sequence"),
+        ("manifest.json", b'{"status": 5, "diverged": "x"}', "status: Input should be a valid string"),
+        ("manifest.json", b'{"status": "done", "diverged": [{}]}', "diverged.0.learner: Field required"),
+        ("summary.json", b'{"jain": "<b>"}', "jain: Input should be a valid number"),
+        ("scenario.yaml", b"a: [", "while parsing a flow node"),
+        ("scenario.yaml", b"- 1", "cannot convert dictionary update sequence"),
+        ("scenario.yaml", b"users: many", "users: Input should be a valid integer"),
+        ("scenario.yaml", b"\xff\xfe\x00", "unacceptable character"),
+        ("metrics.parquet", b"", "Parquet file size is 0 bytes"),
+    ],
+)
+def test_nonsense_is_named_and_the_rest_is_shown(run, name, content, why):
+    found = damaged(run, name, content)
+    assert f"{name} cannot be used" in told(found)
+    assert why in told(found)
+
+
+def test_a_table_in_another_s_place_is_named(run):
+    found = damaged(run, "events.parquet", (run.folder / "users.parquet").read_bytes())
+    assert "events.parquet cannot be used, and what it would show is left out: its column time_s" in told(found)
+
+
+def test_a_manifest_of_no_use_leaves_open_whether_the_run_is_finished(run):
+    assert "Whether this run is finished cannot be told: it holds 30 rounds." in told(
+        damaged(run, "manifest.json", b"?")
+    )
+
+
+@pytest.mark.parametrize("name", ["events.parquet", "metrics.parquet", "scenario.yaml"])
+def test_what_a_finished_run_lacks_is_told(run, name):
+    assert f"There is no {name}, which such a run writes" not in told(run)
+    assert f"There is no {name}, which such a run writes" in told(damaged(run, name, None))
+
+
+def test_a_run_that_was_killed_says_so(run):
+    (run.folder / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30}))
+    for name in ("rounds", "deliveries", "events", "metrics"):
+        (run.folder / f"{name}.parquet").rename(run.folder / f"{name}.parquet.part")
+    text = report.write(open_run(run.folder)).read_text(encoding="utf-8")
+    assert "This run is not finished (crashed): it holds 0 of 30 rounds." in text
+    assert "It can go on: netfl resume" in text
+    assert "which such a run writes" not in text
+
+
+def test_what_is_no_run_is_told_in_one_line(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("hello")
+    shutil.copytree(run.folder, tmp_path / "bare")
+    (tmp_path / "bare" / "manifest.json").unlink()
+    for name in ("empty", "file", "bare", "nowhere", "<script>'\" ü", "long" * 100):
+        result = CliRunner().invoke(app, ["report", str(tmp_path / name)])
+        assert result.exit_code == 2, name
+        assert len(result.output.strip().splitlines()) == 1, name
+        assert "is no run directory" in result.output, name
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_told_in_one_line(run):
+    run.folder.chmod(0)
+    try:
+        result = CliRunner().invoke(app, ["report", str(run.folder)])
+    finally:
+        run.folder.chmod(0o755)
+    assert result.exit_code == 2
+    assert len(result.output.strip().splitlines()) == 1

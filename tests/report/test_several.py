@@ -1,0 +1,257 @@
+"""Several runs on one page: how they differ, who won where, paired and not; whole, harmless, self-contained."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from netfl import report
+from netfl.cli import app
+from netfl.errors import ScenarioError
+from netfl.reading import open_run
+from netfl.report.page import check_place
+from netfl.report.several import chapters_access, chapters_runs, pairs, plots, words
+from netfl.report.several.cast import gather
+from netfl.report.several.differences import differing
+from netfl.report.view import View
+
+EVIL = "</svg><script>alert(1)</script> 'x' \"ü\" " + "long " * 40
+SMALL = {"users": 8, "rounds": 30, "replicas": 3}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, make_run):
+    """Folders: ``a`` and ``b`` share a trace, ``c`` has another seed, ``d`` no learners, ``e`` is evil."""
+    at = tmp_path_factory.mktemp("several")
+    make_run(at / "a", **SMALL)
+    make_run(at / "b", gap=0.1, swing=0.05, **SMALL)
+    make_run(at / "c", seed=6, network=False, **SMALL)
+    make_run(at / "d", seed=7, learners=(), name="silent", **SMALL)
+    make_run(at / "e", learners=(EVIL, "FedAvg"), name=EVIL, **SMALL | {"replicas": 1})
+    scenario = dict(open_run(at / "b").scenario) | {"access": {"mac": {"kind": "<b>tdma</b>"}}, EVIL: [EVIL]}
+    (at / "b" / "scenario.yaml").write_text(json.dumps(scenario))
+    return at
+
+
+@pytest.fixture
+def cast(runs):
+    return gather([runs / name for name in "abc"])
+
+
+@pytest.fixture(scope="module")
+def page(runs):
+    """The page of three runs, of one that was killed, of one that is damaged, and of a folder that is none."""
+    killed = runs / "killed"
+    shutil.copytree(runs / "a", killed)
+    (killed / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30, "seed": 5}))
+    for file in killed.glob("*.parquet"):
+        file.rename(file.with_suffix(".parquet.part"))
+    broken = runs / "broken"
+    shutil.copytree(runs / "a", broken)
+    (broken / "metrics.parquet").write_bytes(b"PAR1")
+    (runs / "none").mkdir()
+    (runs / "b" / "report.html").write_text("its own")
+    folders = [runs / name for name in ("b", "d", "e", "killed", "broken", "none")]
+    (runs / "pages").mkdir()
+    return report.write_several(folders, runs / "pages" / "x.html")
+
+
+def text(page):
+    return page.read_text(encoding="utf-8")
+
+
+def test_it_holds_all_chapters_and_fetches_nothing(page):
+    said = text(page)
+    ids = re.findall(r'<section id="([\w-]+)"', said)
+    wanted = ["summary", "runs", "differences", "winners", "curves", "heard", "verdicts", "fate-shares", "delays"]
+    assert ids == wanted
+    assert set(re.findall(r"https?://[^\"' <)]+", said)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert "script-src 'none'" in said
+    assert not re.search(r"<(script|link|iframe|object|embed|base|form)\b", said)
+    assert page.stat().st_size < 4e6
+
+
+def test_what_scenarios_and_learners_are_called_is_only_text(page):
+    said = text(page)
+    assert "<script>" not in said
+    assert "<b>tdma" not in said
+    assert "&lt;b&gt;tdma&lt;/b&gt;" in said
+    assert said.count("&lt;script&gt;alert(1)") > 3
+
+
+def test_what_is_broken_is_shown_as_what_it_is(page):
+    said = text(page)
+    assert "not all done" in said
+    assert "B: Nothing was learnt in this run: it traces who is heard." in said
+    assert "D: This run is not finished (crashed): it holds 0 of 30 rounds." in said
+    assert "E: metrics.parquet cannot be used, and what it would show is left out: " in said
+    assert re.search(r"Not shown: \S*none is no run directory: there is no manifest.json in it\.", said)
+
+
+def test_links_lead_to_the_reports_that_runs_have(page, runs):
+    links = [unquote(link) for link in re.findall(r'<a href="([^"#]+)"', text(page))]
+    assert links == ["../b/report.html"]
+    assert (page.parent / links[0]).resolve() == (runs / "b" / "report.html").resolve()
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(runs):
+    names = [one.name for one in gather([runs / name for name in "abd"]).members]
+    assert names == ["rural_outage (a)", "rural_outage (b)", "silent"]
+    evil = gather([runs / "e"]).members[0]
+    assert evil.name == EVIL
+    assert len(evil.label) < 40
+
+
+def test_keys_that_differ_stand_with_every_value():
+    one = {"name": "x", "seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain", "more": None}]}
+    two = {"name": "y", "seed": 1, "access": {"mac": {"kind": "aloha", "p": 0.5}}, "channel": [{"kind": "rain"}]}
+    three = {"seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain"}, {"kind": "z" * 99}]}
+    assert differing([one, two, three], room=10) == {
+        "access.mac.kind": ["tdma", "aloha", "tdma"],
+        "access.mac.p": ["–", "0.5", "–"],
+        "channel.1.kind": ["–", "–", "zzzzzzzzz…"],
+    }
+    assert differing([one, one]) == {}
+
+
+def test_a_trace_is_shared_by_the_same_seed_and_the_same_deliveries(cast):
+    first, same, other = (one.view for one in cast.members)
+    assert pairs.shared(same, first) == 30
+    assert pairs.shared(other, first) == 0
+    said = words.summary(cast, [])
+    assert any(line.startswith("B shares the trace of A: the same seed") for line in said)
+    assert any(line.startswith("C does not share the trace of A") for line in said)
+
+
+def test_the_same_deliveries_under_another_seed_are_no_pairs(runs, tmp_path):
+    shutil.copytree(runs / "a", tmp_path / "a")
+    (tmp_path / "a" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 99}))
+    assert pairs.shared(View(open_run(tmp_path / "a")), View(open_run(runs / "a"))) == 0
+
+
+def ends(view, learner):
+    """Final rare accuracies by replica, by hand."""
+    rows = view.run.metrics.query("metric == 'rare_accuracy' and learner == @learner and round >= 27")
+    return rows.groupby("replica")["value"].mean()
+
+
+def test_paired_differences_are_student_s(cast):
+    first, same, _ = (one.view for one in cast.members)
+    gap = ends(same, "FED-CVaR-AVG") - ends(first, "FED-CVaR-AVG")
+    known = stats.ttest_1samp(gap, 0.0).confidence_interval(0.95)
+    found = pairs.difference(same, first, "rare_accuracy", "FED-CVaR-AVG", paired=True)
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((known.low, known.high))
+
+
+def test_others_are_welch_s(cast):
+    first, _, other = (one.view for one in cast.members)
+    both = [ends(view, "FedAvg").to_numpy() for view in (other, first)]
+    known = stats.ttest_ind(*both, equal_var=False).confidence_interval(0.95)
+    found = pairs.difference(other, first, "rare_accuracy", "FedAvg", paired=False)
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((known.low, known.high))
+    assert np.isnan(pairs.welch(np.array([1.0]), np.array([1.0, 2.0])).half)
+
+
+def test_the_table_of_differences_says_which_are_pairs(cast):
+    table = "".join(chapters_runs.gaps(cast))
+    rows = [re.sub("<[^>]+>", "|", row) for row in re.findall("<tr>(.*?)</tr>", table)]
+    by = {row.split("|")[1]: row for row in rows}
+    assert "by replica (3)" in by["FedAvg: B − A"]
+    assert "none: another seed" in by["FedAvg: C − A"]
+    gap = 100 * (ends(cast.members[1].view, "FedAvg") - ends(cast.members[0].view, "FedAvg")).mean()
+    assert f"{gap:+.1f}".replace("-", "−") in by["FedAvg: B − A"]
+
+
+def test_final_figures_stand_for_each_run_and_the_best_is_bold(cast):
+    table = chapters_runs.final_table(cast)
+    means = {
+        (one.letter, name): 100 * ends(one.view, name).mean() for one in cast.members for name in one.view.learners
+    }
+    for (letter, name), mean in means.items():
+        row = next(row for row in table.split("<tr>") if f">{letter} · {name}<" in row)
+        assert f">{mean:.1f}<" in row
+        assert (f'<td class="best">{mean:.1f}<' in row) == (mean == max(means.values()))
+
+
+def test_rates_are_shares_of_rounds(cast):
+    one = cast.members[0]
+    by_hand = one.view.run.deliveries.groupby("user").size().reindex(range(8), fill_value=0) / 90
+    np.testing.assert_allclose(chapters_access.rates(one), by_hand)
+
+
+def test_curves_are_means_over_replicas_thinned_to_the_last(cast, monkeypatch):
+    tables = {one.letter: one.view.metrics for one in cast.members}
+    whole = plots.courses(tables, "accuracy", "round")
+    own = tables["B"].query("metric == 'accuracy' and group == '' and learner == 'FedAvg'")
+    rows = whole[(whole["run"] == "B") & (whole["learner"] == "FedAvg")]
+    np.testing.assert_allclose(rows["mean"], own.groupby("round")["value"].mean())
+    monkeypatch.setattr(plots, "POINTS", 3)
+    thin = plots.courses(tables, "accuracy", "round")
+    assert len(thin) < len(whole) / 1.5
+    assert thin.groupby("run")["at"].max().tolist() == [30, 30, 30]
+
+
+def test_of_few_curves_all_share_panels_and_of_many_each_run_has_its_own(cast, monkeypatch):
+    together = "".join(chapters_runs.courses(cast))
+    assert together.count("<figure>") == 2
+    assert "Colours are learners, dashes are runs" in together
+    monkeypatch.setattr(chapters_runs, "LINES", 5)
+    apart = "".join(chapters_runs.courses(cast))
+    assert apart.count("<figure>") == 6
+    assert "all panels have the same axes" in apart
+
+
+def call(*arguments):
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    return result.exit_code, result.output.strip()
+
+
+def test_several_folders_give_a_page_here(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("report", runs / "c", runs / "d") == (0, "report:  report.html")
+    assert Path("report.html").read_text().startswith("<!DOCTYPE html>")
+    check_place(Path("report.html"))
+
+
+def test_nothing_is_overwritten_but_a_report(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("report.html").write_text("<p>mine</p>")
+    Path("folder").mkdir()
+    for more in ((), ("--out", "folder")):
+        code, said = call("report", runs / "c", runs / "d", *more)
+        assert (code, len(said.splitlines())) == (2, 1)
+        assert "is there already, and no report of netfl's" in said
+    assert Path("report.html").read_text() == "<p>mine</p>"
+    assert call("report", runs / "c", "--out", "report.html")[0] == 2
+    code, said = call("report", runs / "c", runs / "d", "--out", runs / "d" / "report.html")
+    assert code == 2
+    assert "is the place of the report of that run alone" in said
+
+
+def test_where_nothing_can_be_shown_there_is_one_line(tmp_path, runs):
+    code, said = call("report", tmp_path / "x", tmp_path / "y", "--out", tmp_path / "z.html")
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert "none of these folders holds a run" in said
+    with pytest.raises(ScenarioError, match="is named twice"):
+        gather([runs / "a", runs / "b" / ".." / "a"])
+    with pytest.raises(ScenarioError, match="too many"):
+        gather([tmp_path / str(number) for number in range(27)])
+
+
+@pytest.mark.slow
+def test_twelve_long_runs_stay_small(tmp_path, make_run):
+    for number in range(12):
+        make_run(tmp_path / f"{number}", rounds=4000, replicas=1, users=10, attempts=2, seed=number)
+    folders = [tmp_path / f"{number}" for number in range(12)]
+    assert report.write_several(folders, tmp_path / "x.html").stat().st_size < 10e6
+    assert pd.read_parquet(folders[0] / "rounds.parquet")["round"].max() == 4000

@@ -1,0 +1,111 @@
+"""Delays, queues and utilisation: the figures beside pandas by hand, and what is drawn of them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netfl.report import chapters_waits, plots_waits, waits
+from netfl.report.view import View
+
+ROUNDS = pd.DataFrame({"replica": 0, "round": [1, 2, 3], "opened_s": [0.0, 10.0, 30.0]})
+DELIVERIES = pd.DataFrame(
+    {
+        "replica": 0,
+        "round": [1, 2, 3, 3],
+        "user": [0, 1, 0, 2],
+        "base": [0, 1, 1, 2],
+        "sent_s": [4.0, 12.0, 25.0, 31.0],
+        "arrived_s": [6.0, 30.0, 35.0, 36.0],
+    }
+)
+PASSED = pd.DataFrame(
+    {
+        "replica": 0,
+        "kind": ["forwarded", "forwarded", "sent", "forwarded"],
+        "node": ["tower:0", "tower:0", "tower:0", "router:0"],
+        "time_s": [4.0, 10.0, 5.0, 8.0],
+        "value": [2.0, 8.0, 7.0, 1.0],
+    }
+)
+
+
+def test_a_delay_runs_from_the_opening_of_its_round_and_has_two_parts():
+    table = waits.delays(DELIVERIES, ROUNDS)
+    assert table["delay_s"].tolist() == [6.0, 20.0, 5.0, 6.0]
+    np.testing.assert_array_equal(table["before_s"], [4.0, 2.0, np.nan, 1.0])
+    np.testing.assert_array_equal(table["way_s"], [2.0, 18.0, np.nan, 5.0])
+    assert table["age"].tolist() == [0, 0, 1, 0]
+
+
+def test_ages_are_shares_and_the_oldest_stand_together():
+    shares = waits.ages(pd.Series([0, 0, 1, 5, 9]), most=5)
+    assert shares.to_dict() == {"0": 0.4, "1": 0.2, "2": 0.0, "3": 0.0, "4": 0.0, "5+": 0.4}
+    assert waits.ages(pd.Series([2])).to_dict() == {"0": 0.0, "1": 0.0, "2": 1.0}
+
+
+def test_stays_are_what_was_passed_on():
+    rows = waits.stays(PASSED)
+    assert rows["from_s"].tolist() == [2.0, 2.0, 7.0]
+    assert rows["node"].tolist() == ["tower:0", "tower:0", "router:0"]
+
+
+def test_a_queue_is_its_stays_over_the_time():
+    table = waits.queues(waits.stays(PASSED), 20.0).set_index("node")
+    assert list(table.index) == ["tower:0", "router:0"]
+    assert table.loc["tower:0", ["passed", "mean_s", "longest_s", "held"]].tolist() == [2, 5.0, 8.0, 0.5]
+
+
+def test_what_is_held_in_each_bin_is_counted_instant_by_instant():
+    rng = np.random.default_rng(3)
+    from_s = rng.uniform(0, 90, 40)
+    rows = pd.DataFrame({"from_s": from_s, "to_s": from_s + rng.exponential(5, 40)})
+    fine = np.linspace(0, 100, 200_001)[:-1] + 0.00025
+    there = sum((row.from_s <= fine) & (fine < row.to_s) for row in rows.itertuples())
+    np.testing.assert_allclose(waits.held(rows, 100.0, bins=10), there.reshape(10, -1).mean(axis=1), atol=1e-3)
+
+
+def test_utilisation_is_what_figures_of_that_name_say():
+    figures = pd.DataFrame(
+        {"replica": [0, 0, 1], "figure": ["utilisation.a-b", "utilisation_theory", "utilisation.a-b"], "value": 0.5}
+    )
+    assert waits.utilisation(figures).to_dict("list") == {"replica": [0, 1], "part": ["a-b"] * 2, "share": [0.5] * 2}
+
+
+def test_boxes_are_quartiles_in_the_order_of_users():
+    users = pd.DataFrame({"user": [0, 1, 2], "heard": [2, 1, 1], "rare": False})
+    ax = plots_waits.user_delays(waits.delays(DELIVERIES, ROUNDS), users)
+    boxes = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in ax.containers[0]]
+    assert boxes == [(5.25, 5.75), (20.0, 20.0), (6.0, 6.0)]
+    assert ax.get_yscale() == "log"
+    assert not any("mathdefault" in text.get_text() for text in ax.get_yticklabels())
+
+
+def test_the_busiest_part_is_on_top_with_its_interval():
+    table = pd.DataFrame({"replica": [0, 1] * 2, "part": ["a", "a", "b-c", "b-c"], "share": [0.1, 0.1, 0.4, 0.6]})
+    ax = plots_waits.utilisation(table)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["b-c", "a"]
+    assert [bar.get_width() for bar in ax.containers[0]] == pytest.approx([50.0, 10.0])
+
+
+def test_the_chapter_shows_what_the_tables_hold(make):
+    run = make(users=8, rounds=30, replicas=2)
+    text = "".join(map(str, chapters_waits.chapters(View(run))))
+    assert "How long the updates took that counted" in text
+    assert "was not recorded; a scenario asks for it with" in text
+    assert "Shown is replica 0, of 2." in text
+    assert "in use" not in text
+    passed = pd.concat([run.events.astype({"kind": str, "node": str}), PASSED.assign(user=1, round=1, detail="")])
+    passed.to_parquet(run.folder / "events.parquet")
+    pd.DataFrame({"replica": [0], "figure": ["utilisation.tower:0"], "value": [0.25]}).to_parquet(
+        run.folder / "figures.parquet"
+    )
+    text = "".join(map(str, chapters_waits.chapters(View(type(run)(run.folder)))))
+    assert "By Little" not in text
+    assert "by Little" in text
+    assert "The share of the time that the air of each cell" in text
+
+
+def test_a_run_whose_updates_all_take_the_same_has_no_picture_of_delays(make):
+    run = make(users=8, rounds=30, replicas=1, network=False)
+    run.rounds.assign(opened_s=lambda table: table["closed_s"] - 1.0).to_parquet(run.folder / "rounds.parquet")
+    assert list(chapters_waits.chapters(View(type(run)(run.folder)))) == []
