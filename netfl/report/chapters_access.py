@@ -9,10 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from netfl import diagnosis
-from netfl.diagnosis.source import of_run
 from netfl.diagnosis.words import chance
-from netfl.errors import ScenarioError
 from netfl.report import canvas, chapters_waits, markup, phrases, plots_access, plots_network, tallies, words
 from netfl.report.markup import Chapter
 from netfl.report.view import View
@@ -72,9 +69,8 @@ def participation(view: View) -> str:
 
 def selection(view: View) -> Iterator[str]:
     """What kind of process being heard is, and the tests behind that; nothing where that cannot be asked."""
-    try:
-        found = diagnosis.diagnose(of_run(view.run, view.first))
-    except ScenarioError:
+    found = view.selection
+    if found is None:
         return
     rows = [[test.question, chance(test.p), test.answer] for test in found.tests if test.decides]
     yield markup.table(["Question", "p", "Answer"], rows, " ".join([found.sentence, *found.notes]) + view.which)

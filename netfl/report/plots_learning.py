@@ -79,7 +79,8 @@ def limits(ax: Axes, metric: str, found: pd.DataFrame, scale: float) -> None:
     ax.set_ylabel(f"{label(metric)} (%)" if metric in SHARES else label(metric))
     if metric in SHARES:
         low, high = ax.get_ylim()
-        ax.set_ylim(max(low, -2.0), min(high, 102.0))
+        room = max(0.0, 5.0 - (high - low)) / 2  # what hardly moves is not blown up
+        ax.set_ylim(max(low - room, -2.0), min(high + room, 102.0))
     elif len(found):
         low, high = scale * float(found["mean"].min()), scale * float(found["mean"].max())
         room = 0.25 * (high - low) or 0.5

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netfl import figures
+from netfl import diagnosis, figures
+from netfl.diagnosis.source import of_run
+from netfl.errors import ScenarioError
 from netfl.reading import Run
 from netfl.report import measures, tallies
 from netfl.report.salvage import salvaged
@@ -114,9 +116,7 @@ class View:
     @cached_property
     def users(self) -> pd.DataFrame:
         """The users of every replica with ``heard`` and ``rare``, as `tallies.counted` has them."""
-        table = self.run.users
-        if table.empty:
-            table = self._unlisted()
+        table = self._unlisted() if self.run.users.empty else self.run.users
         events = self.run.events
         heard = self.run.deliveries if self.duration_s is None else events[events["kind"] == "delivered"]
         return tallies.counted(table, heard, self.rare_classes)
@@ -168,11 +168,8 @@ class View:
     def nodes(self) -> pd.DataFrame:
         """Towers, routers and the server of the replica `first`; empty where the run has no network."""
         table = self.run.table("nodes")
-        return (
-            table[table["replica"] == self.first]
-            if len(table)
-            else pd.DataFrame(columns=["node", "role", "x_m", "y_m"])
-        )
+        bare = pd.DataFrame(columns=["node", "role", "x_m", "y_m"])
+        return table[table["replica"] == self.first] if len(table) else bare
 
     @cached_property
     def fates(self) -> pd.DataFrame:
@@ -226,6 +223,14 @@ class View:
         at = np.sort(metrics.loc[(metrics["metric"] == "accuracy") & (metrics["group"] == ""), "round"].unique())
         last = at[measures.late(at)] if len(at) else np.zeros(1, int)
         return len(last), int(last[0]), int(last[-1])
+
+    @cached_property
+    def selection(self) -> diagnosis.Diagnosis | None:
+        """What kind of process being heard is, in the first replica; nothing where that cannot be asked."""
+        try:
+            return diagnosis.diagnose(of_run(self.run, self.first))
+        except ScenarioError:
+            return None
 
     def final(self, metric: str) -> dict[str, pd.Series[float]]:
         """The final figure of each learner, by replica; of a choice that of its last evaluation."""

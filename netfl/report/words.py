@@ -17,7 +17,7 @@ RARE_ACCURACY = "rare_accuracy"
 
 def summary(view: View) -> list[str]:
     """The sentences at the top of a report."""
-    return [*status(view), *verdicts(view), *unheard(view), *duration(view), *outcomes(view)]
+    return [*status(view), *verdicts(view), *unheard(view), *selection(view), *duration(view), *outcomes(view)]
 
 
 def facts(view: View) -> str:
@@ -174,6 +174,12 @@ def _cut_off(view: View, where: str) -> Iterator[str]:
         f"Users with rare classes were cut off, themselves or their tower, {rare} of the time, "
         f"the others {other}{where}."
     )
+
+
+def selection(view: View) -> Iterator[str]:
+    """What kind of process being heard is."""
+    if view.selection is not None and view.duration_s is None:
+        yield view.selection.sentence + (" (Of the first replica.)" if len(view.replicas) > 1 else "")
 
 
 def duration(view: View) -> Iterator[str]:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from netfl import diagnosis
 from netfl.reading import open_run
 from netfl.report import words
 from netfl.report.view import View
@@ -131,3 +132,11 @@ def test_a_trace_has_learnt_nothing(make):
     said = words.summary(View(make(learners=())))
     assert "Nothing was learnt" in said[0]
     assert not any("accuracy" in one for one in said)
+
+
+def test_what_kind_of_selection_it_is_stands_on_top(make):
+    view = View(make())
+    found = diagnosis.diagnose(view.run.deliveries[view.run.deliveries["replica"] == 0], users=len(view.one))
+    (said,) = [one for one in words.summary(view) if one.startswith(found.sentence.partition(" in ")[0])]
+    assert found.verdict in said
+    assert said.endswith("(Of the first replica.)") == (len(view.replicas) > 1)

@@ -187,7 +187,7 @@ def _apart(members: list[Member], metric: str, way: measures.Over) -> str:
     table = plots.courses(_tables(members, way), metric, way)
     learners = list(dict.fromkeys(name for one in members for name in one.view.learners))
     strokes = canvas.strokes(learners)
-    across = min(3, len(members))
+    across = 2 if len(members) == 4 else min(3, len(members))
     deep = -(-len(members) // across)
     reach = float(table["at"].max()) if len(table) else 0.0
 
