@@ -9,6 +9,13 @@ from fig3 import RARE, draw, orders, parts, remarks, rows
 from reproduction import Experiment, Published
 from script import script
 
+ROWS = rows(
+    {
+        8: {**RARE, "FedAvg": Published(low=55, high=65, text="about 60")},
+        9: {**RARE, "FedAvg": Published(low=25, high=35, text="about 30")},
+    }
+)
+
 EXPERIMENTS = (
     Experiment(
         name="fig4",
@@ -19,14 +26,9 @@ EXPERIMENTS = (
             "their accuracies from about 60 % and 30 % to over 80 % in 4,000 rounds."
         ),
         parts=parts("fig4", [8, 9]),
-        rows=rows(
-            {
-                8: {**RARE, "FedAvg": Published(low=55, high=65, text="about 60")},
-                9: {**RARE, "FedAvg": Published(low=25, high=35, text="about 30")},
-            }
-        ),
+        rows=ROWS,
         orders=orders({"accuracy": "overall", "accuracy/class:8": "class 8", "accuracy/class:9": "class 9"}),
-        remarks=lambda results: remarks(results, 9),
+        remarks=lambda results: remarks(results, 9, ROWS),
         draw=lambda runs, figure: draw(runs, figure, [8, 9]),
         size=lambda runs: (10.0, 3.2),
         apart=True,

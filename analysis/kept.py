@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reproduction import Experiment, Order, Result, Row
+from reproduction import Experiment, Order, Published, Result, Row
 
 from netfl.reading import Run
 from netfl.statistics import Interval, interval
@@ -60,6 +61,15 @@ def difference(results: Mapping[str, Result], order: Order) -> Interval:
         above, below = results[part].values(order.above, order.metric), results[other].values(order.below, order.metric)
         found += [order.scale * (a - b) for a, b in zip(above, below, strict=False)]
     return interval(found)
+
+
+def agreement(found: Interval, published: Published) -> str:
+    """Whether our interval and the published one meet; open where ours is wider than its mean, and so says little."""
+    half = 0.0 if math.isnan(found.half) else found.half
+    if half > abs(found.mean):
+        return "open"
+    low, high = published.span
+    return "yes" if found.mean + half >= low and found.mean - half <= high else "no"
 
 
 def path_of(experiment: Experiment, part: str, folder: Path) -> Path:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kept import WINDOW, difference, spread
-from reproduction import Experiment, Order, Part, Published, Result, Row
+from kept import WINDOW, agreement, difference, spread
+from reproduction import Experiment, Order, Part, Result, Row
 
 from netfl.statistics import Interval
 
@@ -98,7 +98,7 @@ def _overview(one: Experiment, results: Mapping[str, Result]) -> str:
     counted = {name: results[name] for name in done} or results
     orders = [_verdict(difference(counted, order)) for order in one.orders if _there(order, counted)]
     agree = [
-        _agreement(spread(counted, row), row.published) for row in one.rows if row.published and _told_of(row, counted)
+        agreement(spread(counted, row), row.published) for row in one.rows if row.published and _told_of(row, counted)
     ]
     how = (
         "full"
@@ -155,17 +155,8 @@ def _beside(found: Interval, row: Row) -> list[str]:
     apart = found.mean - row.published.value
     return [
         "" if math.isnan(apart) else f"{apart:+.{row.digits}f}",
-        _agreement(found, row.published),
+        agreement(found, row.published),
     ]
-
-
-def _agreement(found: Interval, published: Published) -> str:
-    """Whether our interval and the published one meet; open where ours is wider than its mean, and so says little."""
-    half = 0.0 if math.isnan(found.half) else found.half
-    if half > abs(found.mean):
-        return "open"
-    low, high = published.span
-    return "yes" if found.mean + half >= low and found.mean - half <= high else "no"
 
 
 def _words(row: Row) -> str:

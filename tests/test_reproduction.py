@@ -13,7 +13,7 @@ import page
 import paper
 import pytest
 import script
-from kept import difference, keep, read, spread, told
+from kept import agreement, difference, keep, read, spread, told
 from reproduction import Experiment, Order, Part, Published, Result, Row
 
 import netfl
@@ -109,7 +109,7 @@ def test_orders_are_decided_in_pairs():
 )
 def test_figures_agree_where_the_intervals_meet(values, published, agrees):
     found = spread({"a": result(A=values)}, Row("x", ("a",), "A", "x", scale=1))
-    assert page._agreement(found, published) == agrees
+    assert agreement(found, published) == agrees
 
 
 def test_the_page_of_a_run(run, tmp_path):
