@@ -140,8 +140,8 @@ def _gain(results: Mapping[str, Result], one: int) -> Iterator[str]:
     if "unit" in results:
         gain = difference(results, Order("", ("unit",), f"accuracy/class:{one}", LEARNERS[1], LEARNERS[0]))
         yield (
-            f"Trained and tested in [0, 1], FED-CVaR-AVG ends {gain.mean:.1f} points above FedAvg on class {one}, where "
-            "the paper has 30 and more: the published gain is not found without the luck of the biases.  By its "
+            f"Trained and tested in [0, 1], FED-CVaR-AVG ends {gain.mean:.1f} points above FedAvg on class {one}, "
+            "where the paper has 30 and more: the published gain is not found without the luck of the biases.  By its "
             "formula a user in the tail trains with (1 - γ)/α + γ = 2.6 times FedAvg's step, the others with γ = 0.3 "
             "times; at a step of 0.001 that is too little to keep what is heard once in forty rounds from being "
             "overwritten."
