@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 5.0
 """Seconds between lines where the output is no terminal."""
 
+SCREEN_EVERY_S = 0.1
+"""Seconds between looks at the run where it is one."""
 
 SHOWN = 8
 """So many learners have a line on the screen."""
@@ -87,16 +89,17 @@ class Watcher:
         """A round is over."""
         if self._quiet:
             return
-        if not self._screen.disable:
-            self._screen.state = self._state(progress)
-            self._screen.update(self._task, completed=progress.round, far=self._far(progress))
-            return
         now = time.monotonic()
-        if now - self._said_at > PLAIN_EVERY_S:
-            self._said_at = now
+        if now - self._said_at < (PLAIN_EVERY_S if self._screen.disable else SCREEN_EVERY_S):
+            return
+        self._said_at = now
+        far, state = self._far(progress), self._state(progress)
+        if self._screen.disable:
             left = (now - self._begun) / progress.round * (progress.rounds - progress.round)
-            told = [self._far(progress), *self._state(progress), f"{left:.0f} s left"]
-            self._console.print(" · ".join(told), highlight=False)
+            self._console.print(" · ".join([far, *state, f"{left:.0f} s left"]), highlight=False)
+        else:
+            self._screen.state = state
+            self._screen.update(self._task, completed=progress.round, far=far)
 
     def _far(self, progress: watch.Progress) -> str:
         """How far it is: in rounds, or in simulated time where there are none."""
