@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from netfl.cli.app import Named, Seed, Sets, app
+from netfl.cli.completing import families, models
 from netfl.errors import NetflError
 from netfl.guard import guarded, load
 
@@ -40,8 +41,12 @@ def check(
 @app.command("list")
 @guarded
 def list_models(
-    family: Annotated[str | None, typer.Argument(help="A family, such as channel.", show_default=False)] = None,
-    name: Annotated[str | None, typer.Argument(help="A model of it, such as rayleigh.", show_default=False)] = None,
+    family: Annotated[
+        str | None, typer.Argument(help="A family, such as channel.", show_default=False, autocompletion=families)
+    ] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A model of it, such as rayleigh.", show_default=False, autocompletion=models)
+    ] = None,
 ) -> None:
     """Show what models there are; one model's fields, defaults, laws and example."""
     from netfl.catalogue import show_catalogue  # noqa: PLC0415
@@ -61,7 +66,9 @@ def print_schema() -> None:
 @app.command()
 @guarded
 def new(
-    family: Annotated[str, typer.Argument(help="A family, such as channel.", show_default=False)],
+    family: Annotated[
+        str, typer.Argument(help="A family, such as channel.", show_default=False, autocompletion=families)
+    ],
     name: Annotated[str, typer.Argument(help="The module's name, such as my_fading.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path(),
 ) -> None:
