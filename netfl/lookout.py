@@ -33,19 +33,9 @@ class Lookout:
         """Whether events of *kind* are recorded."""
         return self._to.wants(kind)
 
-    def event(  # noqa: PLR0913 - the columns of the table
-        self,
-        kind: str,
-        time_s: ArrayLike,
-        *,
-        round: int,
-        user: ArrayLike = -1,
-        node: str = "",
-        value: ArrayLike = np.nan,
-        detail: str = "",
-    ) -> None:
+    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, node: str = "", **told: Any) -> None:
         """Pass on one event or many; see `netfl.types.Recorder`.  Those of a round need not come in order of time."""
-        self._to.event(kind, time_s, round=round, user=user, node=node, value=value, detail=detail)
+        self._to.event(kind, time_s, user=user, node=node, **told)
         if kind in {"down", "up"}:
             times, users = np.broadcast_arrays(np.asarray(time_s, float), np.asarray(user))
             for at_s, one in zip(times.ravel().tolist(), users.ravel().tolist(), strict=True):
