@@ -33,12 +33,13 @@ def told(experiment: Experiment, part: str, run: Run) -> dict[str, Any]:
     figures: dict[str, dict[str, Any]] = {}
     for learner, metric in sorted(asked):
         figures.setdefault(learner, {})[metric] = _figure(run, learner, metric)
-    manifest = run.manifest
+    manifest, timings = run.manifest, run.manifest["timings"]
+    pace = timings["rounds_per_s"] or manifest["rounds_done"] / max(timings["total_s"], 1e-3)
     return {
         "seed": manifest["seed"],
         "replicas": manifest["replicas"],
         "rounds": manifest["rounds"],
-        "wall_s": round(manifest["rounds_done"] / manifest["timings"]["rounds_per_s"]),
+        "wall_s": round(manifest["rounds_done"] / pace),
         "cores": manifest["machine"]["cores"],
         "versions": {name: manifest["versions"][name] for name in ("netfl", "torch")},
         "diverged": run.diverged,
@@ -64,12 +65,17 @@ def difference(results: Mapping[str, Result], order: Order) -> Interval:
 
 
 def agreement(found: Interval, published: Published) -> str:
-    """Whether our interval and the published one meet; open where ours is wider than its mean, and so says little."""
+    """Whether our interval and the published one meet.
+
+    Open where ours is wider than its mean, and so says little; and where one replica, which has none, lies outside.
+    """
     half = 0.0 if math.isnan(found.half) else found.half
-    if half > abs(found.mean):
+    if math.isnan(found.mean) or half > abs(found.mean):
         return "open"
     low, high = published.span
-    return "yes" if found.mean + half >= low and found.mean - half <= high else "no"
+    if found.mean + half >= low and found.mean - half <= high:
+        return "yes"
+    return "open" if math.isnan(found.half) else "no"
 
 
 def path_of(experiment: Experiment, part: str, folder: Path) -> Path:

@@ -25,11 +25,12 @@ our figures is typed in.
 - **Ours** is the mean over replicas and over the evaluations of the last {WINDOW} rounds, of short runs of the last
   quarter, as single rounds swing with the user who was heard last; behind ± is the half width of the 95 % interval of
   Student's t over replicas.  *Last round* is the mean over replicas alone.
-- **Agrees** says whether the two intervals meet, *open* where ours is wider than its mean; what was published as words
-  is given the range that is named.
+- **Agrees** says whether ours meets what was published with its ±, often a standard deviation; *open* where ours is
+  wider than its mean, or one replica lies outside.  What was published as words is given the range that is named.
 - **Claimed** orders are compared replica by replica, on the same traces: *yes* and *no* where the interval of the
   difference leaves out 0, *open* where it does not, or where one replica has none.
-- Wall times are of one thread of a shared machine with two cores and no GPU, often beside other runs.
+- Wall times are of one thread of a shared machine with two cores and no GPU, often beside other runs; of a run
+  that was extended, those of its first replicas.
 
 Run one of them, and put it beside the paper:
 
@@ -120,7 +121,10 @@ def _runs(one: Experiment, results: Mapping[str, Result]) -> Iterator[str]:
     yield "| run | command | rounds | replicas | wall time |"
     yield "|---|---|---|---|---|"
     for name, part in one.parts.items():
-        yield f"| {name} | `{part.command}` | {_told(results.get(name), part)} |"
+        found = results.get(name)
+        more = found.told["replicas"] if found else 0
+        extended = f", then `netfl extend DIR --replicas {more}`" if more > part.replicas else ""
+        yield f"| {name} | `{part.command}`{extended} | {_told(found, part)} |"
 
 
 def _told(result: Result | None, part: Part) -> str:

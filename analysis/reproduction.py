@@ -53,6 +53,11 @@ class Part:
         words = [f"netfl run scenarios/{self.scenario}.yaml", *(f"--override {block}" for block in self.blocks)]
         return " ".join([*words, *(f"--set {key}={value}" for key, value in self.changes.items())])
 
+    @property
+    def replicas(self) -> int:
+        """How many replicas its command makes."""
+        return netfl.load(self.path, dict(self.changes), self.blocks).replicas
+
     def differences(self, run: Run) -> list[str]:
         """The dotted keys in which *run* is not this part."""
         return [*_differing(_resolved(self.path, self.blocks, tuple(self.changes.items())), _comparable(run.scenario))]

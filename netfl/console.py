@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -51,7 +52,7 @@ class Watcher:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self.stop = False
         self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
-        self._begun = self._said_at
+        self._said_of = 0  # the round of which something was said last, at that time
         self._duration_s: float | None = None
         self._screen = _Screen(
             BarColumn(),
@@ -79,7 +80,7 @@ class Watcher:
 
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""
-        self._begun = self._said_at = time.monotonic()
+        self._said_at = time.monotonic()
         self._duration_s = scenario.duration
         self._screen.update(self._task, total=scenario.steps, visible=True)
         if not self._quiet:
@@ -92,10 +93,11 @@ class Watcher:
         now = time.monotonic()
         if now - self._said_at < (PLAIN_EVERY_S if self._screen.disable else SCREEN_EVERY_S):
             return
-        self._said_at = now
+        pace_s = (now - self._said_at) / (progress.round - self._said_of)
+        self._said_at, self._said_of = now, progress.round
         far, state = self._far(progress), self._state(progress)
         if self._screen.disable:
-            left = (now - self._begun) / progress.round * (progress.rounds - progress.round)
+            left = pace_s * (progress.rounds - progress.round)
             self._console.print(" · ".join([far, *state, f"{left:.0f} s left"]), highlight=False)
         else:
             self._screen.state = state
@@ -149,9 +151,15 @@ def _learners(progress: watch.Progress) -> Iterator[str]:
     ]
     for learner in names[:SHOWN] if shown else ():
         own = [lane for lane, (name, _) in enumerate(progress.lanes) if name == learner]
-        yield f"{learner}" + ",".join(f"{word} {np.mean(progress.metrics[metric][own]):.1%}" for metric, word in shown)
+        yield f"{learner}" + ",".join(f"{word} {_mean(progress.metrics[metric][own])}" for metric, word in shown)
     if shown and len(names) > SHOWN:
         yield f"and {len(names) - SHOWN} learners more"
+
+
+def _mean(values: NDArray[np.float64]) -> str:
+    """The mean over the replicas that have not diverged."""
+    there = values[np.isfinite(values)]
+    return f"{there.mean():.1%}" if there.size else "diverged"
 
 
 def show_report(done: Run, out: Path | None) -> None:

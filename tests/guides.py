@@ -19,7 +19,7 @@ from netfl.cli import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("*/*.md"))]
-FENCE = re.compile(r"^```([\w]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"(?:#!.*\n)?(?:#|<!--) ([\w.-]+\.\w+)(?: -->)?\n")
 STARTS = re.compile(r"(exec )?netfl |pytest |(\w+=\w+ )*bash ")
 

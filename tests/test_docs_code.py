@@ -76,8 +76,16 @@ def test_commands_of_the_pages_are_commands(page):
                 guides.parse(words)
 
 
+def test_a_directive_does_not_hide_what_follows(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```{note}\nx\n```\n\n```c++ y\n1\n```\n\n```python\nraise SystemExit\n```\n")
+    assert [(block.language, block.text) for block in guides.blocks(page)] == [
+        ("{note}", "x\n"), ("c++", "1\n"), ("python", "raise SystemExit\n")
+    ]  # fmt: skip
+
+
 def test_languages_of_blocks_are_known():
     """Any other would be neither run nor read."""
     assert {block.language for page in guides.PAGES for block in guides.blocks(page)} <= {
-        "", "python", "yaml", "text", "bash", "csv", "xml"
+        "", "python", "yaml", "text", "bash", "csv", "xml", "{toctree}", "{include}"
     }  # fmt: skip

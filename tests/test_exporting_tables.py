@@ -91,6 +91,10 @@ class TestOptions:
             ((), "nothing to write is named; write --perfetto, --csv, --positions or --availability FILE"),
             (("--csv", "--positions", "--out", "y"), "--out: says where to write one form, and 2 are asked for ('y')"),
             (("--csv", "--every", "1 s"), "--every: has no effect without --positions"),
+            (
+                ("--csv", "--replica", "1"),
+                "--replica: has no effect without --perfetto or --positions or --availability",
+            ),
             (("--csv", "--rounds"), "--rounds: has no effect without --availability"),
         ],
     )

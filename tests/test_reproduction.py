@@ -95,6 +95,13 @@ def test_orders_are_decided_in_pairs():
     assert page._verdict(difference(alone, pairs)) == "open"
 
 
+def test_one_replica_outside_decides_nothing():
+    row = Row("x", ("a",), "A", "x", scale=1)
+    assert agreement(spread({"a": result(A=[49.0])}, row), Published(50.0, 0.5)) == "open"
+    assert agreement(spread({"a": result(A=[math.nan, math.nan])}, row), Published(50.0, 0.5)) == "open"
+    assert agreement(spread({"a": result(A=[49.8])}, row), Published(50.0, 0.5)) == "yes"
+
+
 @pytest.mark.parametrize(
     ("values", "published", "agrees"),
     [

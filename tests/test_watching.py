@@ -116,3 +116,17 @@ def test_the_lines_of_a_pipe():
     (line,) = [line for line in screen(terminal=False).replace("\n", " ").split("here ") if "round" in line]
     assert "round 20/200 · 2 h 01 min simulated · heard 4 5 6 and 1 more · out: tower:1, users 8 · learner 0" in line
     assert " s left" in line
+
+
+def test_the_time_left_goes_by_the_newest_rounds_and_a_lost_replica_does_not_count(monkeypatch):
+    clock = iter([0.0, 0.0, 10.0, 20.0])
+    monkeypatch.setattr("netfl.console.time.monotonic", lambda: next(clock))
+    console = Console(file=io.StringIO(), width=200, markup=False)
+    watcher = Watcher(console, quiet=False)
+    watcher.opened(Path("here"), netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 1000}))
+    lanes = [("A", 0), ("A", 1), ("B", 0)]
+    metrics = {"accuracy": np.array([0.5, np.nan, np.nan])}
+    for index in (900, 910):  # 900 rounds were kept, and played again in no time
+        watcher.closed(Progress(index, 1000, 1.0, (1,), (), metrics, lanes))
+    last = console.file.getvalue().splitlines()[-1]
+    assert last.endswith("A 50.0% · B diverged · 90 s left")

@@ -22,7 +22,7 @@ def pages() -> Mapping[str, str]:
 
 
 def name_of(family: str) -> str:
-    """What the page of a family is called: its last part, unless that is not the only one."""
+    """What the page of a family is called."""
     return family.replace("/", "-")
 
 

@@ -33,7 +33,7 @@ def export(  # noqa: PLR0913, PLR0917 - the options
     out: Annotated[
         Path | None, typer.Option(help="Where to write, if one of the first three is asked for; by default into DIR.")
     ] = None,
-    replica: Annotated[int, typer.Option(min=0, help="Which replica; --csv writes all.")] = 0,
+    replica: Annotated[int | None, typer.Option(min=0, help="Which replica, by default 0; --csv writes all.")] = None,
     rounds: Annotated[
         bool, typer.Option("--rounds", help="Of --availability: who was heard, in rounds, not seconds.")
     ] = False,
@@ -44,40 +44,44 @@ def export(  # noqa: PLR0913, PLR0917 - the options
     """Write what a run tells in a form for other tools."""
     from netfl.reading import open_run  # noqa: PLC0415
 
-    _check(perfetto + csv + positions, availability, out, {"--rounds": rounds, "--every": every}, positions)
-    run = open_run(folder)
+    asked = {"--perfetto": perfetto, "--csv": csv, "--positions": positions, "--availability": availability is not None}
+    _check(asked, out, {"--rounds": rounds, "--every": every, "--replica": replica})
+    run, chosen = open_run(folder), replica or 0
     try:
         if perfetto:
-            _write_trace(run, out or folder / "trace.json", replica)
+            _write_trace(run, out or folder / "trace.json", chosen)
         if csv:
             _write_tables(run, out or folder / "csv")
         if positions:
-            _write_positions(run, out or folder / "positions.csv", replica, every)
+            _write_positions(run, out or folder / "positions.csv", chosen, every)
         if availability is not None:
-            _write_availability(run, availability, replica, in_rounds=rounds)
+            _write_availability(run, availability, chosen, in_rounds=rounds)
     except OSError as error:
         raise MachineError(f"cannot write {error.filename or folder}: {error.strerror or error}") from error
 
 
-def _check(forms: int, availability: Path | None, out: Path | None, said: Mapping[str, object], placed: bool) -> None:
+def _check(asked: Mapping[str, bool], out: Path | None, said: Mapping[str, object]) -> None:
     """Refuse options that say nothing together.
 
     Raises:
         ScenarioError: with all of them.
     """
     faults = []
-    if not forms and availability is None:
+    forms = sum(asked[form] for form in ("--perfetto", "--csv", "--positions"))
+    if not any(asked.values()):
         remedy = "write --perfetto, --csv, --positions or --availability FILE"
         faults.append(Fault("", "nothing to write is named", None, remedy))
     if out is not None and forms != 1:
         remedy = "name one of --perfetto, --csv and --positions"
         faults.append(Fault("--out", f"says where to write one form, and {forms} are asked for", str(out), remedy))
-    for option, wanted, there in (
-        ("--rounds", "--availability", availability is not None),
-        ("--every", "--positions", placed),
+    for option, wanted in (
+        ("--rounds", ["--availability"]),
+        ("--every", ["--positions"]),
+        ("--replica", ["--perfetto", "--positions", "--availability"]),
     ):
-        if said[option] and not there:
-            faults.append(Fault(option, f"has no effect without {wanted}", None, "leave it out"))
+        given = said[option] is not None and said[option] is not False
+        if given and not any(asked[form] for form in wanted):
+            faults.append(Fault(option, f"has no effect without {' or '.join(wanted)}", None, "leave it out"))
     if faults:
         raise ScenarioError(faults)
 

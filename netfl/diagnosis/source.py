@@ -57,7 +57,8 @@ def of_run(run: Run, replica: int | None = None) -> Participation:
         raise ScenarioError(
             [Fault("", "the rounds of the run are not numbered 1, 2, 3, …", None, "mend the recording")]
         )
-    users = run.scenario.get("users") or int(run.users["user"].max()) + 1
+    known = run.users if len(run.users) else heard
+    users = run.scenario.get("users") or int(known["user"].max()) + 1
     closed_s = rounds["closed_s"].to_numpy(float)
     seen = from_table(heard[["round", "user"]], users=users, rounds=len(rounds), closed_s=closed_s)
     if run.status != "done":

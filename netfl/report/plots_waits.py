@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
@@ -16,6 +16,9 @@ from matplotlib.ticker import MaxNLocator
 from netfl import statistics
 from netfl.report import canvas, phrases, waits
 from netfl.report.plots_access import COMMON, RARE
+
+_LINK = re.compile("-(server|tower:|router:)")
+"""What the name of a link has, and that of a cell has not."""
 
 FEW = 60
 """Up to so many users have a box each."""
@@ -37,14 +40,16 @@ def distributions(
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    shown = {name: values[values > 0] for name, values in parts.items() if (values > 0).any()}
-    middle = max((float(values.median()) for values in shown.values()), default=0.0)
+    shown = {name: np.sort(values.dropna()) for name, values in parts.items() if (values > 0).any()}
+    middle = max((float(np.median(values[values > 0])) for values in shown.values()), default=0.0)
     unit, name = fine(middle)
     drawn = {}
     for part, stroke in (strokes or canvas.strokes(list(parts))).items():
         if part not in shown:
             continue
-        sns.ecdfplot(x=shown[part] / unit, stat="percent", ax=ax, lw=1.7, **stroke)
+        at, zeros = shown[part] / unit, int((shown[part] <= 0).sum())  # which a logarithmic axis cannot show
+        share = 100.0 * np.arange(zeros, at.size + 1) / at.size
+        ax.plot(np.append(at[zeros], at[zeros:]), share, drawstyle="steps-post", linewidth=1.7, **stroke)
         drawn[part] = Line2D([], [], **stroke, linewidth=2.2)
     if drawn:
         canvas.logarithmic(ax, "x")
@@ -162,7 +167,7 @@ def utilisation(table: pd.DataFrame, *, most: int = 24, ax: Axes | None = None) 
     shown = sorted((part for part in found if found[part].replicas), key=lambda part: -found[part].mean)[:most]
     means = 100.0 * np.array([found[part].mean for part in shown])
     halves = 100.0 * np.array([found[part].half for part in shown])
-    links = np.array(["-" in part for part in shown], bool)
+    links = np.array([_LINK.search(part) is not None for part in shown], bool)
     places = np.arange(len(shown))
     ax.barh(places, means, color=np.where(links, canvas.SKY, COMMON), height=0.7)
     known = np.isfinite(halves)

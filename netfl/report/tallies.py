@@ -110,6 +110,6 @@ def presence(deliveries: pd.DataFrame, users: ArrayLike, rounds: int, bins: int 
     order = np.asarray(users, int)
     width = max(1, math.ceil(rounds / bins))
     counts = np.zeros((int(order.max(initial=-1)) + 1, math.ceil(rounds / width)))
-    known = deliveries[deliveries["user"].isin(order)]
+    known = deliveries[deliveries["user"].isin(order)].drop_duplicates(["round", "user"])
     np.add.at(counts, (known["user"].to_numpy(), (known["round"].to_numpy() - 1) // width), 1.0)
     return np.asarray(counts[order] / width)

@@ -63,12 +63,15 @@ def verdicts(view: View) -> Iterator[str]:
 def ranking(view: View, metric: str) -> tuple[list[str], dict[str, statistics.Interval], statistics.Interval]:
     """The learners from the best on one metric, their means, and the difference of the best two, by replica.
 
-    Choices are of these learners, and do not count.
+    Where some diverged the means are over the replicas that all of them have, if there are any; of learners that have
+    none in common there is no difference.  Choices are of these learners, and do not count.
     """
-    ends = {name: values for name, values in view.final(metric).items() if name not in view.choices}
-    means = {name: statistics.interval(values) for name, values in ends.items()}
-    ranked = sorted((name for name in means if means[name].replicas), key=lambda name: -means[name].mean)
-    gap = statistics.interval((ends[ranked[0]] - ends[ranked[1]]).to_numpy() if len(ranked) > 1 else [])
+    ends = {name: values.dropna() for name, values in view.final(metric).items() if name not in view.choices}
+    ends = {name: values for name, values in ends.items() if len(values)}
+    common = pd.DataFrame(ends).dropna()
+    means = {name: statistics.interval(common[name] if len(common) else values) for name, values in ends.items()}
+    ranked = sorted(means, key=lambda name: -means[name].mean)
+    gap = statistics.interval((common[ranked[0]] - common[ranked[1]]).to_numpy() if len(ranked) > 1 else [])
     return ranked, means, gap
 
 
@@ -89,6 +92,8 @@ def verdict(view: View, metric: str, where: str) -> Iterator[str]:
 def _comparison(best: str, second: str, high: float, low: float, gap: statistics.Interval) -> str:
     """One sentence on the best and the next."""
     figures = f"{percent(high)} against {percent(low)}"
+    if not gap.replicas:
+        return f"{best} and {second} cannot be compared: {figures}, but in no replica did all learners come to the end."
     if gap.mean == 0.0:
         return f"{best} and {second} end alike, at {percent(high)}."
     if gap.clear is None:

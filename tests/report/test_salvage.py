@@ -116,3 +116,11 @@ def test_a_folder_that_may_not_be_read_is_told_in_one_line(run):
         run.folder.chmod(0o755)
     assert result.exit_code == 2
     assert len(result.output.strip().splitlines()) == 1
+
+
+def test_without_scenario_and_users_the_selection_is_still_diagnosed(run):
+    (run.folder / "scenario.yaml").write_text("junk")
+    (run.folder / "users.parquet").unlink()
+    view = look(open_run(run.folder))
+    assert view.selection is not None
+    assert view.selection.sentence in words.summary(view)

@@ -255,3 +255,39 @@ def test_twelve_long_runs_stay_small(tmp_path, make_run):
     folders = [tmp_path / f"{number}" for number in range(12)]
     assert report.write_several(folders, tmp_path / "x.html").stat().st_size < 10e6
     assert pd.read_parquet(folders[0] / "rounds.parquet")["round"].max() == 4000
+
+
+def test_who_is_heard_twice_in_a_round_is_heard_in_one(runs, tmp_path):
+    shutil.copytree(runs / "a", tmp_path / "a")
+    table = pd.read_parquet(tmp_path / "a/deliveries.parquet")
+    pd.concat([table] * 3).sort_values(["replica", "round"]).to_parquet(tmp_path / "a/deliveries.parquet")
+    once, thrice = (chapters_access.rates(gather([at / "a"]).members[0]) for at in (runs, tmp_path))
+    pd.testing.assert_series_equal(once, thrice)
+
+
+def test_traces_that_differ_by_a_little_are_not_shared(runs, tmp_path):
+    for column, little in (("arrived_s", 1e-6), ("user", 1)):
+        folder = tmp_path / column
+        shutil.copytree(runs / "a", folder)
+        table = pd.read_parquet(folder / "deliveries.parquet")
+        table.loc[table.index[-1], column] += little
+        table.to_parquet(folder / "deliveries.parquet")
+        first, other = (one.view for one in gather([runs / "a", folder]).members)
+        assert pairs.shared(first, first) == 30
+        assert pairs.shared(first, other) == 0
+
+
+def test_of_runs_without_deliveries_nothing_is_said_of_traces(runs, tmp_path):
+    for name in "ab":
+        shutil.copytree(runs / "a", tmp_path / name)
+        pd.read_parquet(runs / "a/deliveries.parquet").iloc[:0].to_parquet(tmp_path / name / "deliveries.parquet")
+    assert not any("trace" in one for one in words.summary(gather([tmp_path / "a", tmp_path / "b"]), []))
+
+
+def test_a_run_s_own_report_is_known_by_any_path(runs, tmp_path, monkeypatch):
+    for name in "ab":
+        shutil.copytree(runs / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path / "a")
+    code, told = call("report", "../a", "../b")
+    assert code == 2
+    assert "is the place of the report of that run alone" in told

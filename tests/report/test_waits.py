@@ -109,3 +109,21 @@ def test_a_run_whose_updates_all_take_the_same_has_no_picture_of_delays(make):
     run = make(users=8, rounds=30, replicas=1, network=False)
     run.rounds.assign(opened_s=lambda table: table["closed_s"] - 1.0).to_parquet(run.folder / "rounds.parquet")
     assert list(chapters_waits.chapters(View(type(run)(run.folder)))) == []
+
+
+def test_of_times_some_of_which_are_0_the_shares_are_of_all():
+    ax = plots_waits.distributions({"a": pd.Series([0.0, 0.0, 0.0, 1.0, 2.0]), "b": pd.Series([0.0, 0.0])})
+    (line,) = ax.get_lines()
+    at, share = line.get_data()
+    assert list(at / at[-1]) == [0.5, 0.5, 1.0]
+    assert list(share) == pytest.approx([60, 80, 100])
+
+
+def test_a_cell_may_have_any_name():
+    table = pd.DataFrame(
+        {"replica": 0, "part": ["tower:Baden-Baden", "tower:0-server", "tower:A-router:B-C"], "share": [0.5, 0.3, 0.1]}
+    )
+    ax = plots_waits.utilisation(table)
+    colours = {bar.get_facecolor() for bar in ax.patches[1:]}
+    assert len(colours) == 1
+    assert ax.patches[0].get_facecolor() not in colours

@@ -140,3 +140,12 @@ def test_what_kind_of_selection_it_is_stands_on_top(make):
     (said,) = [one for one in words.summary(view) if one.startswith(found.sentence.partition(" in ")[0])]
     assert found.verdict in said
     assert said.endswith("(Of the first replica.)") == (len(view.replicas) > 1)
+
+
+def test_learners_are_compared_on_the_replicas_that_both_have(ends):
+    nan = float("nan")
+    names, means, gap = words.ranking(ends({"A": [0.5, 0.6, nan], "B": [0.55, 0.65, 0.1]}), "accuracy")
+    assert names == ["B", "A"]
+    assert (means["B"].mean, gap.mean, gap.replicas) == (pytest.approx(0.6), pytest.approx(0.05), 2)
+    said = words.summary(ends({"A": [0.9, nan], "B": [nan, 0.5]}))
+    assert any("A and B cannot be compared: 90" in one for one in said)

@@ -46,10 +46,11 @@ def chapters(cast: Cast) -> Iterator[Chapter]:
 
 def rates(one: Member) -> pd.Series[float]:
     """The share of rounds in which each user was heard, mean over replicas, by user."""
-    users = one.view.users
     length = one.view.run.rounds.groupby("replica").size()
-    share = users["heard"] / users["replica"].map(length)
-    found: pd.Series[float] = share.groupby(users["user"]).mean()
+    heard = one.view.run.deliveries.drop_duplicates(["replica", "round", "user"])
+    own = pd.MultiIndex.from_frame(one.view.users[["replica", "user"]])
+    counts = heard.groupby(["replica", "user"]).size().reindex(own, fill_value=0)
+    found: pd.Series[float] = counts.div(length, level="replica").groupby(level="user").mean()
     return found
 
 

@@ -27,7 +27,7 @@ def write(folders: Sequence[Path], out: Path) -> Path:
         ScenarioError: none of the folders holds a run, or *out* is something else than a page of netfl's.
     """
     for folder in folders:
-        if (folder / "report.html").absolute() == out.absolute():
+        if (folder / "report.html").resolve() == out.resolve():
             problem = f"{out} is the place of the report of that run alone"
             raise ScenarioError([Fault("--out", problem, None, "name another file")])
     page.check_place(out)

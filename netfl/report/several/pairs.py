@@ -27,7 +27,7 @@ def shared(one: View, other: View) -> int:
         rows = table[table["replica"].isin(replicas) & (table["round"] <= rounds)]
         tables.append(rows[_SAME].sort_values(_SAME).to_numpy(float))
     first, second = tables
-    return rounds if len(first) and first.shape == second.shape and bool(np.allclose(first, second)) else 0
+    return rounds if len(first) and np.array_equal(first, second) else 0
 
 
 def difference(one: View, other: View, metric: str, learner: str, *, paired: bool) -> Interval:

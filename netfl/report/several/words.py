@@ -56,7 +56,7 @@ def _winners(cast: Cast) -> Iterator[str]:
                 tops.append((means[names[0]].mean, names[0], one))
             if len(names) < 2:
                 continue
-            if gap.mean == 0.0 or gap.clear is False:
+            if gap.mean == 0.0 or gap.clear is False or not gap.replicas:
                 alike.append(one.letter)
             else:
                 ahead.setdefault((names[0], gap.clear), []).append(one.letter)
@@ -79,9 +79,10 @@ def _rare(cast: Cast, metric: str) -> str:
 
 def _traces(cast: Cast) -> Iterator[str]:
     """Which runs share a trace with the first, so that differences are paired, and which do not."""
-    first, *others = cast.members
-    if not others:
+    heard = [one for one in cast.members if len(one.view.run.deliveries)]
+    if len(heard) < 2:
         return
+    first, *others = heard
     length = {one.letter: shared(one.view, first.view) for one in others}
     same = [letter for letter, rounds in length.items() if rounds]
     other = [letter for letter, rounds in length.items() if not rounds]
