@@ -22,11 +22,16 @@ def curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Sequence[str]
 
 def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool = True, label: str = "") -> list[Axes]:
     """One panel beside the other; the left one says what all show, or each its own where *label* is empty."""
-    axes = list(figure.subplots(1, len(panels), sharey=sharey, squeeze=False)[0])
+    axes = list(figure.subplots(1, len(panels), squeeze=False)[0])
     for ax, (title, (metrics, metric)) in zip(axes, panels.items(), strict=True):
         curves(ax, metrics, metric, learners).set_title(title)
         if label:
             ax.set_ylabel(label if ax is axes[0] else "")
+    if sharey:
+        lows, highs = zip(*(ax.get_ylim() for ax in axes), strict=True)
+        for ax in axes:
+            ax.set_ylim(min(lows), max(highs))
+            ax.tick_params(labelleft=ax is axes[0])
     legend(figure, learners)
     return axes
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import drawing
 import numpy as np
 import pandas as pd
 import paper
@@ -157,3 +158,16 @@ def test_every_experiment_is_drawn(name, tmp_path):
         assert all(list(line.get_xdata()) == [10, 20, 30] for line in lines)
         assert all(line.get_ydata()[2] == pytest.approx(3 * line.get_ydata()[0]) for line in lines)
         assert lines or name == "alpha_rho"
+
+
+def test_panels_that_share_an_axis_hide_no_curve():
+    def metrics(value):
+        rows = [("A", 0, at, "accuracy", "", value * at) for at in (0, 1)]
+        return pd.DataFrame(rows, columns=["learner", "replica", "round", "metric", "group", "value"])
+
+    panels = {"low": (metrics(0.1), "accuracy"), "high": (metrics(0.9), "accuracy")}
+    axes = drawing.row(Figure(), panels, ["A"])
+    for ax in axes:
+        low, high = ax.get_ylim()
+        assert low <= 0
+        assert high >= 90
