@@ -55,18 +55,6 @@ def test_tables_page_names_every_column_and_kind():
     assert [name for name in named if f"`{name}`" not in page] == []
 
 
-def test_the_tutorials_channel_works(tmp_path, monkeypatch):
-    (source,) = [block for block in blocks(ROOT / "docs/tutorial.md", "python") if "class Foliage" in block]
-    (scenario,) = blocks(ROOT / "docs/tutorial.md", "yaml")
-    (tmp_path / "my_channels.py").write_text(source)
-    (tmp_path / "first.yaml").write_text(scenario)
-    monkeypatch.syspath_prepend(tmp_path)
-    foliage = {"kind": "my_channels:Foliage", "loss": "6 dB"}
-    loaded = netfl.load(tmp_path / "first.yaml", {"access.channel.1": foliage, "rounds": 3, "replicas": 1})
-    run = netfl.trace(loaded, tmp_path / "run")
-    assert len(run.rounds) == 3
-
-
 def test_families_are_all_in_the_changelog():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert [

@@ -1,5 +1,8 @@
 """Every block of code of every page runs, every command is one that there is."""
 
+import sys
+from pathlib import Path
+
 import guides
 import pytest
 
@@ -52,6 +55,8 @@ def there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "110")
+    for name in {Path(block.name).stem for page in guides.PAGES for block in guides.blocks(page) if block.name}:
+        monkeypatch.delitem(sys.modules, name, raising=False)  # another test's module of that name
     yield tmp_path
     guides.forget(tmp_path)
 
