@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from netfl.extending import extend
     from netfl.reading import Run, open_run
     from netfl.scenario import Scenario, load
+    from netfl.sweeping import Sweep, open_sweep, sweep
 
 __version__ = "0.1.0"
-__all__ = ["Run", "Scenario", "extend", "load", "open_run", "resume", "run", "trace"]
+__all__ = ["Run", "Scenario", "Sweep", "extend", "load", "open_run", "open_sweep", "resume", "run", "sweep", "trace"]
 
 _HOMES = {
     "Run": "netfl.reading",
     "Scenario": "netfl.scenario",
+    "Sweep": "netfl.sweeping",
     "extend": "netfl.extending",
     "load": "netfl.scenario",
     "open_run": "netfl.reading",
+    "open_sweep": "netfl.sweeping",
     "resume": "netfl.coupling",
     "run": "netfl.coupling",
+    "sweep": "netfl.sweeping",
     "trace": "netfl.coupling",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -72,8 +72,8 @@ class Watcher:
     def __exit__(self, *_: object) -> None:
         self._screen.stop()
 
-    def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
-        """A signal handler: end after this round; a second signal ends at once."""
+    def ask_to_stop(self) -> None:
+        """End after this round; asked a second time, at once."""
         if self.stop:
             raise KeyboardInterrupt
         self.stop = True
@@ -117,14 +117,23 @@ class Watcher:
 @contextmanager
 def watching(*, quiet: bool) -> Iterator[Watcher]:
     """A watcher on the terminal; Ctrl-C and SIGTERM end the run after the round that is going on."""
-    watcher = Watcher(Console(markup=False), quiet=quiet)
-    before = {number: signal.signal(number, watcher.ask_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    with Watcher(Console(markup=False), quiet=quiet) as watcher, heeding(watcher.ask_to_stop):
+        yield watcher
+
+
+@contextmanager
+def heeding(ask_to_stop: Callable[[], None]) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM *ask_to_stop*, as long as this lasts."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        ask_to_stop()
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with watcher:
-            yield watcher
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, own in before.items():
+            signal.signal(number, own)
 
 
 def _network(progress: watch.Progress) -> str:

@@ -108,8 +108,7 @@ def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch,
         manifest.write("running")
         lessons = lessons_of(staged, learner, folder)
         manifest.rounds_kept = lessons.kept
-        plain = scenario.model_dump(mode="json", exclude={"overrides"})
-        with following(scenario.track, folder, plain, lessons.lanes) as follower:
+        with following(scenario.track, folder, scenario.plain(), lessons.lanes) as follower:
             size = len(staged.replicas)
             writer = Writer(folder, size, scenario.kinds, lessons.lanes, first, follower.metrics)
             watch.opened(folder, scenario)

@@ -121,7 +121,7 @@ def _merge(folder: Path, part: Path, scenario: Scenario, first: int) -> None:
     write_json(folder / "summary.json", summary)
     write_extended(folder, new.manifest)
     shutil.rmtree(part, ignore_errors=True)
-    retell(scenario.track, folder, scenario.model_dump(mode="json", exclude={"overrides"}), summary)
+    retell(scenario.track, folder, scenario.plain(), summary)
 
 
 def _again(folder: Path, replicas: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -11,6 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from netfl import document as documents
 from netfl.access import Access
+from netfl.axes import SweepSpec
 from netfl.consistency import WINDOWS, cross_faults
 from netfl.document import Document
 from netfl.errors import Fault, ScenarioError, suggest
@@ -90,6 +92,8 @@ class Scenario(Spec):
     """Which kinds of events the trace stores; or a mapping of ``events``, which says that, and ``versions``."""
     track: TrackSpec | None = None
     """Who is told the metrics of learners while a run goes on: TensorBoard, MLflow."""
+    sweep: SweepSpec | None = None
+    """What `netfl sweep` varies; other commands take the scenario as it is without."""
     overrides: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     """Named blocks of dotted paths and values; one is chosen by ``--override NAME``."""
 
@@ -140,9 +144,28 @@ class Scenario(Spec):
         """The faults with the places where their keys stand, if the scenario was read from a file."""
         return self._document.located(faults)
 
-    def to_yaml(self) -> str:
-        """The scenario as resolved: it alone reproduces the run."""
-        return documents.dump(self.model_dump(mode="json", exclude={"overrides"}))
+    def plain(self) -> dict[str, Any]:
+        """The scenario as resolved, as plain data: all that decides a run."""
+        return self.model_dump(mode="json", exclude={"overrides", "sweep"})
+
+    def to_yaml(self, *, sweep: bool = False) -> str:
+        """The scenario as resolved: it alone reproduces the run, and with its *sweep* that."""
+        swept = {} if self.sweep is None or not sweep else {"sweep": self.sweep.model_dump(mode="json")}
+        return documents.dump(self.plain() | swept)
+
+    def at(self, values: Mapping[str, Any]) -> Scenario:
+        """This scenario with other values at dotted paths, and without a sweep or overrides.
+
+        Raises:
+            ScenarioError: with every fault; those of *values* stand where the sweep says them.
+        """
+        said = self._document
+        document = Document(deepcopy(said.data) or self.plain(), said.name, dict(said.places))
+        for section in ("sweep", "overrides"):
+            document.data.pop(section, None)
+        for path, value in values.items():
+            document.put(path, deepcopy(value), _said_by_sweep(said, path))
+        return checked(document)
 
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
@@ -187,6 +210,12 @@ def checked(document: Document) -> Scenario:
         raise ScenarioError(document.located(faults)) from None
     scenario._document = document
     return scenario
+
+
+def _said_by_sweep(document: Document, path: str) -> str:
+    """Where a sweep varies *path*."""
+    keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.of.", ""))
+    return next((document.places[key] for key in keys if key in document.places), document.where("sweep"))
 
 
 def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from netfl.cli import data, exporting, looking, running, studying
+from netfl.cli import data, exporting, looking, running, studying, sweeping
 from netfl.cli.app import app
 
-__all__ = ["app", "data", "exporting", "looking", "main", "running", "studying"]
+__all__ = ["app", "data", "exporting", "looking", "main", "running", "studying", "sweeping"]
 
 
 def main() -> None:
