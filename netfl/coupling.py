@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from netfl.cluster import Cluster
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.lessons import Learning, Lessons
 from netfl.lock import locked
@@ -23,12 +24,13 @@ AT_THE_END = ("summary.json", "figures.parquet", "spent.parquet", "report.html",
 """What is made of a run that has ended, and is out of date once it goes on."""
 
 
-def run(
+def run(  # noqa: PLR0913 - how it is run
     scenario: Scenario,
     out: str | Path | None = None,
     *,
     device: str = "auto",
     workers: int = 1,
+    cluster: Cluster | None = None,
     watch: Watch | None = None,
 ) -> Run:
     """Run *scenario*: network and learners.
@@ -38,6 +40,7 @@ def run(
         out: the run directory; by default the next free one below ``runs``.
         device: ``auto``, ``cpu`` or ``cuda``.
         workers: processes that share out the learners and replicas among them; with 1 all learn in this one.
+        cluster: where the workers are, in place of this machine.
         watch: who looks on.
 
     Raises:
@@ -47,7 +50,7 @@ def run(
     """
     with fresh(_folder(scenario, out)) as folder:
         staged = stage(scenario)
-        with school(staged, device, workers, learning=bool(scenario.learners)) as learner:
+        with school(staged, device, workers, cluster, learning=bool(scenario.learners)) as learner:
             return perform(staged, learner, folder, watch or Unwatched())
 
 
@@ -68,11 +71,18 @@ def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | N
         return perform(stage(scenario, learning=False), None, folder, watch or Unwatched())
 
 
-def resume(folder: str | Path, *, device: str = "auto", workers: int = 1, watch: Watch | None = None) -> Run:
+def resume(
+    folder: str | Path,
+    *,
+    device: str = "auto",
+    workers: int = 1,
+    cluster: Cluster | None = None,
+    watch: Watch | None = None,
+) -> Run:
     """Go on with a run that was stopped or crashed; its tables become those of a run that never stopped.
 
     The network runs again from its seed, which is cheap, and is held against what the checkpoint saw; learning goes
-    on from there, with any number of workers.
+    on from there, with any number of workers, here or on a cluster.
 
     Raises:
         ScenarioError: there is no such run, or it is finished.
@@ -85,7 +95,8 @@ def resume(folder: str | Path, *, device: str = "auto", workers: int = 1, watch:
         raise ScenarioError([Fault("", f"the run in {folder} is finished", None, "there is nothing to resume")])
     scenario = load(found.folder / "scenario.yaml")
     staged = stage(scenario, learning=found.manifest["learning"], first=found.manifest.get("first", 0))
-    with locked(found.folder), school(staged, device, workers, learning=found.manifest["learning"]) as learner:
+    learning = found.manifest["learning"]
+    with locked(found.folder), school(staged, device, workers, cluster, learning=learning) as learner:
         return perform(staged, learner, found.folder, watch or Unwatched())
 
 

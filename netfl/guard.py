@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
-from netfl.errors import Fault, ModelError, NetflError, ScenarioError
+from netfl.errors import Fault, ModelError, NetflError, ScenarioError, suggest
 
 if TYPE_CHECKING:
+    from netfl.cluster import Cluster
     from netfl.reading import Run
     from netfl.scenario import Scenario
 
+_ENGINES = ("local", "ray")
+"""Who has work done."""
 Arguments = ParamSpec("Arguments")
 
 
@@ -63,6 +66,25 @@ def check_device(device: str) -> None:
     """Refuse what is no device."""
     if device not in {"auto", "cpu", "cuda"}:
         raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
+
+
+def cluster_of(engine: str, address: str | None, gpus: float | None) -> Cluster | None:
+    """The cluster that is asked for; ``None`` for this machine's own processes.
+
+    Raises:
+        ScenarioError: there is no such engine, or it does not heed what is said of it.
+    """
+    from netfl.cluster import Cluster  # noqa: PLC0415
+
+    if engine not in _ENGINES:
+        raise ScenarioError([Fault("--engine", "no such engine", engine, suggest(engine, _ENGINES))])
+    if engine == "ray":
+        return Cluster(address, gpus or 0.0)
+    said = {"--address": address, "--gpus": gpus}
+    idle = [Fault(one, "has no effect", value, "add --engine ray") for one, value in said.items() if value is not None]
+    if idle:
+        raise ScenarioError(idle)
+    return None
 
 
 def finish(done: Run, quiet: bool, *, report: bool = False, again: str | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.cluster import Cluster
 from netfl.errors import ScenarioError
 from netfl.learning import memory
 from netfl.learning.choosing import Choices
@@ -19,8 +20,10 @@ from netfl.staging import Stage, streams_of
 from netfl.versionfile import Album
 
 
-def learner_of(staged: Stage, device: str = "auto", workers: int = 1) -> Learning:
+def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: Cluster | None = None) -> Learning:
     """The learners of a staged scenario, at work on *device*, in so many *workers* if these are more than one.
+
+    They are processes of this machine, or actors on *cluster*.
 
     Raises:
         ScenarioError: there is no such device, or not the memory that they need.
@@ -63,16 +66,22 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1) -> Learnin
         memory.check(scenario.learners, load, memory.free(where))
     except ScenarioError as error:
         raise ScenarioError(scenario.located(error.faults)) from None
+    if cluster is not None:
+        from netfl.learning.actors import on  # noqa: PLC0415
+
+        return Team(workers, said, on(cluster))
     return Team(workers, said) if workers > 1 else Learner(**said)
 
 
 @contextmanager
-def school(staged: Stage, device: str, workers: int = 1, *, learning: bool) -> Iterator[Learning | None]:
+def school(
+    staged: Stage, device: str, workers: int = 1, cluster: Cluster | None = None, *, learning: bool
+) -> Iterator[Learning | None]:
     """The learners at work, if they are to learn."""
     if not learning:
         yield None
         return
-    learner = learner_of(staged, device, workers)
+    learner = learner_of(staged, device, workers, cluster)
     with learner.working():
         yield learner
 

@@ -28,6 +28,13 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Workers = Annotated[
     int, typer.Option(min=1, help="Processes, of one thread each, that share out the learners and replicas.")
 ]
+Engine = Annotated[str, typer.Option(help="local, for processes of this machine, or ray, for a cluster.")]
+Address = Annotated[
+    str | None, typer.Option(help="Of --engine ray: the cluster's address, or auto; by default Ray starts here.")
+]
+Gpus = Annotated[
+    float | None, typer.Option(min=0.0, help="Of --engine ray: what share of a GPU a worker is given, 0 by default.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but faults.")]
 Report = Annotated[bool, typer.Option("--report", help="Write the report and its picture at the end.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)]

@@ -7,8 +7,23 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Device, Folder, Named, Out, Quiet, Report, ScenarioFile, Seed, Sets, Workers, app
-from netfl.guard import check_device, finish, guarded, load
+from netfl.cli.app import (
+    Address,
+    Device,
+    Engine,
+    Folder,
+    Gpus,
+    Named,
+    Out,
+    Quiet,
+    Report,
+    ScenarioFile,
+    Seed,
+    Sets,
+    Workers,
+    app,
+)
+from netfl.guard import check_device, cluster_of, finish, guarded, load
 
 
 @app.command()
@@ -21,6 +36,9 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     out: Out = None,
     device: Device = "auto",
     workers: Workers = 1,
+    engine: Engine = "local",
+    address: Address = None,
+    gpus: Gpus = None,
     quiet: Quiet = False,
     report: Report = False,
 ) -> None:
@@ -30,8 +48,9 @@ def run(  # noqa: PLR0913, PLR0917 - the options
 
     loaded = load(scenario, sets, override, seed)
     check_device(device)
+    cluster = cluster_of(engine, address, gpus)
     with watching(quiet=quiet) as watch:
-        done = coupling.run(loaded, out, device=device, workers=workers, watch=watch)
+        done = coupling.run(loaded, out, device=device, workers=workers, cluster=cluster, watch=watch)
     finish(done, quiet, report=report)
 
 
@@ -57,17 +76,24 @@ def trace(  # noqa: PLR0913, PLR0917 - the options
 
 @app.command()
 @guarded
-def resume(
-    folder: Folder, device: Device = "auto", workers: Workers = 1, quiet: Quiet = False, report: Report = False
+def resume(  # noqa: PLR0913, PLR0917 - the options
+    folder: Folder,
+    device: Device = "auto",
+    workers: Workers = 1,
+    engine: Engine = "local",
+    address: Address = None,
+    gpus: Gpus = None,
+    quiet: Quiet = False,
+    report: Report = False,
 ) -> None:
     """Go on with a run after a stop or a crash; a report that it has is written anew."""
     from netfl import coupling  # noqa: PLC0415
     from netfl.console import watching  # noqa: PLC0415
 
     check_device(device)
-    wanted = report or _reported(folder)
+    cluster, wanted = cluster_of(engine, address, gpus), report or _reported(folder)
     with watching(quiet=quiet) as watch:
-        done = coupling.resume(folder, device=device, workers=workers, watch=watch)
+        done = coupling.resume(folder, device=device, workers=workers, cluster=cluster, watch=watch)
     finish(done, quiet, report=wanted)
 
 

@@ -10,6 +10,7 @@ import pickle
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from tempfile import mkstemp
 from typing import IO, Any
@@ -112,7 +113,22 @@ class Channel:
             raise EOFError(str(error)) from error
 
 
-class _Pickler(pickle.Pickler):
+def pack(message: object) -> bytes:
+    """*message* as one piece, for where there is no shelf."""
+    out = BytesIO()
+    _Arrays(out, protocol=5).dump(message)
+    return out.getvalue()
+
+
+class _Arrays(pickle.Pickler):
+    """Has tensors go as arrays, wherever they are."""
+
+    def reducer_override(self, obj: object) -> Any:
+        """What stands for a tensor."""
+        return (torch.from_numpy, (obj.cpu().numpy(),)) if isinstance(obj, torch.Tensor) else NotImplemented
+
+
+class _Pickler(_Arrays):
     """Puts large arrays on the shelf, those of tensors too."""
 
     def __init__(self, file: IO[bytes], shelf: Shelf) -> None:
@@ -124,10 +140,6 @@ class _Pickler(pickle.Pickler):
         if not isinstance(obj, np.ndarray) or obj.nbytes < _LARGE or obj.dtype.hasobject:
             return None
         return self._shelf.put(obj)
-
-    def reducer_override(self, obj: object) -> Any:
-        """Tensors go as arrays."""
-        return (torch.from_numpy, (obj.cpu().numpy(),)) if isinstance(obj, torch.Tensor) else NotImplemented
 
 
 class _Unpickler(pickle.Unpickler):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 from netfl.errors import MachineError
@@ -61,7 +62,23 @@ class Worker:
 
 
 @contextmanager
-def worker_of(name: str, shelf: Shelf) -> Iterator[Worker]:
+def processes(said: Sequence[Mapping[str, Any]]) -> Iterator[list[Worker]]:
+    """A process for each part of a run, with a learner that is made of what is *said* of that part."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="netfl-", ignore_cleanup_errors=True))
+        shelf = Shelf(folder)
+        names = [f"worker {number} of {len(said)}" for number in range(1, len(said) + 1)]
+        workers = [stack.enter_context(_worker(name, shelf)) for name in names]
+        for worker, own in zip(workers, said, strict=True):
+            worker.send(own)
+        for worker in workers:
+            worker.receive()
+        shelf.clear()
+        yield workers
+
+
+@contextmanager
+def _worker(name: str, shelf: Shelf) -> Iterator[Worker]:
     """A worker, which is gone after this, however it ends."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _BEGIN, shelf.folder, *sys.path],

@@ -9,20 +9,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import MachineError, ModelError
-from netfl.learning.channel import Shelf
 from netfl.learning.parts import Part, cut, merge, split
-from netfl.learning.process import Worker, worker_of
+from netfl.learning.process import processes
 from netfl.types import Divergence, Report, Round
 
+
+class Worker(Protocol):
+    """A learner somewhere else."""
+
+    def send(self, message: object) -> None:
+        """Have it do something: the name of what, and the arguments."""
+
+    def receive(self) -> Any:
+        """What came of the first thing sent that was not yet asked for; what it failed with is raised."""
+
+
+Hire = Callable[[Sequence[Mapping[str, Any]]], AbstractContextManager[Sequence[Worker]]]
+"""Gets a worker for each part of a run, whose learner is made of what is said of that part."""
 _AHEAD = 16
 """Rounds that may be on their way to workers."""
 
@@ -33,9 +44,10 @@ class Team:
     Args:
         workers: how many, at most; there are no more of them than lanes.
         said: what a learner of all lanes would be made with.
+        hire: gets workers, each for its part of what is said; by default processes of this machine.
     """
 
-    def __init__(self, workers: int, said: Mapping[str, Any]) -> None:
+    def __init__(self, workers: int, said: Mapping[str, Any], hire: Hire = processes) -> None:
         names, self._replicas, first = [*said["learners"]], len(said["datasets"]), said["first"]
         self.lanes = tuple((name, first + replica) for name in names for replica in range(self._replicas))
         self.diverged: tuple[Divergence, ...] = ()
@@ -45,22 +57,14 @@ class Team:
         voice = said["follows"] or (names[0] if len(names) == 1 else None)
         self._heeded = [voice in one["learners"] for one in self._said]
         self._flying: deque[float] = deque()
-        self._workers: list[Worker] = []
+        self._hire = hire
+        self._workers: Sequence[Worker] = ()
 
     @contextmanager
     def working(self) -> Iterator[None]:
         """Have the workers, for as long as this lasts."""
-        with ExitStack() as stack:
-            folder = stack.enter_context(TemporaryDirectory(prefix="netfl-", ignore_cleanup_errors=True))
-            shelf = Shelf(folder)
-            for number in range(len(self._parts)):
-                name = f"worker {number + 1} of {len(self._parts)}"
-                self._workers.append(stack.enter_context(worker_of(name, shelf)))
-            for worker, said in zip(self._workers, self._said, strict=True):
-                worker.send(said)
-            for worker in self._workers:
-                worker.receive()
-            shelf.clear()
+        with self._hire(self._said) as workers:
+            self._workers = workers
             yield
 
     def start(self) -> Report:

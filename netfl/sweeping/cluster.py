@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import io
 import shutil
-import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.cluster import Cluster, imported
 from netfl.sweeping.engine import Heard, place
 from netfl.sweeping.plan import Task
 from netfl.sweeping.work import Telling, Told, do
@@ -26,13 +24,12 @@ _GLANCE_S = 0.5
 
 
 class Ray:
-    """A Ray cluster, or Ray on this machine.
+    """Tasks on a Ray cluster.
 
     Args:
-        address: of the cluster, or ``auto`` for the one that this machine is part of; ``None`` starts Ray here.
+        cluster: which one.
         workers: how many tasks are under way at most; by default as many as the cluster has room for.
         device: ``auto``, ``cpu`` or ``cuda``.
-        gpus: what share of a GPU each task is given.
         retries: how often a task is done again whose node or process has died.
 
     Raises:
@@ -40,28 +37,21 @@ class Ray:
     """
 
     def __init__(
-        self,
-        address: str | None = None,
-        workers: int | None = None,
-        device: str = "auto",
-        gpus: float = 0.0,
-        retries: int = 3,
+        self, cluster: Cluster | None = None, workers: int | None = None, device: str = "auto", retries: int = 3
     ) -> None:
-        self._ray = _imported()
-        self._address, self._workers, self._device = address, workers, device
-        self._gpus, self._retries = gpus, retries
+        self._ray, self._cluster = imported(), cluster or Cluster()
+        self._workers, self._device, self._retries = workers, device, retries
 
     def run(self, tasks: Sequence[Task], folder: Path, heard: Heard, stop: Callable[[], bool]) -> None:
         """As of `netfl.sweeping.engine.Engine`."""
-        ray = self._ray
-        with connected(ray, self._address):
+        with self._cluster.connected() as ray:
             board = ray.remote(num_cpus=0)(_Board).remote()
-            work = ray.remote(_work).options(num_cpus=1, num_gpus=self._gpus, max_retries=self._retries)
+            work = ray.remote(_work).options(num_cpus=1, num_gpus=self._cluster.gpus, max_retries=self._retries)
             waiting, flying = list(reversed(tasks)), dict[Any, Task]()
             while (waiting and not stop()) or flying:
                 while waiting and not stop() and len(flying) < (self._workers or len(tasks)):
                     task = waiting.pop()
-                    flying[work.remote(task, self._device, board, sys.path)] = task
+                    flying[work.remote(task, self._device, board)] = task
                 landed, _ = ray.wait([*flying], timeout=_GLANCE_S, fetch_local=False)
                 for told in self._asked(board, stop()):
                     heard(told)
@@ -103,10 +93,9 @@ class _Board:
         return told
 
 
-def _work(task: Task, device: str, board: Any, paths: Sequence[str]) -> tuple[Told, bytes]:
+def _work(task: Task, device: str, board: Any) -> tuple[Told, bytes]:
     """Do *task* on this node: what came of it, and its packed folder."""
-    ray = _imported()
-    sys.path += [path for path in paths if path not in sys.path]  # where models of the user's own lie, if also here
+    ray = imported()
     asked: list[Any] = []
 
     def tell(told: Told) -> None:
@@ -141,41 +130,3 @@ def unpack(packed: bytes, folder: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(part, filter="data")
     part.replace(folder)
-
-
-@contextmanager
-def connected(ray: ModuleType, address: str | None) -> Iterator[None]:
-    """Be connected to a cluster, as long as this lasts; a connection that is there already is used, and kept.
-
-    Raises:
-        MachineError: there is no such cluster.
-    """
-    if ray.is_initialized():
-        yield
-        return
-    try:
-        ray.init(address=address, include_dashboard=None if address else False, log_to_driver=False,
-                 logging_level="ERROR")  # fmt: skip
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
-        where = "on this machine" if address is None else f"at '{address}'"
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        remedy = "start one with ray start --head, or leave --address out"
-        raise MachineError(f"--address: no Ray cluster {where} ({reason}); {remedy}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _imported() -> ModuleType:
-    """Ray.
-
-    Raises:
-        ScenarioError: it is not installed.
-    """
-    try:
-        import ray  # noqa: PLC0415 - optional, and slow
-    except ImportError:
-        problem, remedy = "needs ray, which is not installed", "pip install 'netfl[ray]'"
-        raise ScenarioError([Fault("--engine", problem, "ray", remedy)]) from None
-    return ray

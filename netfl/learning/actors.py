@@ -1,0 +1,97 @@
+"""Workers on a Ray cluster: actors, each with a learner for its part of a run's lanes, on whatever node has room."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from netfl.cluster import Cluster
+from netfl.errors import MachineError
+from netfl.learning.channel import Failure, pack
+from netfl.learning.learner import Learner
+from netfl.learning.team import Hire
+
+
+def on(cluster: Cluster) -> Hire:
+    """Gets workers on *cluster*."""
+
+    @contextmanager
+    def hire(said: Sequence[Mapping[str, Any]]) -> Iterator[list[_Worker]]:
+        with cluster.connected() as ray:
+            pupil = ray.remote(num_cpus=1, num_gpus=cluster.gpus)(_Pupil)
+            names = [f"worker {number} of {len(said)}" for number in range(1, len(said) + 1)]
+            workers = [_Worker(ray, pupil.remote(), name) for name in names]
+            try:
+                for worker, own in zip(workers, said, strict=True):
+                    worker.send(("open", own))
+                for worker in workers:
+                    worker.receive()
+                yield workers
+            finally:
+                for worker in workers:
+                    worker.end()
+
+    return hire
+
+
+class _Pupil:
+    """The actor."""
+
+    def __init__(self) -> None:
+        self._learner: Learner | None = None
+        self._stack = ExitStack()
+
+    def do(self, message: bytes) -> bytes:
+        """Do what a packed message says: what came of it, or failed, packed."""
+        name, *arguments = pickle.loads(message)
+        try:
+            if name == "open":
+                self._learner = Learner(**arguments[0])
+                self._stack.enter_context(self._learner.working())
+                return pack(None)
+            found = getattr(self._learner, name)
+            return pack(found(*arguments) if callable(found) else found)
+        except Exception as error:  # for the run to raise
+            return pack(Failure.of(error))
+
+
+class _Worker:
+    """An actor as its run sees it.
+
+    Args:
+        ray: connected.
+        actor: a `_Pupil`.
+        name: what it is, in words.
+    """
+
+    def __init__(self, ray: ModuleType, actor: Any, name: str) -> None:
+        self._ray, self._actor, self._name = ray, actor, name
+        self._coming: deque[Any] = deque()
+
+    def send(self, message: object) -> None:
+        """Send *message*; an actor does what it is sent in that order."""
+        self._coming.append(self._actor.do.remote(pack(message)))
+
+    def receive(self) -> Any:
+        """The next answer; what the worker failed with is raised.
+
+        Raises:
+            MachineError: the worker or its node is gone.
+        """
+        try:
+            answer = pickle.loads(self._ray.get(self._coming.popleft()))
+        except self._ray.exceptions.RayError as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            kept = "the last checkpoint is kept, go on from it with netfl resume"
+            raise MachineError(f"{self._name} is gone ({reason}); {kept}") from error
+        if isinstance(answer, Failure):
+            raise answer.error()
+        return answer
+
+    def end(self) -> None:
+        """Be rid of it."""
+        self._ray.kill(self._actor)
