@@ -180,7 +180,7 @@ def show_report(done: Run, out: Path | None) -> None:
         console.print(f"report:  {reports.write(done, out)}", soft_wrap=True)
         console.print(f"picture: {reports.picture(done)}", soft_wrap=True)
     except OSError as error:
-        raise MachineError(f"cannot write the report: {error.strerror or error}; the run itself is whole") from error
+        raise MachineError(f"cannot write the report: {_why(error)}; the run itself is whole") from error
 
 
 def show_comparison(folders: Sequence[Path], out: Path) -> None:
@@ -190,6 +190,9 @@ def show_comparison(folders: Sequence[Path], out: Path) -> None:
     try:
         Console(markup=False, highlight=False).print(f"report:  {reports.write_several(folders, out)}", soft_wrap=True)
     except OSError as error:
-        raise MachineError(
-            f"cannot write the report: {error.strerror or error}; the runs themselves are whole"
-        ) from error
+        raise MachineError(f"cannot write the report: {_why(error)}; the runs themselves are whole") from error
+
+
+def _why(error: OSError) -> str:
+    """What went wrong, and with which file."""
+    return f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror or error}"

@@ -19,6 +19,7 @@ from netfl.recording import join, write_json, write_text
 from netfl.scenario import Scenario, checked
 from netfl.schooling import school
 from netfl.staging import stage
+from netfl.tables import opened
 from netfl.tracking.follower import retell
 from netfl.versionfile import VERSIONS
 from netfl.watch import Unwatched, Watch
@@ -79,6 +80,9 @@ def _first(run: Run, replicas: int) -> int:
     if missing:
         problem = f"the run in {run.folder} has no table {missing[0]}"
         raise ScenarioError([Fault("", problem, None, "run it again, with all the replicas")])
+    for table in sorted(run.folder.glob("*.parquet")):  # a damaged one is told of before all is run, not after
+        with opened(table):
+            pass
     return there
 
 

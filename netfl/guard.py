@@ -87,6 +87,12 @@ def cluster_of(engine: str, address: str | None, gpus: float | None) -> Cluster 
     return None
 
 
+def note_sweep(scenario: Scenario, quiet: bool) -> None:
+    """Say that the scenario's sweep is left out, if it has one."""
+    if scenario.sweep is not None and not quiet:
+        typer.echo("one run, of the scenario as it stands; its sweep is run by: netfl sweep", err=True)
+
+
 def finish(done: Run, quiet: bool, *, report: bool = False, again: str | None = None) -> None:
     """Say how the run ended, and write its report if that is wanted.
 

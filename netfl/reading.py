@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import held
-from netfl.tables import SCHEMAS
+from netfl.tables import SCHEMAS, opened
 from netfl.versionfile import VERSIONS, Versions
 
 EXTENSION = "extension"
@@ -71,6 +69,16 @@ class Run:
             return dict(YAML(typ="safe", pure=True).load(path)) if self._has(path.name) else {}
         except (OSError, ValueError, TypeError, YAMLError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
+
+    def said(self, section: str) -> Any:
+        """A section of the scenario, which a run cannot do without.
+
+        Raises:
+            MachineError: it is not there.
+        """
+        if section not in self.scenario:
+            raise MachineError(f"{self.folder / 'scenario.yaml'} says nothing of '{section}': is it the run's own?")
+        return self.scenario[section]
 
     @property
     def choices(self) -> dict[str, dict[str, Any]]:
@@ -142,10 +150,8 @@ class Run:
         path = self.folder / f"{name}.parquet"
         if not self._has(path.name):
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
-        try:
-            table: pd.DataFrame = pq.ParquetFile(path).read().to_pandas()
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
+        with opened(path) as file:
+            table: pd.DataFrame = file.read().to_pandas()
         if "replica" in table and (self.folder / EXTENSION).exists():
             table = table[table["replica"] < self.manifest.get("replicas", math.inf)]
         return table

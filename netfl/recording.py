@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
-from netfl.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, Table, words
+from netfl.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, Table, opened, words
 from netfl.types import Report, Round
 
 
@@ -85,10 +85,11 @@ def join(table: Path, more: Path, first: int) -> None:
 
     So it can be done again: rows that an earlier call has put there are replaced.
     """
-    schema = pq.read_schema(table)
+    with opened(table) as file:
+        schema = file.schema_arrow
     with whole(table) as part, pq.ParquetWriter(part, schema) as writer:
         for path in (table, more):
-            with pq.ParquetFile(path) as file:
+            with opened(path) as file:
                 for batch in file.iter_batches(CHUNK):
                     rows = pa.Table.from_batches([batch]).cast(schema)
                     writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))

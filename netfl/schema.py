@@ -1,7 +1,7 @@
 """The JSON Schema of scenarios, by which editors complete and check them.
 
 What pydantic knows of the models, put together so that a family is a choice among its models, each with its ``kind``.
-It knows keys, types and bounds; what does not fit together only `netfl check` finds.
+It knows keys, types, bounds and common units; what does not fit together only `netfl check` finds.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
@@ -17,11 +18,17 @@ from pydantic_core import core_schema
 
 from netfl.registry import FAMILIES, Spec, base_of, find, kinds
 from netfl.scenario import Scenario
-from netfl.units import Unit
+from netfl.units import Unit, to_si
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """The version of JSON Schema that editors know best."""
-_QUANTITY = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*[^\s0-9].*$"
+_NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*"
+_COMMON = (
+    *("ns", "us", "µs", "ms", "s", "min", "h", "hour", "hours", "day", "days", "mm", "cm", "m", "km", "m/s", "km/h"),
+    *("Hz", "kHz", "MHz", "GHz", "bps", "kbps", "Mbps", "Gbps", "bit/s", "bit", "kbit", "Mbit", "byte", "bytes", "B"),
+    *("kB", "MB", "GB", "KiB", "MiB", "mJ", "J", "kJ", "Wh", "kWh", "uW", "mW", "W", "dB", "dBm"),
+)
+"""Units that scenarios are mostly written in; where they are of another dimension, an editor can tell."""
 _BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
 _OUTSIDE = {
     "type": "string",
@@ -43,10 +50,25 @@ class _Generator(GenerateJsonSchema):
         inner = self.generate_inner(schema.get("json_schema_input_schema", schema["schema"]))
         unit = getattr(schema["function"]["function"], "__self__", None)
         if isinstance(unit, Unit):
-            return inner | {"type": ["number", "string"], "pattern": _QUANTITY, "$unit": unit.symbol}
+            return inner | {"type": ["number", "string"], "pattern": _quantity(unit.symbol), "$unit": unit.symbol}
         if inner.get("type") == "array":
             return {"anyOf": [inner["items"] if "items" in inner else inner["prefixItems"][0], inner]}
         return inner
+
+
+@cache
+def _quantity(symbol: str) -> str:
+    """What texts of a quantity look like: a number and a unit, which is no common one of another dimension.
+
+    Rare units pass, right or wrong: only pint knows them all.
+    """
+    wrong = []
+    for unit in _COMMON:
+        try:
+            to_si(f"1 {unit}", symbol)
+        except ValueError:
+            wrong.append(unit)
+    return rf"{_NUMBER}(?![eE][-+]?[0-9])(?!({'|'.join(wrong)})\s*$)[^\s0-9.+-].*$"
 
 
 def scenario_schema() -> dict[str, Any]:

@@ -6,8 +6,8 @@ is whole.  Memory stays bounded: a chunk is written as soon as it is full.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.errors import MachineError
 from netfl.types import KINDS
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -76,6 +77,24 @@ GROWING = ("rounds", "deliveries", "events", "metrics")
 
 CHUNK = 1 << 16
 """Rows that are gathered before they are written."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """A table's file, open to be read.
+
+    Raises:
+        MachineError: it cannot be read, or is damaged where it is read.
+    """
+    try:
+        file = pq.ParquetFile(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise MachineError(f"{path} cannot be read: {error}") from error
+    with file:
+        try:
+            yield file
+        except pa.ArrowException as error:
+            raise MachineError(f"{path} cannot be read: {error}") from error
 
 
 class Table:

@@ -43,6 +43,29 @@ class TestTables:
         assert call("export", "x", "--csv") == (2, "x has no tables yet: it is done; finish it with: netfl resume x\n")
 
 
+class TestDamage:
+    """What is damaged is named, in a line: see `call`, which refuses tracebacks."""
+
+    @pytest.mark.parametrize("form", ["--csv", "--perfetto"])
+    @pytest.mark.parametrize("content", [b"", b"PAR1 is how such a file begins and ends"])
+    def test_a_damaged_table_is_named(self, traced, form, content):
+        (traced(DIRECT).folder / "events.parquet").write_bytes(content)
+        code, output = call("export", "x", form)
+        assert code == 1
+        assert output.startswith("x/events.parquet cannot be read: ")
+
+    @pytest.mark.parametrize("more", [["--perfetto"], ["--availability", "there.csv"]])
+    def test_a_run_without_its_scenario(self, traced, more):
+        (traced(DIRECT).folder / "scenario.yaml").unlink()
+        code, output = call("export", "x", *more)
+        assert code == 1
+        assert output.startswith("x/scenario.yaml says nothing of '")
+
+    def test_a_network_without_its_nodes(self, traced):
+        (traced(NETWORK).folder / "nodes.parquet").unlink()
+        assert call("export", "x", "--positions") == (1, "x has no nodes.parquet, which a network writes\n")
+
+
 class TestPositions:
     def test_where_all_are_at_the_start(self, traced):
         run = traced(NETWORK)

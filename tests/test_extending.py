@@ -115,6 +115,13 @@ def test_learning_is_extended_within_a_float_tolerance(tmp_path):
     pd.testing.assert_frame_equal(run.points, points)
 
 
+def test_a_damaged_table_is_told_of_before_anything_is_run(two):
+    (two.folder / "rounds.parquet").write_bytes(b"PAR1 is how such a file begins and ends")
+    with pytest.raises(MachineError, match=r"rounds\.parquet cannot be read"):
+        netfl.extend(two.folder, 3)
+    assert not (two.folder / EXTENSION).exists()
+
+
 def test_replicas_that_are_there_are_not_run_again(two, monkeypatch):
     asked, real = [], Bernoulli.rounds
 

@@ -1,7 +1,9 @@
 """The JSON Schema of scenarios: what is shipped is good by it, what is mistyped is not, and it is in step."""
 
+import itertools
 import json
 import os
+import re
 from pathlib import Path
 
 import jsonschema
@@ -9,6 +11,8 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+from netfl import schema as schemas
+from netfl import units
 from netfl.cli import app
 from netfl.registry import FAMILIES, base_of, example, find, kinds
 from netfl.schema import scenario_schema, schema_text
@@ -108,6 +112,11 @@ def test_the_scenario_is_good(validator):
         ("radius: 1 km", "radus: 1 km"),
         ("radius: 1 km", "radius: one"),
         ("radius: 1 km", "radius: [1]"),
+        ("radius: 1 km", "radius: 3 dB"),
+        ("radius: 1 km", "radius: 5 km/h"),
+        ("power: 14 dBm", "power: 14 dB"),
+        ("rate: 50 kbps", "rate: 50 kB"),
+        ("frequency: 868 MHz", "frequency: 868 MB"),
         ("power: 14 dBm", "power: dBm"),
         ("probability: 0.1", "probability: 1.1"),
         ("broadcast_rate: 1e5", "broadcast_rate: -1"),
@@ -136,6 +145,9 @@ def test_mistakes_are_not(validator, old, new):
         ("{kind: slotted_aloha, probability: 0.1}", "{kind: my_macs:Mine, whatever: 1}"),
         ("radius: 1 km", "radius: 1000"),
         ("power: 14 dBm", "power: 25 mW"),
+        ("power: 14 dBm", "power: 14dBm"),
+        ("radius: 1 km", "radius: 2 furlongs"),
+        ("radius: 1 km", "radius: 1000 m "),
         ("speed: 100", "speed: [1, 2, 3, 4]"),
         ("channel: [", "outages: [{kind: regional, strikes: both, center: [0, 0], radius: 1, up: {law: exponential,"
          " mean: 1 h}, down: {law: fixed, mean: 60}}]\n  channel: ["),
@@ -147,6 +159,17 @@ def test_mistakes_are_not(validator, old, new):
 def test_other_ways_to_say_it_are_good(validator, old, new):
     assert SCENARIO.count(old) == 1
     assert good(validator, parsed(SCENARIO.replace(old, new)))
+
+
+def test_a_unit_is_refused_if_a_run_would_refuse_it():
+    for symbol, unit in itertools.product(units._EXAMPLES, schemas._COMMON):
+        taken = True
+        try:
+            units.to_si(f"1 {unit}", symbol)
+        except ValueError:
+            taken = False
+        found = [re.match(schemas._quantity(symbol), text) for text in (f"1 {unit}", f" -2.5e3{unit} ")]
+        assert [one is not None for one in found] == [taken, taken], (symbol, unit)
 
 
 def test_editors_have_something_to_show(schema):

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import AfterValidator
 
 from netfl.access import Access
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.tables import SCHEMAS
+from netfl.tables import SCHEMAS, opened
 from netfl.types import Delivery, Facts, Law, Report, Round, Setting
 
 if TYPE_CHECKING:
@@ -79,7 +78,10 @@ class Replay(Access):
     def ranked(self) -> bool:
         """Whether the recording is of a run whose partition went by who is heard."""
         path = self.run / "users.parquet"
-        return path.is_file() and "rank" in pq.read_schema(path).names
+        if not path.is_file():
+            return False
+        with opened(path) as file:
+            return "rank" in file.schema_arrow.names
 
     def ranking(self, setting: Setting) -> NDArray[np.int64] | None:
         """The order that the recorded run went by, so that the same users hold the same data."""
@@ -124,7 +126,7 @@ class Replay(Access):
             problem = f"there is no file {path}" if self.run.is_dir() else f"there is no folder {self.run}"
             raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
         try:
-            with pq.ParquetFile(path) as file:
+            with opened(path) as file:
                 missing = [column for column in columns if column not in file.schema_arrow.names]
                 if missing:
                     raise MachineError(f"{path} has no column {', '.join(missing)}")

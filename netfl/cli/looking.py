@@ -23,6 +23,7 @@ def check(
 ) -> None:
     """Say everything that is wrong with scenario files."""
     from netfl.staging import rehearse  # noqa: PLC0415
+    from netfl.sweeping.plan import points_of  # noqa: PLC0415
 
     failed = 0
     for path in scenarios:
@@ -30,8 +31,9 @@ def check(
             scenario = load(path, sets, override, seed)
             for name in scenario.overrides:
                 load(path, sets, [*(override or []), name], seed)
+            points = len(points_of(scenario)) if scenario.sweep is not None else 0
             rehearse(scenario)
-            typer.echo(f"{path}: good")
+            typer.echo(f"{path}: good" + (f", at all {points} points of its sweep too" if points else ""))
         except NetflError as error:
             typer.echo(str(error), err=True)
             failed = max(failed, error.exit_code)

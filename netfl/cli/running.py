@@ -23,7 +23,7 @@ from netfl.cli.app import (
     Workers,
     app,
 )
-from netfl.guard import check_device, cluster_of, finish, guarded, load
+from netfl.guard import check_device, cluster_of, finish, guarded, load, note_sweep
 
 
 @app.command()
@@ -47,6 +47,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     from netfl.console import watching  # noqa: PLC0415
 
     loaded = load(scenario, sets, override, seed)
+    note_sweep(loaded, quiet)
     check_device(device)
     cluster = cluster_of(engine, address, gpus)
     with watching(quiet=quiet) as watch:
@@ -69,6 +70,7 @@ def trace(  # noqa: PLR0913, PLR0917 - the options
     from netfl.console import watching  # noqa: PLC0415
 
     loaded = load(scenario, sets, override, seed)
+    note_sweep(loaded, quiet)
     with watching(quiet=quiet) as watch:
         done = coupling.trace(loaded, out, watch=watch)
     finish(done, quiet)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 from netfl.errors import Fault, ScenarioError
 from netfl.reading import Run
 from netfl.recording import whole
+from netfl.tables import opened
 
 _PIECE = 1 << 16
 
@@ -32,7 +32,7 @@ def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
 
 def _convert(table: Path, path: Path) -> int:
     """Write one table, a piece at a time: how many rows it has."""
-    with pq.ParquetFile(table) as file, whole(path) as part:
+    with opened(table) as file, whole(path) as part:
         schema = pa.schema([(field.name, _plain(field.type)) for field in file.schema_arrow])
         with pacsv.CSVWriter(part, schema, write_options=pacsv.WriteOptions(quoting_style="needed")) as writer:
             for batch in file.iter_batches(_PIECE):

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from netfl.errors import Fault, ScenarioError
 from netfl.exporting.story import Happening, Story
 from netfl.exporting.tracks import LATEST_S, Tracks
 from netfl.reading import Run
 from netfl.recording import whole
+from netfl.tables import opened
 
 _PIECE = 1 << 16
 _COLUMNS = [*Happening._fields]
@@ -39,7 +39,7 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
     if end_s >= LATEST_S:
         problem = "the run takes longer than the 292 years that a trace can tell in nanoseconds"
         raise ScenarioError([Fault("", problem, f"{end_s:g} s", "export its tables: --csv")])
-    network = dict(run.scenario["access"]).get("kind") == "network"
+    network = dict(run.said("access")).get("kind") == "network"
     told = {"scenario": str(run.manifest.get("scenario", "")), "replica": replica, "status": run.status, "unit": "s"}
     with whole(path) as part, part.open("w", encoding="utf-8") as file:
         tracks = Tracks(file, told)
@@ -49,7 +49,7 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
             tracks,
             rounds["opened_s"].tolist(),
             networked=network,
-            restarts=dict(run.scenario["access"]).get("busy", "restart") == "restart",
+            restarts=dict(run.said("access")).get("busy", "restart") == "restart",
             packets=run.scenario.get("duration") is not None,
         )
         count = 0
@@ -127,7 +127,7 @@ def _tell_accuracy(tracks: Tracks, run: Run, replica: int) -> None:
 def _in_order(path: Path, replica: int) -> Iterator[pd.DataFrame]:
     """The events of a replica in the order of time, some rounds at a time."""
     held: list[pd.DataFrame] = []
-    with pq.ParquetFile(path) as file:
+    with opened(path) as file:
         for batch in file.iter_batches(_PIECE, columns=["replica", *_COLUMNS]):
             table = pa.Table.from_batches([batch])
             rows = table.filter(pc.equal(table["replica"], replica)).drop_columns(["replica"]).to_pandas()

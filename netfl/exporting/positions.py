@@ -71,6 +71,8 @@ def _start(run: Run, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         problem = "its users have no places"
         raise ScenarioError([Fault("access", problem, None, "export a run whose access is a network")])
     there = sorted(users["replica"].unique().tolist())
+    if nodes.empty:
+        raise MachineError(f"{run.folder} has no nodes.parquet, which a network writes")
     if replica not in there:
         raise ScenarioError([Fault("--replica", "no such replica is recorded", replica, f"recorded are {there}")])
     return users[users["replica"] == replica], nodes[nodes["replica"] == replica]

@@ -30,8 +30,8 @@ def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list
         problem = "no such replica is recorded" if there else f"{run.folder} has no rounds yet"
         remedy = f"recorded are {there}" if there else "finish it with: netfl resume DIR"
         raise ScenarioError([Fault("--replica", problem, replica, remedy)])
-    users = int(run.scenario["users"])
-    if dict(run.scenario["access"]).get("kind") == "network" and not in_rounds:
+    users = int(run.said("users"))
+    if dict(run.said("access")).get("kind") == "network" and not in_rounds:
         return _outages(run, replica, users)
     told = run.deliveries[run.deliveries["replica"] == replica]
     heard = np.unique(told[["user", "round"]].to_numpy(np.int64), axis=0)

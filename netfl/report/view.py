@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,7 @@ class View:
 
     run: Run
     damage: tuple[str, ...] = ()
+    _finals: dict[str, dict[str, pd.Series[float]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def name(self) -> str:
@@ -137,11 +138,8 @@ class View:
     @cached_property
     def placed(self) -> bool:
         """Whether users have positions."""
-        return (
-            {"x_m", "y_m"} <= set(self.users)
-            and bool(self.one[["x_m", "y_m"]].notna().all(axis=None))
-            and len(self.one) > 0
-        )
+        told = {"x_m", "y_m"} <= set(self.users) and len(self.one) > 0
+        return told and bool(self.one[["x_m", "y_m"]].notna().all(axis=None))
 
     @cached_property
     def towers(self) -> pd.Series[str]:
@@ -234,8 +232,10 @@ class View:
 
     def final(self, metric: str) -> dict[str, pd.Series[float]]:
         """The final figure of each learner, by replica; of a choice that of its last evaluation."""
-        found = measures.final(self.metrics, metric, choices=self.choices)
-        return {str(name): rows.droplevel("learner") for name, rows in found.groupby("learner", sort=False)}
+        if metric not in self._finals:
+            found = measures.final(self.metrics, metric, choices=self.choices).groupby("learner", sort=False)
+            self._finals[metric] = {str(name): rows.droplevel("learner") for name, rows in found}
+        return self._finals[metric]
 
 
 def look(run: Run) -> View:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from netfl import statistics
+from netfl.lessons import CHECKPOINT
 from netfl.report import tallies
 from netfl.report.phrases import count, labels, listed, percent, points, replicas, signed, span, times, user_names
 from netfl.report.view import View
@@ -42,6 +43,9 @@ def status(view: View) -> Iterator[str]:
         yield f"This run is not finished ({state}): it holds {view.rounds} of {asked} {view.steps}."
     if state in {"crashed", "interrupted", "failed"}:
         yield f"It can go on: netfl resume {view.run.folder}"
+        if view.run.learners and view.run.manifest.get("learning", True):
+            kept = (view.run.folder / CHECKPOINT).exists()
+            yield "Its checkpoint keeps what was learnt." if kept else "It has no checkpoint, so it begins again."
     yield from view.damage
     yield from (f"Training diverged, and its figures end there: {one}." for one in view.run.diverged)
     if view.run.rounds.empty:

@@ -92,7 +92,10 @@ def test_a_run_that_was_killed_says_so(run):
     text = report.write(open_run(run.folder)).read_text(encoding="utf-8")
     assert "This run is not finished (crashed): it holds 0 of 30 rounds." in text
     assert "It can go on: netfl resume" in text
+    assert "It has no checkpoint, so it begins again." in text
     assert "which such a run writes" not in text
+    (run.folder / "checkpoint.pt").touch()
+    assert "Its checkpoint keeps what was learnt." in told(run)
 
 
 def test_what_is_no_run_is_told_in_one_line(run, tmp_path):

@@ -1,0 +1,148 @@
+"""What a sweep varies: which points come of it, which conditions leave some out, and what is no sweep at all."""
+
+import math
+
+import pytest
+
+from netfl.axes import SweepSpec, short_names
+from netfl.axes.condition import Condition
+from netfl.errors import ScenarioError
+from netfl.scenario import load
+
+GOOD = """\
+name: small
+users: 3
+rounds: 4
+access:
+  kind: stationary
+  rho: [0.5, 0.4, 0.1]
+  first: 1
+"""
+
+
+def points(**said):
+    return [*SweepSpec.model_validate(said).points()]
+
+
+class TestPoints:
+    def test_a_grid_is_every_combination_the_last_axis_first(self):
+        assert points(grid={"a.x": [1, 2], "a.y": [3, 4]}) == [
+            {"a.x": 1, "a.y": 3}, {"a.x": 1, "a.y": 4}, {"a.x": 2, "a.y": 3}, {"a.x": 2, "a.y": 4},
+        ]  # fmt: skip
+
+    def test_paths_may_stand_without_a_grid(self):
+        assert points(users=[1, 2], grid={"seed": [5]}) == [{"seed": 5, "users": 1}, {"seed": 5, "users": 2}]
+
+    def test_zipped_lists_go_side_by_side_and_with_everything_else(self):
+        found = points(zip={"a": [1, 2], "b": [3, 4]}, c=[5, 6])
+        assert [(one["a"], one["b"], one["c"]) for one in found] == [(1, 3, 5), (2, 4, 5), (1, 3, 6), (2, 4, 6)]
+
+    def test_draws_lie_where_they_are_to_and_fill_it(self):
+        of = {
+            "u": {"uniform": [2, 4]}, "l": {"log_uniform": [1e-4, 1]}, "i": {"integer": [3, 5]},
+            "c": {"choice": ["a", "b"]},
+        }  # fmt: skip
+        found = points(random={"draws": 4000, "of": of})
+        uniform, logs = ([one[name] for one in found] for name in "ul")
+        assert min(uniform) >= 2
+        assert max(uniform) <= 4
+        assert abs(sum(uniform) / 4000 - 3) < 5 * 2 / math.sqrt(12 * 4000)
+        assert abs(sum(math.log10(one) for one in logs) / 4000 + 2) < 5 * 4 / math.sqrt(12 * 4000)
+        for name, values in (("i", (3, 4, 5)), ("c", ("a", "b"))):
+            shares = [sum(one[name] == value for one in found) / 4000 for value in values]
+            assert max(abs(share - 1 / len(values)) for share in shares) < 5 * 0.5 / math.sqrt(4000)
+
+    def test_more_draws_keep_the_first_and_other_axes_change_none(self):
+        one = points(random={"draws": 3, "seed": 7, "of": {"x": {"uniform": [0, 1]}}})
+        more = points(random={"draws": 5, "seed": 7, "of": {"y": {"integer": [0, 9]}, "x": {"uniform": [0, 1]}}})
+        other = points(random={"draws": 3, "seed": 8, "of": {"x": {"uniform": [0, 1]}}})
+        assert [point["x"] for point in more[:3]] == [point["x"] for point in one]
+        assert [point["x"] for point in other] != [point["x"] for point in one]
+
+    def test_conditions_leave_out_by_short_names(self):
+        found = points(**{"a.alpha": [0, 0.5, 1], "b.lr": [1, 2]}, unless=["alpha > 0.4 and lr == 2", "alpha == 1"])
+        assert [(one["a.alpha"], one["b.lr"]) for one in found] == [(0, 1), (0, 2), (0.5, 1)]
+
+
+class TestNames:
+    def test_the_last_part_will_do_where_it_is_the_only_one(self):
+        assert short_names(["learners.A.lr", "learners.B.lr", "learners.B.objective.alpha"]) == {
+            "learners.A.lr": "A.lr", "learners.B.lr": "B.lr", "learners.B.objective.alpha": "alpha",
+        }  # fmt: skip
+
+    def test_no_axis_takes_the_name_of_a_column(self):
+        assert short_names(["access.round", "a.learner"]) == {"access.round": "access.round", "a.learner": "a.learner"}
+
+
+class TestConditions:
+    @pytest.mark.parametrize(
+        ("text", "holds"),
+        [
+            ("a < 2 <= b", True),
+            ("a + 1 == b / 2", True),
+            ("not (a == 1 or b == 4)", False),
+            ("a in [1, 3] and name not in ['x']", True),
+            ("`A.b c` == -3.5", True),
+            ("name != 'y'", False),
+        ],
+    )
+    def test_they_mean_what_they_say(self, text, holds):
+        values = {"a": 1, "b": 4, "name": "y", "A.b c": -3.5}
+        assert Condition.read(text, [*values]).holds(values) is holds
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("alhpa > 1", "'alhpa' is no axis; did you mean 'alpha'?"),
+            ("alpha >", "no condition; write one such as"),
+            ("__import__('os')", "call has no place in a condition"),
+            ("alpha.real > 1", "attribute has no place"),
+            ("[x for x in [1]]", "listcomp has no place"),
+            ("alpha ** 9", "pow has no place"),
+        ],
+    )
+    def test_what_is_none(self, text, problem):
+        with pytest.raises(ValueError, match=problem.replace("?", r"\?").replace("'", ".")):
+            Condition.read(text, ["alpha"])
+
+    def test_words_and_numbers_are_not_compared(self):
+        with pytest.raises(ValueError, match="'2 s' cannot be compared with 2"):
+            Condition.read("a == 2", ["a"]).holds({"a": "2 s"})
+        with pytest.raises(ValueError, match="not supported"):
+            Condition.read("a > 2", ["a"]).holds({"a": "2 s"})
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("{}", "bad.yaml:8: sweep: varies nothing; give a dotted path and a list of values"),
+        ("{access.first: []}", "bad.yaml:8: sweep.grid.access.first: has too few entries ([]); give 1 or more"),
+        ("{access.first: 2}", "bad.yaml:8: sweep.grid.access.first: not a list (2); write a list"),
+        ("{replicas: [1, 2]}", "sweep.grid.replicas: cannot be varied; each point has as many"),
+        ("{access.first: [1, 1]}", "sweep.grid.access.first: has a value twice; leave one of them out"),
+        ("{seed: [1], zip: {seed: [2]}}", "seed: is varied twice; leave one of them out"),
+        ("{zip: {seed: [1, 2], rounds: [1]}}", "sweep.zip: the lists have 1 and 2 values; give lists of one length"),
+        ("{seed: [1, 2], unless: sed > 1}", "sweep.unless.0: 'sed' is no axis ('sed > 1'); did you mean 'seed'?"),
+        ("{seed: [1, 2], unless: seed > 0}", "sweep.unless: leaves no point; leave out fewer"),
+        ("{random: {draws: 2, of: {seed: {unifrom: [0, 1]}}}}", "of.seed: no such distribution"),
+        ("{random: {draws: 2, of: {seed: {uniform: [1, 0]}}}}", "the first bound is not below the second"),
+        ("{random: {draws: 0, of: {seed: {integer: [0, 1]}}}}", "sweep.random.draws: should be greater than or equal"),
+    ],
+)
+def test_what_is_no_sweep_is_said_where_it_stands(tmp_path, said, told):
+    path = tmp_path / "bad.yaml"
+    path.write_text(f"{GOOD}sweep: {said}\n")
+    with pytest.raises(ScenarioError) as found:
+        load(path)
+    assert told in str(found.value)
+
+
+def test_a_sweep_is_no_part_of_what_decides_a_run(tmp_path):
+    path = tmp_path / "good.yaml"
+    path.write_text(f"{GOOD}sweep: {{seed: [1, 2]}}\n")
+    scenario = load(path)
+    assert "sweep" not in scenario.to_yaml()
+    assert "sweep:" in scenario.to_yaml(sweep=True)
+    assert scenario.at({"seed": 2}).seed == 2
+    assert scenario.at({"seed": 2}).sweep is None
+    assert scenario.seed == 0
