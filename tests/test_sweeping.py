@@ -1,26 +1,19 @@
 """Sweeps: what is shared is done once, what is done is not done again, and every point is what a run of it would be."""
 
 import json
-import os
-import signal
 import sys
-import textwrap
-import threading
-import time
 
 import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 import pytest
-from typer.testing import CliRunner
 
 import netfl
-from netfl.cli import app
 from netfl.document import Document
 from netfl.errors import MachineError, ScenarioError
 from netfl.lock import locked
 from netfl.scenario import checked
-from netfl.sweeping import Local, SweepWatch
+from netfl.sweeping import Local
 from netfl.sweeping.engine import place
 from netfl.sweeping.ledger import Ledger
 from netfl.sweeping.plan import points_of, tasks_of
@@ -54,6 +47,11 @@ def trace_only(sweep, **said):
     return checked(Document({**left, **said, "sweep": sweep}, "tiny"))
 
 
+def NOTHING(cell):
+    """Nothing is done."""
+    return False
+
+
 class Here:
     """Does tasks in this process, one after the other, but for those that *fail*; notes their keys."""
 
@@ -69,6 +67,10 @@ class Here:
                 heard(Told(task.key, ended=True, error="it broke"))
             else:
                 heard(do(task, place(folder, task.key), "cpu", Telling(task.key, heard)))
+
+
+def cells(task):
+    return {(lane, replica) for lane in task.lanes for replica in range(task.first, task.stop)}
 
 
 def equal(one, other):
@@ -93,34 +95,36 @@ class TestPlan:
         assert len({point.lanes["B"] for point in points}) == 6
 
     def test_a_world_is_a_task_of_all_its_lanes_in_all_replicas(self):
-        tasks = tasks_of(points_of(scenario(GRID)), set(), 32)
+        tasks = tasks_of(points_of(scenario(GRID)), NOTHING, 32)
         assert [(len(task.lanes), task.first, task.stop) for task in tasks] == [(4, 0, 2)] * 2
         assert sorted(tasks[0].scenario.learners) == ["A", "B alpha=0.2", "B alpha=0.5", "B alpha=1.0"]
 
-    @pytest.mark.parametrize(("most", "cuts"), [(8, [(4, 0, 2)]), (7, [(4, 0, 1), (4, 1, 2)]), (1, [(1, 0, 1)] * 8)])
+    @pytest.mark.parametrize(
+        ("most", "cuts"), [(8, [(4, 0, 2)]), (7, [(4, 0, 1), (4, 1, 2)]), (2, [(2, 0, 1), (2, 1, 2)] * 2)]
+    )
     def test_tasks_are_as_even_as_they_can_be(self, most, cuts):
-        tasks = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.5, 1.0]})), set(), most)
-        found = [(len([lane for lane in task.lanes]), task.stop - task.first) for task in tasks]
-        if most > 1:
-            assert found == [(lanes, stop - first) for lanes, first, stop in cuts]
-        cells = [cell for task in tasks for cell in task.cells]
-        assert len({*cells}) == 8
+        tasks = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.5, 1.0]})), NOTHING, most)
+        assert [(len(task.lanes), task.first, task.stop) for task in tasks] == cuts
+        assert {cell for task in tasks for cell in cells(task)} == {
+            (lane, replica) for task in tasks for lane in task.lanes for replica in (0, 1)
+        }
 
     def test_updates_carry_t_in_every_task_of_a_trace(self):
         points = points_of(scenario({ALPHAS: [0.2, 0.5]}))
-        for task in tasks_of(points, set(), 1):
+        for task in tasks_of(points, NOTHING, 1):
             assert task.scenario.update_bits == points[0].scenario.update_bits
 
     def test_worlds_differ_where_the_size_of_updates_does(self):
-        points = points_of(scenario({"learners.B.objective.lr_t": [0.0, 0.01]}))
+        erm, cvar = {"kind": "erm"}, SAID["learners"]["B"]["objective"]
+        points = points_of(scenario({"learners.B.objective": [erm, cvar]}))
         assert points[0].trace != points[1].trace
 
     def test_what_is_done_is_left_out(self):
         points = points_of(scenario({ALPHAS: [0.2, 0.5]}, replicas=3))
         done = {(lane, replica) for lane in points[0].lanes.values() for replica in (0, 2)}
-        left = {cell for task in tasks_of(points, done, 32) for cell in task.cells}
+        tasks = tasks_of(points, lambda cell: cell[:2] in done, 32)
         wanted = {(lane, replica) for point in points for lane in point.lanes.values() for replica in range(3)}
-        assert left == wanted - done
+        assert {cell for task in tasks for cell in cells(task)} == wanted - done
 
     def test_words_and_the_order_of_axes_make_no_other_lane(self):
         one = points_of(scenario(GRID))
@@ -130,19 +134,20 @@ class TestPlan:
         }
 
     def test_learners_that_are_chosen_among_stay_together(self):
-        choose = {"best": {"among": ["A", "B"], "by": "accuracy"}}
-        evaluate = {"every": 4, "validation": 0.2, "choose": choose}
+        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"of": ["A", "B"]}}}
         points = points_of(scenario({ALPHAS: [0.2, 0.5]}, evaluate=evaluate))
-        tasks = tasks_of(points, set(), 1)
+        tasks = tasks_of(points, NOTHING, 1)
         assert len({point.trace for point in points}) == 2
         assert {tuple(task.lanes.values()) for task in tasks} == {("A", "B")}
 
     def test_a_lane_is_named_by_what_is_varied_of_it_or_by_its_key(self):
-        long = [f"{'x' * 30}{number}" for number in range(2)]
-        points = points_of(scenario({ALPHAS: [0.2], "learners.B.lr": [0.1, 0.2], "description": ["d"]} | {"seed": [1]}
-                                    if not long else {ALPHAS: [0.2], "learners.B.lr": [0.1, 0.2]}))  # fmt: skip
-        names = [name for task in tasks_of(points, set(), 32) for name in task.lanes.values()]
+        points = points_of(scenario({ALPHAS: [0.2], "learners.B.lr": [0.1, 0.2]}))
+        names = [name for task in tasks_of(points, NOTHING, 32) for name in task.lanes.values()]
         assert names == ["A", "B alpha=0.2 lr=0.1", "B alpha=0.2 lr=0.2"]
+        long = [{"kind": "cvar", "alpha": 0.123456789, "gamma": 0.1, "lr_t": one} for one in (0.1, 0.2)]
+        points = points_of(scenario({"learners.B.objective": long}))
+        names = [name for task in tasks_of(points, NOTHING, 32) for name in task.lanes.values()]
+        assert names == ["A", *(f"B {point.lanes['B']}" for point in points)]
 
     def test_all_faults_of_all_points_are_said_once(self, tmp_path):
         path = tmp_path / "s.yaml"
@@ -162,8 +167,8 @@ class TestTables:
                 continue
             run = netfl.run(point.scenario, tmp_path / str(number), device="cpu")
             keys = ["learner", "replica", "round", "metric", "group"]
-            own = sweep.metrics.query(f"point == {number}").astype({key: str for key in ("learner", "metric", "group")})
-            alone = run.metrics.astype({key: str for key in ("learner", "metric", "group")})
+            own = sweep.metrics.query(f"point == {number}").astype(dict.fromkeys(("learner", "metric", "group"), str))
+            alone = run.metrics.astype(dict.fromkeys(("learner", "metric", "group"), str))
             both = own.merge(alone, on=keys, suffixes=("", "_alone"))
             assert len(both) == len(own) == len(alone)
             np.testing.assert_allclose(both["value"], both["value_alone"], rtol=1e-5, atol=1e-6)
@@ -193,10 +198,17 @@ class TestTables:
         assert network.groupby("probability")["mean"].nunique().tolist() == [1, 1]
 
     def test_no_figure_of_a_lane_goes_to_one_whose_name_its_own_begins_with(self, tmp_path):
-        sweep = netfl.sweep(scenario({"learners.B.lr": [0, 0.1, 0.125]}), tmp_path / "s", engine=Here())
+        sweep = netfl.sweep(scenario({"learners.B.lr": [1, 1.5, 1.25]}), tmp_path / "s", engine=Here())
         counts = sweep.figures.groupby(["learner", "point"])["figure"].count()
         assert counts["B"].nunique() == 1
         assert not sweep.figures["figure"].str.match(r"^\d").any()
+
+    def test_choices_stand_beside_the_learners(self, tmp_path):
+        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"of": ["A", "B"]}}}
+        sweep = netfl.sweep(scenario({ALPHAS: [0.2, 0.5]}, evaluate=evaluate), tmp_path / "s", engine=Here())
+        assert sweep.status == "done"
+        counts = sweep.metrics.query("metric == 'accuracy' and group == ''").groupby(["point", "learner"]).size()
+        assert counts.to_dict() == {(point, name): 2 * 4 for point in (0, 1) for name in ("A", "B", "best")}
 
     def test_a_part_is_read_where_a_part_is_asked_for(self, whole):
         sweep, _ = whole
@@ -215,7 +227,8 @@ class TestTables:
         joined = lanes.merge(
             found.rename(columns={"learner": "lane"}).astype({"task": str, "lane": str}), on=["task", "lane", "replica"]
         )
-        assert len(joined) == len(sweep.metrics)
+        every = sweep.metrics["metric"] != "cvar"  # of which a task may tell more than a point asks for
+        assert (joined["metric"] != "cvar").sum() == every.sum()
         assert len(pd.read_parquet(sweep.folder / "points.parquet")) == 6
 
     def test_values_that_are_no_numbers_stand_as_json(self, tmp_path):
@@ -239,15 +252,15 @@ class TestAgain:
         one, more = Here(), Here()
         netfl.sweep(scenario({ALPHAS: [0.2, 0.5]}, replicas=1), tmp_path / "s", engine=one)
         grown = netfl.sweep(scenario({ALPHAS: [0.2, 0.5, 1.0]}, replicas=2), tmp_path / "s", engine=more)
-        cells = [cell for task in (*one.done, *more.done) for cell in task.cells]
-        assert len(cells) == len({*cells}) + (len(cells) - len({*cells}))
-        assert len({*cells}) == 4 * 2
+        assert [(*sorted(task.lanes.values()), task.first, task.stop) for task in more.done] == [
+            ("A", "B alpha=1.0", 0, 2), ("B alpha=0.2", "B alpha=0.5", 1, 2),
+        ]  # fmt: skip
         at_once = netfl.sweep(scenario({ALPHAS: [0.2, 0.5, 1.0]}, replicas=2), tmp_path / "t", engine=Here())
         assert grown.status == "done"
         for name in ("metrics", "figures"):
             keys = [key for key in at_once.table(name).columns if key not in {"value", "time_s"}]
-            both = grown.table(name).astype(str | {} if False else {}).merge(at_once.table(name), on=keys)
-            assert len(both) == len(at_once.table(name))
+            both = grown.table(name).merge(at_once.table(name), on=keys)
+            assert len(both) == len(at_once.table(name)) == len(grown.table(name))
             np.testing.assert_allclose(both["value_x"], both["value_y"], rtol=1e-5, atol=1e-6)
         pd.testing.assert_frame_equal(
             *(one.deliveries.sort_values(["replica", "round", "user"], ignore_index=True) for one in (grown, at_once))
@@ -283,7 +296,7 @@ class TestAgain:
         assert len(rest.done) == 2
 
     def test_a_task_that_was_stopped_goes_on_where_it_was(self, tmp_path):
-        (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.5]})), set(), 32)
+        (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.5]})), NOTHING, 32)
         watch = Telling(task.key, lambda _: None)
         watch.stop = True
         folder = place(tmp_path, task.key)
@@ -295,7 +308,7 @@ class TestAgain:
         assert (folder / "mark").exists()
 
     def test_a_damaged_checkpoint_costs_no_more_than_its_task(self, tmp_path):
-        (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2]})), set(), 32)
+        (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2]})), NOTHING, 32)
         watch = Telling(task.key, lambda _: None)
         watch.stop = True
         folder = place(tmp_path, task.key)
@@ -313,14 +326,14 @@ class TestFolder:
 
     def test_what_is_no_folder_of_a_sweep_is_left_alone(self, tmp_path):
         (tmp_path / "mine.txt").touch()
-        with pytest.raises(ScenarioError, match="--out: .* is there already, and no folder of a sweep"):
+        with pytest.raises(ScenarioError, match=r"--out: .* is there already, and no folder of a sweep"):
             netfl.sweep(trace_only({"users": [3]}), tmp_path, engine=Here())
         with pytest.raises(ScenarioError, match=r"--out: .*mine.txt is a file; name a folder"):
             netfl.sweep(trace_only({"users": [3]}), tmp_path / "mine.txt", engine=Here())
         assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
     def test_what_is_opened_must_be_one(self, tmp_path):
-        with pytest.raises(ScenarioError, match="is no folder of a sweep: there is no sweep.json in it"):
+        with pytest.raises(ScenarioError, match=r"is no folder of a sweep: there is no sweep.json in it"):
             netfl.open_sweep(tmp_path)
         (tmp_path / "sweep.json").write_text('{"tasks": ')
         with pytest.raises(MachineError, match=r"sweep.json cannot be read"):
@@ -330,7 +343,7 @@ class TestFolder:
         told = json.loads((whole[0].folder / "sweep.json").read_text())
         assert told["form"] == 1
         assert len(told["points"]) == 6
-        assert Ledger.read(whole[0].folder).homes() == whole[0]._homes
+        pd.testing.assert_frame_equal(Ledger.read(whole[0].folder).lane_table(), whole[0].lanes)
 
 
 class Watched:

@@ -64,7 +64,12 @@ class Evaluation:
         self._weights = np.stack([weights(data, split) for data, split in pairs])
 
     def metrics(
-        self, network: Network, versions: Tensor, objectives: Sequence[Objective], heard: NDArray[np.int64]
+        self,
+        network: Network,
+        versions: Tensor,
+        objectives: Sequence[Objective],
+        heard: NDArray[np.int64],
+        levels: Sequence[float],
     ) -> Mapping[str, Floats]:
         """All figures by name, each ``[lanes]``.
 
@@ -73,6 +78,7 @@ class Evaluation:
             versions: of each lane, ``[lanes, parameters + 1]``.
             objectives: of each lane.
             heard: deliveries so far, ``[replicas, users]``.
+            levels: at which the CVaR is told.
         """
         classes, users = self._tested(network, versions[:, :-1])
         t = versions[:, -1].cpu().double().numpy()
@@ -80,7 +86,7 @@ class Evaluation:
             **dict(over_classes(classes, self._rare)),
             **dict(over_users(users)),
             **dict(spread(users)),
-            **dict(over_objectives(objectives, users, heard[self._replicas].astype(float), t)),
+            **dict(over_objectives(objectives, users, heard[self._replicas].astype(float), t, levels)),
             **dict(self._validated(network, versions[:, :-1])),
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -106,29 +106,29 @@ def spread(users: Performance) -> Iterator[tuple[str, Floats]]:
 
 
 def over_objectives(
-    objectives: Sequence[Objective], users: Performance, rho: Floats, t: Floats
+    objectives: Sequence[Objective], users: Performance, rho: Floats, t: Floats, levels: Sequence[float]
 ) -> Iterator[tuple[str, Floats]]:
-    """t, each lane's own objective, and for all lanes the CVaR at every level that one of them has.
+    """t, each lane's own objective, and for all lanes the CVaR at some levels.
 
     Args:
-        objectives: of each lane, and then others, of lanes elsewhere, whose levels are wanted too.
+        objectives: of each lane.
         users: of each user; those without figures do not count.
         rho: how often each user has been heard, ``[lanes, users]``; if none of those that count, they count alike.
         t: ``[lanes]``.
+        levels: of the CVaR.
     """
     there = users.counts > 0
     weights = np.where(there, rho, 0.0)
     weights = np.where(weights.sum(1, keepdims=True) > 0, weights, there)
     shares = weights / np.maximum(weights.sum(1, keepdims=True), np.finfo(float).tiny)
     yield "t", t
-    lanes = zip(objectives, users.loss, there, shares, t, strict=False)
+    lanes = zip(objectives, users.loss, there, shares, t, strict=True)
     yield (
         "objective",
         np.array([one.value(f[own], p[own], float(at)) if own.any() else np.nan for one, f, own, p, at in lanes]),
     )
-    levels: Mapping[float, None] = dict.fromkeys(level for one in objectives for level in one.levels)
     some = there.any(1)
-    for level in sorted(levels):
+    for level in levels:
         found = np.full(len(t), np.nan)
         found[some] = cvar(users.loss[some], shares[some], level)
         yield f"cvar/alpha:{level:g}", found

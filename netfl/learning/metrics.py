@@ -53,7 +53,9 @@ class Metrics:
     ) -> None:
         self._asked, self._evaluation = frozenset(evaluate.metrics), evaluation
         self._network, self._pool, self._servers = network, pool, servers
-        self._objectives = [spec.objective for spec in (*specs, *team)]
+        self._objectives = [spec.objective for spec in specs]
+        theirs = {level for spec in (*specs, *team) for level in spec.objective.levels}
+        self._levels = sorted(theirs | {*evaluate.levels})
         self._replicas, users = pool.sizes.shape
         self._of = np.arange(len(specs)) % self._replicas
         self._heard, self._ages = np.zeros((self._replicas, users), np.int64), np.zeros((3, self._replicas))
@@ -79,7 +81,7 @@ class Metrics:
         They are NaN for lanes that are lost, and a lane is lost whose loss is not finite.
         """
         models = self._servers.reported(newest)
-        metrics = dict(self._evaluation.metrics(self._network, models, self._objectives, self._heard))
+        metrics = dict(self._evaluation.metrics(self._network, models, self._objectives, self._heard, self._levels))
         metrics |= dict(self._besides(models))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
             self._servers.lose_broken(int(lane), index)

@@ -99,6 +99,8 @@ class EvaluateSpec(Spec):
     over all training examples; ``weight_divergence``, which trains a central twin beside every learner."""
     targets: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Test accuracies for which a run tells when they were first reached, and at what cost."""
+    levels: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
+    """Levels α at which the CVaR of every learner is told, beside those that the learners have."""
     validation: Annotated[float, Field(gt=0, lt=1)] | None = None
     """The share of each user's training examples, rounded down, that is kept to validate with, and not trained on; for
     data that keep none themselves."""
@@ -114,7 +116,7 @@ class EvaluateSpec(Spec):
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """What is named twice, a metric of no learner, and choices among learners that are not there."""
-        for name in ("metrics", "targets", "rare_classes"):
+        for name in ("metrics", "targets", "levels", "rare_classes"):
             told = getattr(self, name) or ()
             if len(set(told)) < len(told):
                 yield Fault(name, "names an entry twice", [*told], "name each once")

@@ -79,7 +79,7 @@ def sweep(
             ledger = Ledger.read(folder) if (folder / "sweep.json").exists() else Ledger(folder)
             ledger.begin(scenario.to_yaml(sweep=True))
             ledger.plan(scenario, points, scenario.sweep.names)
-            tasks = tasks_of(points, {*ledger.homes()}, scenario.sweep.lanes)
+            tasks = tasks_of(points, ledger.homes(), scenario.sweep.lanes)
             ledger.add(tasks)
             ledger.write()
             wanted = {lane for point in points for lane in point.lanes.values()}

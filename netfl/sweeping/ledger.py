@@ -7,8 +7,9 @@ task is done its own run directory says.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from netfl.reading import Run, open_run
 from netfl.recording import whole, write_json, write_text
 from netfl.scenario import Scenario
 from netfl.sweeping.engine import TASKS, place
-from netfl.sweeping.plan import Point, Task
+from netfl.sweeping.plan import Cell, Point, Task
 
 _FORM = 1
 """The version of ``sweep.json``."""
@@ -31,8 +32,10 @@ class Ledger:
 
     Args:
         folder: of the sweep.
-        tasks: by key: ``trace``, ``lanes`` (lane key → name in the run), ``first`` and ``stop`` of its replicas.
-        points: for each, ``values`` by axis, ``trace``, and ``lanes`` (learner → lane key).
+        tasks: by key: ``trace``, ``lanes`` (lane key → name in the run), ``first`` and ``stop`` of its replicas, and
+            ``levels`` at which the CVaR is told.
+        points: for each, ``values`` by axis, ``trace``, ``lanes`` (learner → lane key), ``levels``, and the names of
+            its ``choices`` among learners.
         replicas: how many each point has.
         errors: why a task failed, by key.
     """
@@ -69,6 +72,8 @@ class Ledger:
                 "values": {names[path]: value for path, value in point.values.items()},
                 "trace": point.trace,
                 "lanes": dict(point.lanes),
+                "levels": sorted(point.levels),
+                "choices": [*point.scenario.evaluation.choose],
             }
             for point in points
         ]
@@ -77,7 +82,7 @@ class Ledger:
         """Know of *tasks*."""
         for task in tasks:
             told = {"trace": task.trace, "lanes": dict(task.lanes), "first": task.first, "stop": task.stop}
-            self.tasks[task.key] = told
+            self.tasks[task.key] = told | {"levels": sorted(task.levels)}
 
     def run(self, task: str) -> Run | None:
         """A task's run, if one has begun."""
@@ -99,43 +104,53 @@ class Ledger:
         """The tasks that are done, in the order in which they were planned."""
         return [task for task in self.tasks if self.status(task) == "done"]
 
-    def homes(self) -> dict[tuple[str, int], str]:
-        """For each lane key and replica that is there, the task that brought it."""
-        found: dict[tuple[str, int], str] = {}
+    def homes(self) -> Callable[[Cell], str | None]:
+        """Says which task brought a cell, the first one of them; ``None`` where none is done."""
+        found: dict[tuple[str, int], list[str]] = {}
         for task in self.done():
             told = self.tasks[task]
-            for lane in told["lanes"]:
-                for replica in range(told["first"], told["stop"]):
-                    found.setdefault((lane, replica), task)
-        return found
+            for cell in product(told["lanes"], range(told["first"], told["stop"])):
+                found.setdefault(cell, []).append(task)
 
-    def point_table(self, homes: Mapping[tuple[str, int], str]) -> pd.DataFrame:
-        """One row for each point: its number, the trace that it shares, the values of the axes, and how it stands."""
+        def home(cell: Cell) -> str | None:
+            lane, replica, levels = cell
+            tasks = found.get((lane, replica), ())
+            return next((task for task in tasks if levels <= {*self.tasks[task]["levels"]}), None)
+
+        return home
+
+    def lane_table(self) -> pd.DataFrame:
+        """One row for each point, learner and replica that is there: the task, and what its run calls the lane."""
+        home, rows = self.homes(), []
+        for number, point in enumerate(self.points):
+            for (learner, lane), replica in product(point["lanes"].items(), range(self.replicas)):
+                task = home((lane, replica, frozenset(point["levels"])))
+                if task is not None:
+                    rows.append((number, learner, replica, task, self.tasks[task]["lanes"][lane]))
+            chosen = {row[2]: row[3] for row in rows if row[0] == number}  # all learners are in one task
+            rows += [(number, name, *there, name) for name in point["choices"] for there in chosen.items()]
+        return pd.DataFrame(rows, columns=["point", "learner", "replica", "task", "lane"])
+
+    def point_table(self, lanes: pd.DataFrame) -> pd.DataFrame:
+        """One row for each point: its number, the trace that it shares, the values of the axes, and how it stands.
+
+        Args:
+            lanes: from `lane_table`.
+        """
         axes = [*(self.points[0]["values"] if self.points else ())]
         columns: dict[str, Any] = {"point": range(len(self.points)), "trace": [one["trace"] for one in self.points]}
         columns |= {axis: column([one["values"][axis] for one in self.points]) for axis in axes}
-        cells = [[(lane, at) in homes for lane in one["lanes"].values() for at in range(self.replicas)]
-                 for one in self.points]  # fmt: skip
-        columns["status"] = ["done" if all(own) else "partial" if any(own) else "missing" for own in cells]
+        there, needed = lanes["point"].value_counts(), [len(one["lanes"]) + len(one["choices"]) for one in self.points]
+        found = [(int(there.get(number, 0)), each * self.replicas) for number, each in enumerate(needed)]
+        columns["status"] = ["missing" if not own else "done" if own == all_ else "partial" for own, all_ in found]
         return pd.DataFrame(columns)
-
-    def lane_table(self, homes: Mapping[tuple[str, int], str]) -> pd.DataFrame:
-        """One row for each point, learner and replica that is there: the task, and what its run calls the lane."""
-        rows = [
-            (number, learner, replica, homes[lane, replica], self.tasks[homes[lane, replica]]["lanes"][lane])
-            for number, point in enumerate(self.points)
-            for learner, lane in point["lanes"].items()
-            for replica in range(self.replicas)
-            if (lane, replica) in homes
-        ]
-        return pd.DataFrame(rows, columns=["point", "learner", "replica", "task", "lane"])
 
     def write(self) -> None:
         """Write it down, whole or not at all."""
         told = {"form": _FORM, "replicas": self.replicas, "points": self.points, "tasks": self.tasks}
         write_json(self.folder / "sweep.json", told | {"errors": self.errors})
-        homes = self.homes()
-        for name, table in (("points", self.point_table(homes)), ("lanes", self.lane_table(homes))):
+        lanes = self.lane_table()
+        for name, table in (("points", self.point_table(lanes)), ("lanes", lanes)):
             with whole(self.folder / f"{name}.parquet") as part:
                 table.to_parquet(part, index=False)
 

@@ -1,16 +1,17 @@
 """What a sweep comes to: its points, and the tasks that bring what is missing of them.
 
 A *lane key* names what one learner does in one world, whatever it is called there; a *cell* is a lane key in one
-replica.  Points that differ only in their learners share a world, and so a trace: their lanes are learned as one
-batch.  What is done is never done again, whatever the sweep was when it was done.
+replica, with what is told of it.  Points that differ only in their learners share a world, and so a trace: their
+lanes are learned as one batch.  What is done is never done again, whatever the sweep was when it was done.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import product
 from typing import Any
 
 from netfl.axes import short_names
@@ -22,6 +23,8 @@ _WORDS = ("name", "description", "replicas", "track")
 """Keys that do not decide what happens in a replica."""
 _LONGEST = 60
 """Letters of a lane's name."""
+Cell = tuple[str, int, frozenset[float]]
+"""A lane key, a replica, and the levels at which the CVaR is told there."""
 NETWORK = ""
 """The lane of a world in which nobody learns."""
 
@@ -36,6 +39,7 @@ class Point:
         scenario: what they make of the sweep's.
         trace: the key of its world.
         lanes: the lane key of each learner; that of the network alone where there is none.
+        levels: at which the CVaR of all its learners is told.
     """
 
     number: int
@@ -43,6 +47,13 @@ class Point:
     scenario: Scenario
     trace: str
     lanes: Mapping[str, str]
+    levels: frozenset[float]
+
+    @property
+    def cells(self) -> Iterator[Cell]:
+        """What it needs: each lane key in each replica, told at its levels."""
+        for lane, replica in product(self.lanes.values(), range(self.scenario.replicas)):
+            yield lane, replica, self.levels
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,7 @@ class Task:
         lanes: what the run calls each lane key.
         first: the first replica.
         stop: the one behind the last.
+        levels: at which the CVaR of all its lanes is told.
         text: the run's scenario.
         learning: whether learners run, or the access alone.
     """
@@ -62,18 +74,14 @@ class Task:
     lanes: Mapping[str, str]
     first: int
     stop: int
+    levels: frozenset[float]
     text: str
     learning: bool
 
     @property
     def key(self) -> str:
         """What it is called: the same for the same lanes and replicas, in whatever order they are planned."""
-        return "t" + _digest([self.trace, sorted(self.lanes), self.first, self.stop, self.learning])
-
-    @property
-    def cells(self) -> set[tuple[str, int]]:
-        """The lane keys and replicas that it brings."""
-        return {(lane, replica) for lane in self.lanes for replica in range(self.first, self.stop)}
+        return "t" + _digest([self.trace, sorted(self.lanes), self.first, self.stop, sorted(self.levels)])
 
     @property
     def scenario(self) -> Scenario:
@@ -109,7 +117,7 @@ def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:
     return points
 
 
-def tasks_of(points: Sequence[Point], done: set[tuple[str, int]], most: int) -> list[Task]:
+def tasks_of(points: Sequence[Point], done: Callable[[Cell], object], most: int) -> list[Task]:
     """The tasks that bring all cells of *points* that are not *done*, of *most* lanes each.
 
     How they are cut depends on what is missing alone, not on who does them.  Learners that depend on each other stay
@@ -117,16 +125,18 @@ def tasks_of(points: Sequence[Point], done: set[tuple[str, int]], most: int) -> 
 
     Args:
         points: of one sweep.
-        done: cells that are there.
+        done: says whether a cell is there.
         most: lanes of one task.
     """
     tasks = []
     for own in _by_trace(points).values():
         scenario = own[0].scenario
+        wanting: dict[str, set[int]] = {lane: set() for point in own for lane in point.lanes.values()}
+        for cell in (cell for point in own for cell in point.cells if not done(cell)):
+            wanting[cell[0]].add(cell[1])
         missing: dict[tuple[int, ...], list[str]] = {}
-        for lane in dict.fromkeys(lane for point in own for lane in point.lanes.values()):
-            left = tuple(one for one in range(scenario.replicas) if (lane, one) not in done)
-            missing.setdefault(left, []).append(lane)
+        for lane, replicas in wanting.items():
+            missing.setdefault(tuple(sorted(replicas)), []).append(lane)
         if _bound(scenario):
             missing = {max(missing, key=len): [lane for lanes in missing.values() for lane in lanes]}
         for numbers, lanes in missing.items():
@@ -149,7 +159,9 @@ def _point(number: int, values: Mapping[str, Any], scenario: Scenario, learning:
         shared.append([*learners.items()])
     trace = _digest([shared, learning])
     lanes = {name: _digest([trace, one]) for name, one in learners.items()} if learning else {}
-    return Point(number, values, scenario, trace, lanes or {NETWORK: _digest([trace])})
+    own = (one.objective.levels for one in scenario.learners.values())
+    levels = frozenset().union(scenario.evaluation.levels, *own) if learning else frozenset[float]()
+    return Point(number, values, scenario, trace, lanes or {NETWORK: _digest([trace])}, levels)
 
 
 def _bound(scenario: Scenario) -> bool:
@@ -194,21 +206,26 @@ def _task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) 
     """The task of some *lanes* of the world of *points*, in some replicas."""
     trace, told = points[0].trace, points[0].scenario.plain() | {"replicas": stop}
     if NETWORK in points[0].lanes:
-        return Task(trace, {lanes[0]: NETWORK}, first, stop, _text(told), learning=False)
-    there = {lane: (name, point) for point in reversed(points) for name, lane in point.lanes.items()}
+        return Task(trace, {lanes[0]: NETWORK}, first, stop, frozenset(), _text(told), learning=False)
+    there: dict[str, tuple[str, Point]] = {}
+    for point in points:
+        for name, lane in point.lanes.items():
+            there.setdefault(lane, (name, point))
     chosen = {*lanes, *_companion(there, lanes)}
     called, learners = dict[str, str](), dict[str, Any]()
-    for lane, (name, point) in reversed(there.items()):
+    for lane, (name, point) in there.items():
         if lane in chosen:
             called[lane] = _lane_name(name, lane, points, point, learners)
             learners[called[lane]] = point.scenario.plain()["learners"][name]
-    return Task(trace, called, first, stop, _text(told | {"learners": learners}), learning=True)
+    levels = frozenset(level for point in points for level in point.levels)
+    told |= {"learners": learners, "evaluate": {**(told["evaluate"] or {}), "levels": sorted(levels)}}
+    return Task(trace, called, first, stop, levels, _text(told), learning=True)
 
 
 def _companion(there: Mapping[str, tuple[str, Point]], lanes: Sequence[str]) -> list[str]:
     """A lane that has to learn beside *lanes*, as updates carry t as soon as one learner has it: they were shorter."""
     having = [lane for lane, (name, point) in there.items() if point.scenario.learners[name].objective.t_rate > 0]
-    return having[-1:] if not {*lanes} & {*having} else []
+    return having[:1] if not {*lanes} & {*having} else []
 
 
 def _lane_name(name: str, lane: str, points: Sequence[Point], point: Point, taken: Collection[str]) -> str:

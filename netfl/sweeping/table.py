@@ -42,7 +42,7 @@ class Sweep:
     @cached_property
     def points(self) -> pd.DataFrame:
         """One row for each point: ``point``, ``trace``, a column for each axis, and ``status``."""
-        return self._ledger.point_table(self._homes)
+        return self._ledger.point_table(self.lanes)
 
     @property
     def axes(self) -> list[str]:
@@ -52,7 +52,7 @@ class Sweep:
     @cached_property
     def lanes(self) -> pd.DataFrame:
         """One row for each point, learner and replica that is done: its ``task``, and the ``lane``'s name there."""
-        return self._ledger.lane_table(self._homes)
+        return self._ledger.lane_table()
 
     @cached_property
     def tasks(self) -> pd.DataFrame:
@@ -168,11 +168,6 @@ class Sweep:
         return self._traces.merge(found, on=["task", "replica"]).drop(columns="task")
 
     @cached_property
-    def _homes(self) -> dict[tuple[str, int], str]:
-        """The task of each lane key and replica that is done."""
-        return self._ledger.homes()
-
-    @cached_property
     def _traces(self) -> pd.DataFrame:
         """For each trace and replica the task whose tables stand for it."""
         own = self.lanes.merge(self.points[["point", "trace"]], on="point")
@@ -181,7 +176,10 @@ class Sweep:
     def _learned(self, found: pd.DataFrame) -> pd.DataFrame:
         """Rows of lanes as rows of the learners of points."""
         named = found.rename(columns={"learner": "lane"}).astype({"lane": str})
-        return self._placed(self.lanes.merge(named, on=["task", "lane", "replica"]).drop(columns=["task", "lane"]))
+        placed = self._placed(self.lanes.merge(named, on=["task", "lane", "replica"]).drop(columns=["task", "lane"]))
+        if not {"metric", "group"} <= {*placed}:
+            return placed
+        return placed[self._told(placed["point"], placed["metric"].astype(str) + "/" + placed["group"].astype(str))]
 
     def _figures(self, found: pd.DataFrame) -> pd.DataFrame:
         """Figures, of which those that begin with a lane's name are its own."""
@@ -195,7 +193,17 @@ class Sweep:
             parts.append(own.merge(rows, on=["task", "replica"]).drop(columns=["task", "lane"]))
         points = self.points[["point", "trace"]].merge(self._traces, on="trace")
         whole = points.merge(found, on=["task", "replica"]).assign(learner="")
-        return self._placed(pd.concat([whole[["point", "learner", "replica", "figure", "value"]], *parts]))
+        placed = self._placed(pd.concat([whole[["point", "learner", "replica", "figure", "value"]], *parts]))
+        return placed[self._told(placed["point"], placed["figure"].str.removesuffix(".smoothed"))]
+
+    def _told(self, points: pd.Series[int], names: pd.Series[str]) -> pd.Series[bool]:
+        """Whether *points* by themselves would be told figures of these *names*: a task may know more levels."""
+        levels = {
+            (number, f"cvar/alpha:{level:g}")
+            for number, point in enumerate(self._ledger.points)
+            for level in point["levels"]
+        }
+        return ~names.str.startswith("cvar/") | pd.Series([*zip(points, names, strict=True)], names.index).isin(levels)
 
     def _placed(self, found: pd.DataFrame) -> pd.DataFrame:
         """Rows of points with the values of their axes, in order of the points."""

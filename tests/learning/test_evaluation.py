@@ -34,7 +34,7 @@ def test_figures_of_two_replicas_against_pytorch():
     objectives = [Cvar(alpha=0.3, gamma=0.2, lr_t=1)] * 2 + [Erm()] * 2
     heard = np.array([[0, 0, 0], [3, 1, 4]])
     evaluation = Evaluation(datasets, [split, split], [0, 1, 0, 1], (0, 2), torch.empty(0))
-    metrics = evaluation.metrics(network, versions, objectives, heard)
+    metrics = evaluation.metrics(network, versions, objectives, heard, (0.1, 0.3))
 
     for lane, replica in enumerate((0, 1, 0, 1)):
         data, theta = datasets[replica], versions[lane]
@@ -81,7 +81,7 @@ def test_a_label_that_the_test_set_lacks_has_no_figures_and_stays_out_of_users_m
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(2))
     evaluation = Evaluation([short], [split], [0, 0], (0,), torch.empty(0))
-    metrics = evaluation.metrics(network, versions, [Cvar(alpha=0.3, lr_t=1), Erm()], np.array([[2, 3, 5]]))
+    metrics = evaluation.metrics(network, versions, [Cvar(alpha=0.3, lr_t=1), Erm()], np.array([[2, 3, 5]]), (0.3,))
 
     assert "accuracy/class:1" not in metrics
     for lane in range(2):
@@ -119,7 +119,7 @@ def test_users_of_the_data_are_tested_and_validated_with_what_is_theirs():
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(3))
     evaluation = Evaluation([data], [split], [0, 0], (), torch.empty(0), [data.validation])
-    metrics = evaluation.metrics(network, versions, [Erm(), Erm()], np.array([[1, 1, 2, 9]]))
+    metrics = evaluation.metrics(network, versions, [Erm(), Erm()], np.array([[1, 1, 2, 9]]), ())
 
     kept = data.validation
     for lane, (prefix, x, y, user) in product(
@@ -138,7 +138,7 @@ def test_users_of_the_data_are_tested_and_validated_with_what_is_theirs():
         assert metrics["objective"][lane] == pytest.approx(np.dot(losses, [0.25, 0.25, 0.5]))
 
     mixed = Evaluation([data], [[rows[::2] for rows in np.array_split(np.arange(40), 4)]], [0, 0], (), torch.empty(0))
-    assert np.isfinite(mixed.metrics(network, versions, [Erm()] * 2, np.ones((1, 4)))["accuracy/user:3"]).all()
+    assert np.isfinite(mixed.metrics(network, versions, [Erm()] * 2, np.ones((1, 4)), ())["accuracy/user:3"]).all()
 
 
 def test_a_data_set_of_users_and_one_without_stand_side_by_side():
@@ -147,10 +147,10 @@ def test_a_data_set_of_users_and_one_without_stand_side_by_side():
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(4, network.size + 1, generator=torch.Generator().manual_seed(3))
     both = Evaluation([ours, theirs], splits, [0, 1, 0, 1], (), torch.empty(0), [ours.validation, theirs.validation])
-    found = both.metrics(network, versions, [Erm()] * 4, np.ones((2, 4), int))
+    found = both.metrics(network, versions, [Erm()] * 4, np.ones((2, 4), int), ())
     for replica, data in enumerate((ours, theirs)):
         alone = Evaluation([data], [splits[replica]], [0, 0], (), torch.empty(0), [data.validation])
-        expected = alone.metrics(network, versions[replica::2], [Erm()] * 2, np.ones((1, 4), int))
+        expected = alone.metrics(network, versions[replica::2], [Erm()] * 2, np.ones((1, 4), int), ())
         for name, values in expected.items():
             assert found[name][replica::2] == pytest.approx(values, nan_ok=True, rel=1e-5), name
 
