@@ -62,9 +62,11 @@ class Document:
         Raises:
             ScenarioError: the path leads through something that is no mapping and no list.
         """
-        *parents, last = path.split(".")
-        at: Any = self.data
+        parents, at, last = path.split("."), self.data, path
         for index, part in enumerate(parents):
+            last = ".".join(parents[index:])
+            if "." not in last or (isinstance(at, dict) and last in at):  # a key may have dots, as those of a sweep
+                break
             at = self._into(at, part, ".".join(parents[: index + 1]), place)
         if isinstance(at, list):
             at[self._index(at, last, path, place)] = value

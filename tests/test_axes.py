@@ -33,6 +33,13 @@ class TestPoints:
     def test_paths_may_stand_without_a_grid(self):
         assert points(users=[1, 2], grid={"seed": [5]}) == [{"seed": 5, "users": 1}, {"seed": 5, "users": 2}]
 
+    def test_paths_may_be_written_as_mappings_and_set(self, tmp_path):
+        assert points(a={"x": [1, 2], "b": {"y": [3]}}) == [{"a.x": 1, "a.b.y": 3}, {"a.x": 2, "a.b.y": 3}]
+        path = tmp_path / "good.yaml"
+        path.write_text(f"{GOOD}sweep: {{access.first: [1, 2], seed: [1, 2]}}\n")
+        found = load(path, {"sweep.access.first": [1], "sweep.rounds": [5]}).sweep
+        assert [*found.points()] == [{"access.first": 1, "seed": seed, "rounds": 5} for seed in (1, 2)]
+
     def test_zipped_lists_go_side_by_side_and_with_everything_else(self):
         found = points(zip={"a": [1, 2], "b": [3, 4]}, c=[5, 6])
         assert [(one["a"], one["b"], one["c"]) for one in found] == [(1, 3, 5), (2, 4, 5), (1, 3, 6), (2, 4, 6)]

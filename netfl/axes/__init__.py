@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from netfl.axes.condition import Condition
 from netfl.axes.draws import Draw
@@ -61,7 +63,7 @@ class RandomSpec(Spec):
 class SweepSpec(Spec):
     """What `netfl sweep` varies; every combination of grid, zipped lists and random draws is a point.
 
-    A path with its list may stand directly below ``sweep`` for one in ``grid``.
+    A path with its list may stand directly below ``sweep`` for one in ``grid``, and as mappings in mappings.
     """
 
     grid: dict[str, Values] = Field(default_factory=dict)
@@ -82,9 +84,16 @@ class SweepSpec(Spec):
         """Paths directly below the sweep belong to the grid."""
         if not isinstance(value, Mapping) or not isinstance(value.get("grid", {}), Mapping):
             return value
-        paths = {path: values for path, values in value.items() if path not in cls.model_fields}
+        paths = dict(_flat({path: values for path, values in value.items() if path not in cls.model_fields}))
         said = {name: own for name, own in value.items() if name in cls.model_fields}
-        return {**said, "grid": {**value.get("grid", {}), **paths}} if paths else said
+        return {**said, "grid": {**dict(_flat(value.get("grid", {}))), **paths}}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Paths directly below the sweep are no keys of its own."""
+        found = handler.resolve_ref_schema(handler(schema))
+        found["additionalProperties"] = {"type": ["array", "object"]}
+        return found
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -160,6 +169,15 @@ class SweepSpec(Spec):
                 remedy = "compare numbers with numbers, and words with words"
                 raise ScenarioError([Fault(f"unless.{number}", str(error), condition.text, remedy)]) from None
         return False
+
+
+def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted paths and what stands there, where paths may also be written as mappings in mappings."""
+    for key, entry in said.items():
+        if isinstance(entry, Mapping):
+            yield from _flat(entry, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", entry
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
