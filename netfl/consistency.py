@@ -18,7 +18,8 @@ from netfl.types import Facts
 if TYPE_CHECKING:
     from netfl.learning.settings import LearnerSpec
 
-_LEARNING = ("data", "partition", "model", "evaluate")
+_OPTIONAL = ("evaluate", "checkpoint")
+_LEARNING = ("data", "partition", "model", *_OPTIONAL)
 WINDOWS = 100
 """Even windows that a duration is cut into, each a round, so that a run can tell how far it is, and be stopped."""
 _ANY_CLASSES = 1 << 30
@@ -117,7 +118,7 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
     timed = parts["duration"] is not None or "duration" in unread
     there = {name for name in _LEARNING if parts[name] is not None or name in unread}
     for name in _LEARNING:
-        if learns and name not in there and name != "evaluate":
+        if learns and name not in there and name not in _OPTIONAL:
             yield Fault(name, "missing; learners need it", None, f"add a section '{name}'")
         wanted = timed or (_may_want_data(access) and name in {"data", "partition"})
         if not learns and name in there and not wanted:

@@ -180,7 +180,7 @@ def show_report(done: Run, out: Path | None) -> None:
         console.print(f"report:  {reports.write(done, out)}", soft_wrap=True)
         console.print(f"picture: {reports.picture(done)}", soft_wrap=True)
     except OSError as error:
-        raise MachineError(f"cannot write the report: {_why(error)}; the run itself is whole") from error
+        raise MachineError(f"cannot write the report: {_why(error)}; the run itself is as it was") from error
 
 
 def show_comparison(folders: Sequence[Path], out: Path) -> None:

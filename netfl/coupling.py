@@ -88,16 +88,28 @@ def resume(
         ScenarioError: there is no such run, or it is finished.
         MachineError: the checkpoint is not whole, or the network no longer gives the same rounds.
     """
+    found = _unfinished(folder)
+    with locked(found.folder):
+        found = _unfinished(folder)  # another process may have come and gone
+        learning, first = found.manifest["learning"], found.manifest.get("first", 0)
+        staged = stage(load(found.folder / "scenario.yaml"), learning=learning, first=first)
+        with school(staged, device, workers, cluster, learning=learning) as learner:
+            return perform(staged, learner, found.folder, watch or Unwatched())
+
+
+def _unfinished(folder: str | Path) -> Run:
+    """The run in *folder*, if it can go on.
+
+    Raises:
+        ScenarioError: there is no such run, or it is finished.
+        MachineError: its manifest is damaged.
+    """
     found = open_run(folder)
     if not {"status", "learning"} <= found.manifest.keys():
         raise MachineError(f"{found.folder / 'manifest.json'} is damaged: it does not say how the run stands")
     if found.manifest["status"] == "done":
         raise ScenarioError([Fault("", f"the run in {folder} is finished", None, "there is nothing to resume")])
-    scenario = load(found.folder / "scenario.yaml")
-    staged = stage(scenario, learning=found.manifest["learning"], first=found.manifest.get("first", 0))
-    learning = found.manifest["learning"]
-    with locked(found.folder), school(staged, device, workers, cluster, learning=learning) as learner:
-        return perform(staged, learner, found.folder, watch or Unwatched())
+    return found
 
 
 def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch, again: str = "") -> Run:
@@ -112,14 +124,16 @@ def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch,
     """
     scenario, first = staged.scenario, staged.replicas.start
     manifest = Manifest(folder, scenario, learning=learner is not None, first=first)
+    again = again or f"netfl resume {folder}"
+    lessons = lessons_of(staged, learner, folder, again)
     try:
         for old in (*folder.glob("*.part"), *(folder / name for name in AT_THE_END)):
             old.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
-        lessons = lessons_of(staged, learner, folder)
+        lessons.begin()
         manifest.rounds_kept = lessons.kept
-        with following(scenario.track, folder, scenario.plain(), lessons.lanes) as follower:
+        with following(scenario.track, folder, scenario.plain(), lessons.lanes, again) as follower:
             size = len(staged.replicas)
             writer = Writer(folder, size, scenario.kinds, lessons.lanes, first, follower.metrics)
             watch.opened(folder, scenario)
@@ -130,7 +144,7 @@ def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch,
     except OSError as error:
         manifest.fail(f"the machine would not: {error}")
         problem = f"cannot go on writing {folder}: {error.strerror or error}; when that is mended, go on with"
-        raise MachineError(f"{problem}: {again or f'netfl resume {folder}'}") from error
+        raise MachineError(f"{problem}: {again}") from error
     except BaseException as error:
         manifest.fail(f"{type(error).__name__}: {error}")
         raise

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from netfl import document as documents
 from netfl.coupling import AT_THE_END, perform
+from netfl.durable import settle
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
 from netfl.manifest import summarise, write_extended
@@ -105,7 +106,7 @@ def _play(scenario: Scenario, first: int, run: Run, device: str, watch: Watch) -
     """Run the new replicas into the extension's folder."""
     learning = bool(run.manifest["learning"])
     staged = stage(scenario, learning=learning, first=first)
-    with school(staged, device, learning=learning) as learner:
+    with school(staged, device, learning=learning) as learner, locked(run.folder / EXTENSION):
         perform(staged, learner, run.folder / EXTENSION, watch, _again(run.folder, scenario.replicas))
 
 
@@ -116,16 +117,17 @@ def _merge(folder: Path, part: Path, scenario: Scenario, first: int) -> None:
     for table in sorted(part.glob("*.parquet")):
         join(folder / table.name, table, first)
     for file in (part / VERSIONS).glob("*.safetensors"):
-        file.replace(folder / VERSIONS / file.name)
+        settle(file, folder / VERSIONS / file.name)
     for name in AT_THE_END:
         if not name.endswith((".json", ".parquet")):
             (folder / name).unlink(missing_ok=True)
-    write_text(folder / "scenario.yaml", scenario.to_yaml())
     summary = summarise(scenario, figures)
+    again = _again(folder, scenario.replicas)
+    retell(scenario.track, folder, scenario.plain(), summary, again)
+    write_text(folder / "scenario.yaml", scenario.to_yaml())
     write_json(folder / "summary.json", summary)
     write_extended(folder, new.manifest)
     shutil.rmtree(part, ignore_errors=True)
-    retell(scenario.track, folder, scenario.plain(), summary)
 
 
 def _again(folder: Path, replicas: int) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,16 +13,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netfl.errors import MachineError
+from netfl.keeping import Keeper
 from netfl.learning.choosing import Choices
 from netfl.learning.data import Dataset
 from netfl.types import Divergence, Report, Round
 from netfl.versionfile import Album
 
-CHECKPOINT = "checkpoint.pt"
-"""The checkpoint's name in the run directory."""
 _GRID = 160
-CHECKPOINT_EVERY_S = 30.0
-"""Wall-clock seconds between checkpoints."""
 
 
 class Learning(Protocol):
@@ -51,7 +46,7 @@ class Learning(Protocol):
         """The current θ and, last, t of a lane."""
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """What a checkpoint keeps; it may be the learner's own memory, and holds until its next step."""
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a kept state."""
@@ -68,26 +63,23 @@ class Lessons:
 
     Args:
         learner: who learns; ``None`` for a trace.
-        folder: the run directory, with a checkpoint or without.
+        keeper: of its checkpoints.
         choices: among the learners; their figures stand behind those of the lanes.
         album: where versions are kept; ``None`` for nowhere.
     """
 
     def __init__(
-        self, learner: Learning | None, folder: Path, choices: Choices | None = None, album: Album | None = None
+        self, learner: Learning | None, keeper: Keeper, choices: Choices | None = None, album: Album | None = None
     ) -> None:
-        self.learner, self._path, self._album = learner, folder / CHECKPOINT, album
+        self.learner, self._keeper, self._album = learner, keeper, album
         self.lanes: tuple[tuple[str, int], ...] = () if learner is None else tuple(learner.lanes)
         self._choices = choices
         if choices is not None:
             self.lanes += choices.lanes
         self._told: list[Report] = []
         self._digest = blake2b(digest_size=16)
-        self._kept = self._load() if learner is not None and self._path.exists() else None
+        self._kept = None if learner is None else keeper.load()
         self._known = _unpack(self._kept)
-        self._saved_at = time.monotonic()
-        if album is not None:
-            album.begin(None if self._kept is None else self.kept)
 
     @property
     def diverged(self) -> Sequence[Divergence]:
@@ -103,6 +95,12 @@ class Lessons:
     def reports(self) -> list[Report]:
         """All evaluations so far."""
         return [report for report in self._told if report.metrics]
+
+    def begin(self) -> None:
+        """Make the run directory ready to go on in; until then it is only read."""
+        self._keeper.begin()
+        if self._album is not None:
+            self._album.begin(None if self._kept is None else self.kept)
 
     def start(self) -> Report:
         """The report on version 0."""
@@ -128,28 +126,25 @@ class Lessons:
         if index == covered and self._kept is not None:
             if self._kept["digest"] != self._digest.hexdigest():
                 raise MachineError(
-                    f"the rounds up to {index} are not those that {self._path} was written after: has netfl, a model "
-                    f"or the scenario changed since? Remove {CHECKPOINT} to start the run again"
+                    f"the rounds up to {index} are not those that {self._keeper.path} was written after: has netfl, a "
+                    f"model or the scenario changed since? {self._keeper.remedy}"
                 )
             self.learner.restore(self._kept.pop("learner"))
         if index <= covered:
             return self._remember(self._known.get(index) or Report(index))
         report = self._remember(self._with_choices(self.learner.step(rounds)))
         self._picture(self.learner, index)
-        if time.monotonic() - self._saved_at > CHECKPOINT_EVERY_S:
+        if self._keeper.due(index):
             self.save(index)
         return report
 
     def save(self, index: int) -> None:
         """Keep where the run stands after round *index*."""
-        if self.learner is None or (self._kept is not None and index < self._kept["round"]):
+        if self.learner is None or index <= self._keeper.newest:
             return
-        from netfl.learning import checkpoint  # noqa: PLC0415 - torch, and only where something is learned
-
-        state = {"round": index, "digest": self._digest.hexdigest(), "learner": self.learner.state()}
-        said = {"reports": checkpoint.pack(self.reports), "answers": checkpoint.pack_answers(self._told)}
-        checkpoint.save(self._path, state | said)
-        self._saved_at = time.monotonic()
+        if self._album is not None:  # a checkpoint counts on the versions up to it
+            self._album.sync()
+        self._keeper.save(index, self._digest.hexdigest(), self.learner.state(), self._told)
 
     def plane(self, data: Dataset | None) -> dict[str, pd.DataFrame]:
         """For data in the plane: each learner's labels on a grid, in the first replica, and the test points.
@@ -180,7 +175,7 @@ class Lessons:
 
     def finish(self) -> None:
         """A finished run needs no checkpoint, and nothing else to go on from."""
-        self._path.unlink(missing_ok=True)
+        self._keeper.remove()
         if self._album is not None:
             self._album.clear()
 
@@ -200,12 +195,6 @@ class Lessons:
         if report.metrics or report.answers:
             self._told.append(report)
         return report
-
-    def _load(self) -> dict[str, Any]:
-        """The checkpoint of the run directory."""
-        from netfl.learning import checkpoint  # noqa: PLC0415
-
-        return checkpoint.load(self._path)
 
 
 def _unpack(kept: dict[str, Any] | None) -> dict[int, Report]:

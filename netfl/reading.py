@@ -46,8 +46,10 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The figures that the run printed at its end; empty until then."""
-        return self._json("summary.json")
+        """The figures that the run printed at its end; empty until then, and while it changes from that to another."""
+        told = self._json("summary.json")
+        changing = (self.folder / EXTENSION).exists() and told.get("replicas") != self.manifest.get("replicas")
+        return {} if changing else told
 
     @property
     def diverged(self) -> list[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from netfl.durable import sync_names, whole
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
 from netfl.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, Table, opened, words
 from netfl.types import Report, Round
+
+_UNBEGUN = frozenset({".lock", "scenario.yaml", "scenario.yaml.part", "manifest.json.part"})
+"""What may be in a run directory in which no run has begun yet."""
 
 
 @contextmanager
 def fresh(folder: Path) -> Iterator[Path]:
     """A new run directory, held for writing; gone again if there is nothing in it that a user may want.
 
-    That is so after a failure before the run's manifest is written, and when the scenario cannot be run.
+    That is so after a failure before the run's manifest is written, and when the scenario cannot be run.  What a run
+    left that died before that is as good as nothing.
 
     Raises:
         ScenarioError: it exists and is not empty.
@@ -36,15 +40,20 @@ def fresh(folder: Path) -> Iterator[Path]:
     """
     try:
         existed = folder.exists()
-        if existed and (not folder.is_dir() or any(file.name != ".lock" for file in folder.iterdir())):
-            problem = f"{folder} is there already, and not empty"
-            raise ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])
+        found = _names(folder) if existed else frozenset()
+        if not (found <= {".lock"} or ".lock" in found <= _UNBEGUN):
+            raise _taken(folder)
+        new = [one for one in (folder, *folder.parents) if not one.exists()]
         folder.mkdir(parents=True, exist_ok=True)
+        for one in new:
+            sync_names(one.parent)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error
     with locked(folder):
+        if not _names(folder) <= found | {".lock"}:  # another process has come and gone since
+            raise _taken(folder)
         try:
             yield folder
         except BaseException as error:
@@ -56,17 +65,15 @@ def fresh(folder: Path) -> Iterator[Path]:
             raise
 
 
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A file to write beside *path*, which is moved there at the end: so *path* is whole, or as it was."""
-    part = path.with_name(path.name + ".part")
-    try:
-        yield part
-        os.replace(part, path)  # noqa: PTH105 - the one call that replaces on every system
-    except OSError:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+def _names(folder: Path) -> frozenset[str]:
+    """What is in *folder*; a file in its place stands for itself."""
+    return frozenset(one.name for one in folder.iterdir()) if folder.is_dir() else frozenset({folder.name})
+
+
+def _taken(folder: Path) -> ScenarioError:
+    """That *folder* is somebody's."""
+    problem = f"{folder} is there already, and not empty"
+    return ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])
 
 
 def write_text(path: Path, text: str) -> None:

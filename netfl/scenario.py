@@ -19,7 +19,7 @@ from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.settings import CheckpointSpec, EvaluateSpec, LearnerSpec
 from netfl.registry import Member, Spec
 from netfl.tracking import TrackSpec
 from netfl.types import FATES, KINDS, UPLINK_WORD_BITS, Facts
@@ -90,6 +90,8 @@ class Scenario(Spec):
         Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, WordOr(tuple[EventKind, ...], RecordSpec)
     ] = _RECORDED
     """Which kinds of events the trace stores; or a mapping of ``events``, which says that, and ``versions``."""
+    checkpoint: Annotated[Literal["none"] | CheckpointSpec, WordOr(CheckpointSpec)] | None = None
+    """How often it is kept where learners stand: every 30 s by default; ``none``: only when the run is stopped."""
     track: TrackSpec | None = None
     """Who is told the metrics of learners while a run goes on: TensorBoard, MLflow."""
     sweep: SweepSpec | None = None

@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 
 from netfl.cluster import Cluster
 from netfl.errors import ScenarioError
+from netfl.keeping import Keeper
 from netfl.learning import memory
 from netfl.learning.choosing import Choices
 from netfl.learning.validation import weights
 from netfl.lessons import Learning, Lessons
 from netfl.staging import Stage, streams_of
 from netfl.versionfile import Album
+
+_LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate"}
+"""The sections of a scenario on which learning depends, beside its rounds."""
 
 
 def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: Cluster | None = None) -> Learning:
@@ -86,11 +90,23 @@ def school(
         yield learner
 
 
-def lessons_of(staged: Stage, learner: Learning | None, folder: Path) -> Lessons:
-    """The lessons of a run in *folder*, with the choices and versions that its scenario asks for."""
+def lessons_of(staged: Stage, learner: Learning | None, folder: Path, again: str = "") -> Lessons:
+    """The lessons of a run in *folder*, with the checkpoints, choices and versions that its scenario asks for.
+
+    Args:
+        staged: what is run.
+        learner: who learns; ``None`` for a trace.
+        folder: the run directory.
+        again: the command that goes on with the run; by default ``netfl resume``.
+
+    Raises:
+        MachineError: there are checkpoints, and no one can go on from them.
+    """
     if learner is None:
-        return Lessons(None, folder)
-    return Lessons(learner, folder, _choices(staged, learner), _album(staged, learner, folder))
+        return Lessons(None, Keeper(folder))
+    scenario = staged.scenario
+    keeper = Keeper(folder, scenario.model_dump(mode="json", include=_LEARNT), scenario.checkpoint, again)
+    return Lessons(learner, keeper, _choices(staged, learner), _album(staged, learner, folder))
 
 
 def _heard(staged: Stage) -> dict[int, NDArray[np.float64]]:

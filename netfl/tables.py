@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.durable import beside, settle
 from netfl.errors import MachineError
 from netfl.types import KINDS
 
@@ -102,7 +103,7 @@ class Table:
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         self._final = folder / f"{name}.parquet"
-        self._part = folder / f"{name}.parquet.part"
+        self._part = beside(self._final)
         self._schema = schema
         self._chunks: list[pa.RecordBatch] = []
         self._lines: list[tuple[float, ...]] = []
@@ -148,7 +149,7 @@ class Table:
     def publish(self) -> None:
         """Give the finished file its own name, unless that is done."""
         if self._part.exists():
-            self._part.replace(self._final)
+            settle(self._part, self._final)
 
     def abandon(self) -> None:
         """Let go after a failure of the disk: without its end the file is of no use, and its room is needed."""

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.durable import sync, sync_names, whole
 from netfl.errors import MachineError
 
 VERSIONS = "versions"
@@ -64,11 +65,12 @@ class Album:
         """
         self._folder.mkdir(exist_ok=True)
         rows = 0 if index is None else bisect_right(self._rounds, index)
-        for name, layout in zip(self._names, self._layouts, strict=True):
-            path, size = self._part(name), rows * _row(layout)
+        sizes = {self._part(name): rows * _row(own) for name, own in zip(self._names, self._layouts, strict=True)}
+        for path, size in sizes.items():
             path.touch()
             if path.stat().st_size < size:
-                raise MachineError(f"{path} is cut short; remove the run's checkpoint to start it again")
+                raise MachineError(f"{path} is cut short; remove the run's checkpoints to start it again")
+        for path, size in sizes.items():
             os.truncate(path, size)
 
     def add(self, versions: Iterable[NDArray[np.float64]]) -> None:
@@ -77,19 +79,18 @@ class Album:
             with self._part(name).open("ab") as file:
                 file.write(version[: _row(layout) // _FLOAT.itemsize].astype(_FLOAT).tobytes())
 
+    def sync(self) -> None:
+        """Bring what was added to the disk."""
+        sync(*map(self._part, self._names))
+        sync_names(self._folder)
+
     def close(self) -> None:
         """Write the files as they are read."""
         for name, layout in zip(self._names, self._layouts, strict=True):
             raw, path = self._part(name), self._folder / f"{name}.safetensors"
-            new = path.with_name(path.name + ".part")
-            try:
-                with raw.open("rb") as rows, new.open("wb") as file:
-                    file.write(_header(layout, self._rounds[: raw.stat().st_size // _row(layout)]))
-                    shutil.copyfileobj(rows, file, 1 << 20)
-                new.replace(path)
-            except OSError:
-                new.unlink(missing_ok=True)
-                raise
+            with whole(path) as new, raw.open("rb") as rows, new.open("wb") as file:
+                file.write(_header(layout, self._rounds[: raw.stat().st_size // _row(layout)]))
+                shutil.copyfileobj(rows, file, 1 << 20)
 
     def clear(self) -> None:
         """Remove what only was there to go on with."""

@@ -134,8 +134,8 @@ CLOSED = {
     "learner": "FedAU",
 }
 HASTY = """
-import sys, netfl.lessons
-netfl.lessons.CHECKPOINT_EVERY_S = 0.05
+import sys, netfl, netfl.keeping
+netfl.keeping.CHECKPOINT_EVERY_S = 0.05
 netfl.run(netfl.load(sys.argv[1]), sys.argv[2], device="cpu")
 """
 CONDUCTS = {"asynchronous": {"round": {"kind": "asynchronous"}}, "closed": CLOSED}

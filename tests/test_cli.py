@@ -325,7 +325,7 @@ def test_a_report_that_cannot_be_written_is_the_machine_s_fault():
     assert call("trace", "good.yaml", "--out", "run", "--quiet")[0] == 0
     code, output = call("report", "run", "--out", "nowhere/report.html")
     assert (code, output.splitlines()[-1]) == (
-        1, "cannot write the report: nowhere/report.html.part: No such file or directory; the run itself is whole"
+        1, "cannot write the report: nowhere/report.html.part: No such file or directory; the run itself is as it was"
     )  # fmt: skip
 
 

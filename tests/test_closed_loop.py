@@ -114,7 +114,7 @@ def test_it_can_be_stopped_again_and_again_even_before_its_checkpoint(whole, tmp
 
 @pytest.mark.parametrize("every_s", [-1.0, 1e9], ids=["a checkpoint each round", "no checkpoint"])
 def test_a_crashed_run_resumes_to_what_it_would_have_been(whole, tmp_path, monkeypatch, every_s):
-    monkeypatch.setattr("netfl.lessons.CHECKPOINT_EVERY_S", every_s)
+    monkeypatch.setattr("netfl.keeping.CHECKPOINT_EVERY_S", every_s)
     step = Learner.step
 
     def crash(self, rounds):

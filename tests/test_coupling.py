@@ -15,7 +15,7 @@ from netfl import coupling, schooling
 from netfl.access.bernoulli import Bernoulli
 from netfl.document import Document
 from netfl.errors import MachineError, ModelError, ScenarioError
-from netfl.lessons import CHECKPOINT
+from netfl.keeping import CHECKPOINT
 from netfl.scenario import checked
 from netfl.types import FATES, Report
 
@@ -328,7 +328,7 @@ class TestStopping:
 
     def test_a_crashed_run_resumes_from_the_checkpoint_that_it_last_wrote(self, tiny, tmp_path, monkeypatch):
         coupling.run(a_scenario(), tmp_path / "whole")
-        monkeypatch.setattr("netfl.lessons.CHECKPOINT_EVERY_S", -1.0)
+        monkeypatch.setattr("netfl.keeping.CHECKPOINT_EVERY_S", -1.0)
         tiny(fail_at=8, error=RuntimeError("the power went"))
         with pytest.raises(ModelError, match="the power went"):
             coupling.run(a_scenario(), tmp_path / "run")
@@ -360,7 +360,7 @@ class TestStopping:
     def test_rounds_that_changed_are_noticed(self, tiny, tmp_path):
         coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
         path = tmp_path / "run" / "scenario.yaml"
-        path.write_text(path.read_text().replace("seed: 0", "seed: 1"))
+        path.write_text(path.read_text().replace("probability: 0.5", "probability: 0.6"))
         with pytest.raises(MachineError, match="the rounds up to 5 are not those that"):
             coupling.resume(tmp_path / "run")
         assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
@@ -371,9 +371,15 @@ class TestStopping:
         before = stopped.rounds
         path = tmp_path / "run" / CHECKPOINT
         path.write_bytes(damage(path.read_bytes()))
-        with pytest.raises(MachineError, match="is not a whole checkpoint; remove it to start the run again"):
+        with pytest.raises(MachineError) as raised:
             coupling.resume(tmp_path / "run")
-        pd.testing.assert_frame_equal(netfl.open_run(tmp_path / "run").rounds, before)
+        assert str(raised.value) == (
+            f"{path} is not a whole checkpoint. To start the run again, remove checkpoint.pt, and then: "
+            f"netfl resume {tmp_path / 'run'}"
+        )
+        run = netfl.open_run(tmp_path / "run")
+        assert run.status == "interrupted"
+        pd.testing.assert_frame_equal(run.rounds, before)
 
 
 class TestFailing:

@@ -1,6 +1,7 @@
 """A run directory is written by one process, and says so."""
 
 import multiprocessing
+from contextlib import contextmanager
 
 import pytest
 
@@ -59,3 +60,32 @@ def test_a_run_that_goes_on_cannot_be_resumed(tmp_path):
     run = netfl.trace(checked(Document(said, "a")), tmp_path / "run", watch=Other())
     assert run.status == "done"
     assert len(run.rounds) == 3
+
+
+def test_a_run_that_another_process_has_finished_meanwhile_is_not_resumed(tmp_path, monkeypatch):
+    write_json(tmp_path / "manifest.json", {"status": "interrupted", "learning": False})
+
+    @contextmanager
+    def late(folder):
+        write_json(folder / "manifest.json", {"status": "done", "learning": False})
+        yield
+
+    monkeypatch.setattr("netfl.coupling.locked", late)
+    with pytest.raises(ScenarioError, match="is finished; there is nothing to resume"):
+        netfl.resume(tmp_path)
+
+
+def test_replicas_that_are_being_added_cannot_be_resumed_nor_the_run_extended(tmp_path):
+    said = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
+    seen = []
+
+    class Other(Unwatched):
+        def opened(self, folder, scenario):
+            for again in (lambda: netfl.resume(folder), lambda: netfl.extend(folder.parent, 3)):
+                with pytest.raises(ScenarioError, match="another process"):
+                    again()
+            seen.append((netfl.open_run(folder).status, netfl.open_run(folder.parent).status))
+
+    netfl.trace(checked(Document(said, "a")), tmp_path / "run")
+    assert netfl.extend(tmp_path / "run", 2, watch=Other()).manifest["replicas"] == 2
+    assert seen == [("running", "done")]

@@ -1,6 +1,7 @@
 """Run directories: tables in chunks, events by the array, and folders that are no runs."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -350,6 +351,34 @@ class TestFolders:
         with pytest.raises(ScenarioError) as raised:
             fresh(there).__enter__()
         assert str(raised.value) == f"--out: {there} is there already, and not empty; name another folder, or remove it"
+
+    @pytest.mark.parametrize(
+        "left", [["scenario.yaml.part"], ["scenario.yaml"], ["scenario.yaml", "manifest.json.part"]]
+    )
+    def test_what_a_run_left_that_died_before_it_began_is_as_good_as_nothing(self, tmp_path, left):
+        for name in (".lock", *left):
+            (tmp_path / name).write_text("")
+        with fresh(tmp_path):
+            write_text(tmp_path / "manifest.json", "{}")
+
+    @pytest.mark.parametrize("there", [["scenario.yaml"], [".lock", "scenario.yaml", "rounds.parquet"]])
+    def test_a_scenario_that_a_user_keeps_there_is_left_alone(self, tmp_path, there):
+        for name in there:
+            (tmp_path / name).write_text("")
+        with pytest.raises(ScenarioError, match="is there already, and not empty"):
+            fresh(tmp_path).__enter__()
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(there)
+
+    def test_a_run_that_another_process_has_made_meanwhile_is_left_alone(self, tmp_path, monkeypatch):
+        @contextmanager
+        def late(folder):
+            (folder / "manifest.json").write_text("theirs")
+            yield
+
+        monkeypatch.setattr("netfl.recording.locked", late)
+        with pytest.raises(ScenarioError, match="is there already, and not empty"):
+            fresh(tmp_path / "run").__enter__()
+        assert (tmp_path / "run/manifest.json").read_text() == "theirs"
 
     @pytest.mark.parametrize("below", ["file/run", "file/deep/run"])
     def test_a_place_that_cannot_be_made_is_the_machine_s_fault(self, tmp_path, below):

@@ -205,9 +205,9 @@ class Heard:
 class TestFollower:
     LANES = (("a", 2), ("b", 3))
 
-    def test_each_lane_is_told_what_it_has(self, tmp_path):
+    def test_each_lane_is_told_what_it_has(self):
         heard, nan = Heard(), np.nan
-        follower = Follower({"x": heard}, tmp_path, self.LANES)
+        follower = Follower({"x": heard}, self.LANES, "")
         metrics = {"accuracy": [0.1, nan], "loss/class:1": [0.2, 0.3], "loss/user:1": [1, 1], "norm/layer:w": [1, 1]}
         follower.metrics(Report(7, {name: np.array(values) for name, values in metrics.items()}), [5.0, 6.0])
         follower.metrics(Report(8), [7.0, 8.0])
@@ -220,12 +220,12 @@ class TestFollower:
             "done",
         ]
 
-    def test_what_goes_wrong_is_one_line(self, tmp_path):
-        follower = Follower({"mlflow": Heard(broken=True)}, tmp_path, self.LANES)
+    def test_what_goes_wrong_is_one_line(self):
+        follower = Follower({"mlflow": Heard(broken=True)}, self.LANES, "netfl extend r --replicas 4")
         with pytest.raises(MachineError) as found:
             follower.metrics(Report(0, {"accuracy": np.zeros(2)}), [0.0, 0.0])
         problem = "track.mlflow: cannot be told of the run: ValueError: no room; when that is mended, go on with"
-        assert str(found.value) == f"{problem}: netfl resume {tmp_path}"
+        assert str(found.value) == f"{problem}: netfl extend r --replicas 4"
 
 
 @pytest.fixture
@@ -268,6 +268,22 @@ class TestRuns:
         assert first.folder == second.folder
         assert (first.told[-1], second.told[-1]) == ("interrupted", "done")
         assert [one[1] for one in second.told if one[0] == ("one", 0)] == [0, 5, 10, 15, 20, 25, 30]
+
+    def test_an_extension_that_cannot_be_told_of_goes_on_by_its_own_command(self, scenario, stand_in, monkeypatch):
+        before = netfl.run(scenario(SCENARIO + TENSORBOARD, replicas=1, rounds=5), "r").summary
+
+        def deaf(*_):
+            raise ValueError("no room")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(stand_in[0]), "summary", deaf)
+            with pytest.raises(MachineError, match=r"go on with: netfl extend r --replicas 2$"):
+                netfl.extend("r", 2)
+        between = netfl.open_run("r")
+        assert (between.status, between.manifest["replicas"], between.summary) == ("done", 1, before)
+        after = netfl.extend("r", 2)
+        assert (after.manifest["replicas"], after.summary["replicas"]) == (2, 2)
+        assert stand_in[-1].told[-2][0]["two.accuracy"] == after.summary["two.accuracy"]
 
     def test_a_trace_tells_nobody(self, scenario, stand_in):
         run = netfl.trace(scenario(SCENARIO + TENSORBOARD), "r")

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from netfl.durable import whole
 from netfl.errors import Fault, ScenarioError
 from netfl.reading import Run
-from netfl.recording import whole
 from netfl.tables import opened
 
 _PIECE = 1 << 16

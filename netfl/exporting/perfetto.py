@@ -14,11 +14,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from netfl.durable import whole
 from netfl.errors import Fault, ScenarioError
 from netfl.exporting.story import Happening, Story
 from netfl.exporting.tracks import LATEST_S, Tracks
 from netfl.reading import Run
-from netfl.recording import whole
 from netfl.tables import opened
 
 _PIECE = 1 << 16

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from netfl.access._building import sites_of
 from netfl.access.network import Network
+from netfl.durable import whole
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.sites import Paths
 from netfl.reading import Run
-from netfl.recording import whole
 from netfl.scenario import load
 from netfl.staging import streams_of
 from netfl.types import Setting, Unrecorded

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from netfl.durable import whole
 from netfl.errors import MachineError
 from netfl.types import Report
 
@@ -21,14 +22,8 @@ def save(path: Path, content: dict[str, Any]) -> None:
 
     It goes straight into the file, as there may be no room in memory for a second copy.
     """
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            _write(content, _Remembering(file))
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    with whole(path) as part, part.open("wb") as file:
+        _write(content, _Remembering(file))
 
 
 class _Remembering:
@@ -70,9 +65,9 @@ def load(path: Path) -> dict[str, Any]:
     try:
         content = dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # torch's reader lets many kinds of exceptions out
-        raise MachineError(f"{path} is not a whole checkpoint; remove it to start the run again") from error
+        raise MachineError(f"{path} is not a whole checkpoint") from error
     if not content.keys() >= _KEYS:
-        raise MachineError(f"{path} is no checkpoint of a run; remove it to start the run again")
+        raise MachineError(f"{path} is no checkpoint of a run")
     return content
 
 

@@ -141,7 +141,7 @@ class Learner:
         return Report(index, figures, self._answers(rounds) if heeded else (), diverged)
 
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs, in tensors, numbers and strings, lists and dictionaries of them."""
+        """All that `restore` needs, in tensors (its own: copy them before the next step), words, lists, dicts."""
         return {
             "lanes": [list(lane) for lane in self.lanes],
             "round": self._versions.number,

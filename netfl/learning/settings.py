@@ -16,6 +16,7 @@ from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
 from netfl.registry import Member, Spec, kind_of
 from netfl.types import Facts
+from netfl.units import Seconds
 from netfl.wording import WordOr
 
 
@@ -72,6 +73,22 @@ class LearnerSpec(Spec):
             problem = "its pull has no effect: an update of one step begins at its base, and ends"
             remedy = "take the objective 'erm', or more steps"
             yield Fault("objective", problem, kind_of(type(self.objective)), remedy)
+
+
+class CheckpointSpec(Spec):
+    """How often a run keeps where its learners stand, to go on from after a crash."""
+
+    time: Annotated[Seconds, Field(gt=0)] | None = None
+    """The time between two checkpoints, by the clock on the wall; or ``rounds``."""
+    rounds: Annotated[int, Field(ge=1)] | None = None
+    """A checkpoint after every so many rounds, in place of ``time``."""
+
+    @model_validator(mode="after")
+    def _one_pace(self) -> CheckpointSpec:
+        """By time or by rounds, not both and not neither."""
+        if (self.time is None) == (self.rounds is None):
+            raise ValueError("give time or rounds, one of them")
+        return self
 
 
 class ChoiceSpec(Spec):

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.legend import Legend
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from netfl.recording import whole
+from netfl.durable import whole
 
 INK = "#010203"
 """The colour of text and axes; on the page it becomes the page's own text colour, light or dark."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from netfl import statistics
-from netfl.lessons import CHECKPOINT
+from netfl.keeping import CHECKPOINT
 from netfl.report import tallies
 from netfl.report.phrases import count, labels, listed, percent, points, replicas, signed, span, times, user_names
 from netfl.report.view import View

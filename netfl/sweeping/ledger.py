@@ -15,9 +15,10 @@ from typing import Any
 
 import pandas as pd
 
+from netfl.durable import whole
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.reading import Run, open_run
-from netfl.recording import whole, write_json, write_text
+from netfl.recording import write_json, write_text
 from netfl.scenario import Scenario
 from netfl.sweeping.engine import TASKS, place
 from netfl.sweeping.plan import Cell, Point, Task

@@ -19,7 +19,7 @@ from netfl.document import Document, parse, plain
 from netfl.errors import Fault, ScenarioError
 from netfl.scenario import Scenario, checked
 
-_WORDS = ("name", "description", "replicas", "track")
+_WORDS = ("name", "description", "replicas", "track", "checkpoint")
 """Keys that do not decide what happens in a replica."""
 _LONGEST = 60
 """Letters of a lane's name."""

@@ -43,12 +43,12 @@ class Follower:
 
     Args:
         told: to whom.
-        home: the run directory.
         lanes: learner and replica of each lane, in the order of a report's arrays.
+        again: the command that goes on with the run, when somebody could not be told.
     """
 
-    def __init__(self, told: Mapping[str, Told], home: Path, lanes: Sequence[Lane]) -> None:
-        self._told, self._home, self._lanes = told, home, lanes
+    def __init__(self, told: Mapping[str, Told], lanes: Sequence[Lane], again: str) -> None:
+        self._told, self._lanes, self._again = told, lanes, again
         self._first = min((replica for _, replica in lanes), default=0)
 
     def metrics(self, report: Report, closed_s: Sequence[float]) -> None:
@@ -76,13 +76,13 @@ class Follower:
     def _each(self, tell: Callable[[Told], None]) -> None:
         """Tell everybody."""
         for name, one in self._told.items():
-            with _blamed(name, self._home):
+            with _blamed(name, self._again):
                 tell(one)
 
 
 @contextmanager
 def following(
-    spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane]
+    spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane], again: str
 ) -> Iterator[Follower]:
     """Those whom *spec* names, told of the run in *folder*, and that it failed, if it does.
 
@@ -91,12 +91,13 @@ def following(
         folder: the run directory, or that of an extension in it, which is told of in the run's own place.
         scenario: the scenario as plain data.
         lanes: learner and replica of each lane; of a trace none, and nobody is told.
+        again: the command that goes on with the run, when somebody could not be told.
 
     Raises:
         MachineError: somebody cannot be told.
     """
     home = folder.parent if folder.name == EXTENSION else folder
-    follower = Follower(_opened(spec, home, scenario, lanes) if lanes else {}, home, lanes)
+    follower = Follower(_opened(spec, home, scenario, lanes, again) if lanes else {}, lanes, again)
     try:
         yield follower
     except BaseException:
@@ -105,18 +106,22 @@ def following(
         raise
 
 
-def retell(spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
-    """Tell the summary of a run in *folder* that has come to more replicas.
+def retell(
+    spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], summary: Mapping[str, Any], again: str
+) -> None:
+    """Tell the summary of a run in *folder* that has come to more replicas; *again* is the command to try it once more.
 
     Raises:
         MachineError: somebody cannot be told.
     """
-    follower = Follower(_opened(spec, folder, scenario, ()), folder, ())
+    follower = Follower(_opened(spec, folder, scenario, (), again), (), again)
     follower.summary(summary)
     follower.close("done")
 
 
-def _opened(spec: TrackSpec | None, home: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane]) -> dict[str, Told]:
+def _opened(
+    spec: TrackSpec | None, home: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane], again: str
+) -> dict[str, Told]:
     """Those whom *spec* names; the places that are new are written into the run directory."""
     if spec is None:
         return {}
@@ -128,14 +133,14 @@ def _opened(spec: TrackSpec | None, home: Path, scenario: Mapping[str, Any], lan
     told: dict[str, Told] = {}
     try:
         if spec.tensorboard is not None:
-            with _blamed("tensorboard", home):
+            with _blamed("tensorboard", again):
                 from netfl.tracking.tensorboard import TensorBoard, place_for  # noqa: PLC0415 - only where it is asked for
 
                 place = Path(places.get("tensorboard") or place_for(spec.tensorboard, name))
                 places["tensorboard"] = str(place)
                 told["tensorboard"] = TensorBoard(place, scenario, lanes)
         if spec.mlflow is not None:
-            with _blamed("mlflow", home):
+            with _blamed("mlflow", again):
                 from netfl.tracking.mlflow import Mlflow  # noqa: PLC0415
 
                 experiment = spec.mlflow.experiment or str(scenario["name"])
@@ -152,7 +157,7 @@ def _of_one(name: str) -> bool:
 
 
 @contextmanager
-def _blamed(name: str, home: Path) -> Iterator[None]:
+def _blamed(name: str, again: str) -> Iterator[None]:
     """Say who could not be told."""
     try:
         yield
@@ -160,5 +165,5 @@ def _blamed(name: str, home: Path) -> Iterator[None]:
         raise
     except Exception as error:  # whatever packages of others raise
         problem = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = f"when that is mended, go on with: netfl resume {home}"
+        remedy = f"when that is mended, go on with: {again}"
         raise MachineError(f"track.{name}: cannot be told of the run: {problem}; {remedy}") from error
