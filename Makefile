@@ -28,7 +28,7 @@ demo: $(READY)
 	$(BIN)/netfl run scenarios/rural_outage.yaml --report
 
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
 check: lint types layers docs test
 

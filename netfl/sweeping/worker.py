@@ -17,8 +17,10 @@ def main() -> None:
     os.dup2(2, 1)  # what a model prints must not get between the messages
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     watches: list[Telling] = []
+    asked: list[int] = []
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
         for watch in watches:
             watch.stop = True
 
@@ -32,4 +34,5 @@ def main() -> None:
         while True:
             task, folder, device = pickle.load(incoming)
             watches[:] = [Telling(task.key, tell)]
+            watches[0].stop = bool(asked)
             tell(do(task, folder, device, watches[0]))
