@@ -11,6 +11,7 @@ import numpy as np
 
 from netfl.access import Access
 from netfl.errors import Fault
+from netfl.record import RecordSpec, too_many
 from netfl.registry import Spec, outsiders
 from netfl.streams import Streams
 from netfl.types import Facts
@@ -45,6 +46,9 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         yield from (fault.under("model") for fault in wrong)
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
+    if (record := parts["record"]) is not None:
+        said = record if isinstance(record, RecordSpec) else RecordSpec(events=record)
+        yield from too_many(said, parts["access"], facts_of(parts))
     worlds = [
         [fault for name, part in parts.items() for fault in faults_below(part, name, facts)]
         for facts in _possible(parts, unread)

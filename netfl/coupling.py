@@ -135,7 +135,7 @@ def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch,
         manifest.rounds_kept = lessons.kept
         with following(scenario.track, folder, scenario.plain(), lessons.lanes, again) as follower:
             size = len(staged.replicas)
-            writer = Writer(folder, size, scenario.kinds, lessons.lanes, first, follower.metrics)
+            writer = Writer(folder, size, scenario.keeping, lessons.lanes, first, follower.metrics)
             watch.opened(folder, scenario)
             _play(staged, lessons, writer, manifest, watch, follower)
     except NetflError as error:

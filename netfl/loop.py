@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from netfl.blocks import Block
 from netfl.errors import ModelError, NetflError
 from netfl.lessons import Lessons
 from netfl.lookout import Lookout
@@ -30,11 +31,15 @@ def play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, wa
         writer.places(name, [columns(replica) for replica in staged.replicas])
     lookout = Lookout(writer.recorders[0])
     recorders: list[Recorder] = [lookout, *writer.recorders[1:]]
-    generators = [
-        access.rounds(replace(setting, recorder=recorder))
-        for setting, recorder in zip(staged.settings, recorders, strict=True)
+    settings = [
+        replace(setting, recorder=recorder) for setting, recorder in zip(staged.settings, recorders, strict=True)
     ]
-    tallies = [Tally(scenario.users) for _ in generators]
+    tallies = [Tally(scenario.users) for _ in settings]
+    blocks = [block for setting in settings if (block := access.blocks(setting))] if lessons.learner is None else []
+    if blocks:
+        _play_blocks(scenario, blocks, tallies, writer, manifest, watch)
+        return tallies
+    generators = [access.rounds(setting) for setting in settings]
     newest = report = lessons.start()
     writer.metrics(report, [0.0] * len(generators))
     rounds: list[Round] = []
@@ -60,6 +65,28 @@ def play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, wa
     for generator in generators:
         generator.close()
     return tallies
+
+
+def _play_blocks(  # noqa: PLR0913, PLR0917 - all that takes part
+    scenario: Scenario,
+    replicas: Sequence[Iterator[Block]],
+    tallies: Sequence[Tally],
+    writer: Writer,
+    manifest: Manifest,
+    watch: Watch,
+) -> None:
+    """Play rounds that nobody learns from many at a time; whoever looks on sees the last of each block."""
+    told = zip(*replicas, strict=True)
+    while manifest.rounds_done < scenario.steps and not watch.stop:
+        with located(scenario, "access"), _blamed(kind_of(type(scenario.access)), 0.0):
+            blocks = next(told)
+        writer.blocks(blocks)
+        for tally, block in zip(tallies, blocks, strict=True):
+            tally.extend(block)
+        one = blocks[0]
+        manifest.rounds_done = int(one.index[-1])
+        heard = tuple(one.user[len(one.user) - one.delivered[-1] :].tolist())
+        watch.closed(Progress(manifest.rounds_done, scenario.steps, float(one.closed_s[-1]), heard, (), {}, ()))
 
 
 def _next(

@@ -48,6 +48,7 @@ class Manifest:
             **({"first": first} if first else {}),
             "rounds": scenario.steps,
             **({} if scenario.duration is None else {"duration_s": scenario.duration}),
+            **({"events_thinned": thinned} if (thinned := scenario.recording.thinned(scenario.users)) else {}),
             "learning": learning,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": {"python": platform.python_version(), **_versions()},

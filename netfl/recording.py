@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from netfl.blocks import Block
 from netfl.durable import sync_names, whole
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
 from netfl.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, Table, opened, words
+from netfl.thinning import Keeping
 from netfl.types import Report, Round
 
 _UNBEGUN = frozenset({".lock", "scenario.yaml", "scenario.yaml.part", "manifest.json.part"})
@@ -108,7 +110,7 @@ class Writer:
     Args:
         folder: the run directory, made by `create`.
         replicas: the number of replicas.
-        kinds: the kinds of events to store.
+        keeping: which events to store.
         lanes: learner and replica of each lane, in the order of a report's arrays.
         first: the first of the replicas.
         also: told of every report, too.
@@ -118,7 +120,7 @@ class Writer:
         self,
         folder: Path,
         replicas: int,
-        kinds: frozenset[str],
+        keeping: Keeping,
         lanes: Sequence[tuple[str, int]],
         first: int = 0,
         also: Callable[[Report, Sequence[float]], None] | None = None,
@@ -128,7 +130,7 @@ class Writer:
         tables = [name for name in GROWING if name != "metrics" or lanes]
         self._tables = {name: Table(folder, name, SCHEMAS[name]) for name in tables}
         numbers = range(first, first + replicas)
-        self.recorders = [EventRecorder(self._tables["events"], replica, kinds) for replica in numbers]
+        self.recorders = [EventRecorder(self._tables["events"], replica, keeping) for replica in numbers]
 
     def places(self, name: str, tables: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write a table of users or of nodes: for each replica, its columns; nothing where there are none."""
@@ -177,6 +179,15 @@ class Writer:
                 for each in one.deliveries
             ]
         )
+
+    def blocks(self, blocks: Sequence[Block]) -> None:
+        """Add the same rounds of each replica, with their deliveries, in the order in which `rounds` would."""
+        rounds, deliveries = [one.of_rounds for one in blocks], [one.of_deliveries for one in blocks]
+        for name, told in (("rounds", rounds), ("deliveries", deliveries)):
+            replica = np.repeat(np.arange(self._first, self._first + len(told)), [len(own[0]) for own in told])
+            columns = [replica, *(np.concatenate(column) for column in zip(*told, strict=True))]
+            order = np.argsort(columns[1], kind="stable")
+            self._tables[name].append([column[order] for column in columns])
 
     def metrics(self, report: Report, closed_s: Sequence[float]) -> None:
         """Add a report's figures, of each lane those that it has; *closed_s* is the simulated time of each replica."""

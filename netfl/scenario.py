@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -20,39 +20,16 @@ from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.settings import CheckpointSpec, EvaluateSpec, LearnerSpec
+from netfl.record import RECORDED, EventKind, RecordSpec
 from netfl.registry import Member, Spec
+from netfl.thinning import Keeping
 from netfl.tracking import TrackSpec
-from netfl.types import FATES, KINDS, UPLINK_WORD_BITS, Facts
+from netfl.types import UPLINK_WORD_BITS
 from netfl.units import Seconds
 from netfl.wording import WordOr, faults_of
 
 Name = Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)]
 """A name that can stand in a table and in a file name."""
-
-EventKind = Literal[
-    "delivered", "late", "discarded", "collided", "faded", "lost", "dropped", "given_up", "superseded", "unfinished",
-    "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up", "sampled",
-]  # fmt: skip
-"""One of `netfl.types.KINDS`."""
-
-
-_RECORDED: tuple[EventKind, ...] = (*cast(Any, FATES), "broadcast", "sent", "failed", "down", "up")
-
-
-class RecordSpec(Spec):
-    """What a run keeps beside its tables."""
-
-    events: Annotated[Literal["all", "none"] | tuple[EventKind, ...], WordOr(tuple[EventKind, ...])] = _RECORDED
-    """Which kinds of events the trace stores."""
-    versions: bool | Annotated[int, Field(ge=1)] = False
-    """Whether every version of every learner's model is kept, in ``versions/<learner>-<replica>.safetensors``; a number
-    n keeps the start, that of every n-th round, and the last."""
-
-    def faults(self, facts: Facts) -> Iterator[Fault]:
-        """Versions of nothing."""
-        if self.versions and not facts.trained:
-            problem = "there are no learners whose versions could be kept"
-            yield Fault("versions", problem, self.versions, "leave it out")
 
 
 class Scenario(Spec):
@@ -88,8 +65,9 @@ class Scenario(Spec):
     """When the global models are evaluated; every 10 rounds by default."""
     record: Annotated[
         Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, WordOr(tuple[EventKind, ...], RecordSpec)
-    ] = _RECORDED
-    """Which kinds of events the trace stores; or a mapping of ``events``, which says that, and ``versions``."""
+    ] = RECORDED
+    """Which kinds of events the trace stores; or a mapping of ``events``, which says that, ``users``, ``every``
+    and ``versions``."""
     checkpoint: Annotated[Literal["none"] | CheckpointSpec, WordOr(CheckpointSpec)] | None = None
     """How often it is kept where learners stand: every 30 s by default; ``none``: only when the run is stopped."""
     track: TrackSpec | None = None
@@ -104,15 +82,22 @@ class Scenario(Spec):
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of events that the trace stores."""
-        events = self.record.events if isinstance(self.record, RecordSpec) else self.record
-        if events == "all":
-            return frozenset(KINDS)
-        return frozenset() if events == "none" else frozenset(events)
+        return self.keeping.kinds
+
+    @property
+    def keeping(self) -> Keeping:
+        """Which events the trace stores."""
+        return self.recording.keeping(self.users)
+
+    @property
+    def recording(self) -> RecordSpec:
+        """What the run keeps, however it is said."""
+        return self.record if isinstance(self.record, RecordSpec) else RecordSpec(events=self.record)
 
     @property
     def versions_kept(self) -> Sequence[int]:
         """The rounds whose versions of the learners' models are kept, in order; 0 is the start."""
-        every = int(self.record.versions) if isinstance(self.record, RecordSpec) else 0
+        every = int(self.recording.versions)
         return sorted({*range(0, self.steps, every), self.steps}) if every else ()
 
     @property

@@ -16,7 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.blocks import Block
 from netfl.types import FATES, Report, Round
+
+_AT_ONCE = 256
+"""Rounds that are counted at a time."""
 
 HALF = ".ci95"
 """What the name of a figure's half interval ends with in a summary."""
@@ -92,25 +96,40 @@ class Tally:
     """
 
     def __init__(self, users: int) -> None:
-        self._heard, self._delays = [0] * users, array("d")
+        self._heard, self._delays = np.zeros(users, np.int64), array("d")
         self._attempts, self._rounds, self._closed_s = 0, 0, 0.0
         self._uplink_bits = self._downlink_bits = 0.0
         self._course = array("d")
+        self._waiting: list[Round] = []
 
     def add(self, one: Round) -> None:
         """Count a round."""
-        for delivery in one.deliveries:
-            self._heard[delivery.user] += 1
-            self._attempts += delivery.attempts
-            self._delays.append(delivery.arrived_s - one.opened_s)
-        self._rounds, self._closed_s = one.index, one.closed_s
-        self._uplink_bits += one.uplink_bits
-        self._downlink_bits += one.downlink_bits
-        joules = math.nan if one.energy_j is None else one.energy_j
-        self._course.extend((one.closed_s, self._uplink_bits, self._downlink_bits, joules))
+        self._waiting.append(one)
+        if len(self._waiting) >= _AT_ONCE:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Count the rounds that wait for it: many at once are counted sooner than one by one."""
+        if self._waiting:
+            rounds, self._waiting = self._waiting, []
+            self.extend(Block.of(rounds))
+
+    def extend(self, block: Block) -> None:
+        """Count rounds, after those that have been counted."""
+        np.add.at(self._heard, block.user, 1)
+        self._attempts += int(block.attempts.sum())
+        self._delays.frombytes((block.arrived_s - np.repeat(block.opened_s, block.delivered)).tobytes())
+        self._rounds, self._closed_s = int(block.index[-1]), float(block.closed_s[-1])
+        up, down = (
+            np.cumsum([before, *bits])[1:]
+            for before, bits in ((self._uplink_bits, block.uplink_bits), (self._downlink_bits, block.downlink_bits))
+        )
+        self._uplink_bits, self._downlink_bits = float(up[-1]), float(down[-1])
+        self._course.frombytes(np.stack([block.closed_s, up, down, block.energy_j], axis=1).tobytes())
 
     def until(self, index: int) -> dict[str, float]:
         """What it took to get to the end of round *index*: time, bits sent up and down, and joules where counted."""
+        self._catch_up()
         names = ("time_s", "uplink_bits", "downlink_bits", "energy_J")
         at, counted = len(names) * (index - 1), not math.isnan(self._course[-1])
         taken = self._course[at : at + len(names)] if index else [0.0] * len(names)
@@ -119,6 +138,7 @@ class Tally:
 
     def spanned(self) -> dict[str, float]:
         """The figure that windows of time have too, in which no updates are served."""
+        self._catch_up()
         return {"simulated_s": self._closed_s}
 
     def figures(self, fates: Mapping[str, int]) -> dict[str, float]:
@@ -126,6 +146,7 @@ class Tally:
 
         A delay runs from the opening of the round, when its broadcast begins, to the arrival of the update.
         """
+        self._catch_up()
         delivered, updates = len(self._delays), sum(fates[fate] for fate in FATES)
         return {
             **self.spanned(),

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from netfl.durable import beside, settle
 from netfl.errors import MachineError
+from netfl.thinning import Keeping
 from netfl.types import KINDS
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -169,10 +170,10 @@ def words(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.
 
 
 class EventRecorder:
-    """Takes the events of one replica; counts all that it is given and stores the kinds that are wanted."""
+    """Takes the events of one replica; counts all that it is given and stores what is to be kept."""
 
-    def __init__(self, table: Table, replica: int, kinds: frozenset[str]) -> None:
-        self._table, self._replica, self._kinds = table, replica, kinds
+    def __init__(self, table: Table, replica: int, keeping: Keeping) -> None:
+        self._table, self._replica, self._keeping = table, replica, keeping
         self._held: list[
             tuple[int, str, NDArray[np.float64], int, NDArray[np.int64], str, NDArray[np.float64], str]
         ] = []
@@ -183,7 +184,7 @@ class EventRecorder:
 
     def wants(self, kind: str) -> bool:
         """Whether events of *kind* are recorded."""
-        return kind in self._kinds
+        return kind in self._keeping.kinds
 
     def event(  # noqa: PLR0913 - the columns of the table
         self,
@@ -197,11 +198,18 @@ class EventRecorder:
         detail: str = "",
     ) -> None:
         """Count and, if wanted, record one event or many; see `netfl.types.Recorder`."""
-        times, users, values = np.array(time_s, float), np.array(user, np.int64), np.array(value, float)
-        size = int(np.broadcast(times, users, values).size)
+        size = int(np.broadcast(np.asarray(time_s), np.asarray(user), np.asarray(value)).size)
         self.counts[kind] += size
-        if kind not in self._kinds or not size:
+        if not size or not self._keeping.wants(kind, round):
             return
+        times, users, values = np.array(time_s, float), np.array(user, np.int64), np.array(value, float)
+        if self._keeping.users is not None:
+            times, users, values = np.broadcast_arrays(times, users, values)
+            kept = self._keeping.of(users)
+            times, users, values = times[kept], users[kept], values[kept]
+            size = users.size
+            if not size:
+                return
         self._held.append((size, kind, times, round, users, node, values, detail))
         self._rows += size
         if self._rows >= CHUNK:

@@ -15,6 +15,7 @@ from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.reading import open_run
 from netfl.recording import Writer, fresh, join, write_json, write_text
 from netfl.tables import SCHEMAS, EventRecorder, Table
+from netfl.thinning import Keeping
 from netfl.types import KINDS, Delivery, Report, Round
 
 ALL = frozenset(KINDS)
@@ -202,7 +203,7 @@ class TestEvents:
         pd.testing.assert_frame_equal(reads[0], reads[1])
 
     def test_held_events_stay_bounded(self, run, small_chunks):
-        recorder = EventRecorder(Table(run, "events", SCHEMAS["events"]), 0, ALL)
+        recorder = EventRecorder(Table(run, "events", SCHEMAS["events"]), 0, Keeping(ALL))
         for _ in range(50):
             recorder.event("sent", 1.0, round=1)
             assert len(recorder._held) < tables.CHUNK

@@ -10,11 +10,12 @@ To write one: a file in this package, or a class in a package of your own, that 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.blocks import Block
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Report, Round, Setting
@@ -30,9 +31,20 @@ class Access(Spec):
         Draws come from ``setting.streams`` only, so that the same setting gives the same rounds.
         """
 
+    def blocks(self, setting: Setting) -> Iterator[Block] | None:
+        """What `rounds` yields, and records, as arrays of many rounds at a time; ``None`` where that is no faster.
+
+        For a world in which nobody learns.  How many rounds there are in a block is the same in every replica.
+        """
+        return None
+
     def most(self, users: int, rounds: int) -> int:
         """The largest number of deliveries that one of the *rounds* can bring."""
         return users
+
+    def updates(self, users: int, rounds: int) -> int:
+        """How many updates *users* make in the *rounds* at least, each of which ends in a fate."""
+        return 0
 
     def rates(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
         """How often each user is heard, ``[users]``, up to a factor; ``None`` where that emerges or is not known.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from netfl import streams
 from netfl.access._selecting import Chooser, Selecting, selection_faults
 from netfl.access.selection import Population
 from netfl.access.selection.all import All
+from netfl.blocks import Block
 from netfl.errors import Fault
 from netfl.streams import Streams
 from netfl.types import Delivery, Facts, Report, Round, Setting
@@ -21,6 +22,9 @@ from netfl.units import Seconds
 
 _BLOCK = 1 << 16
 """Numbers that are drawn at a time."""
+
+_RECORDED = ("broadcast", "delivered", "superseded", "unfinished")
+"""What happens in each round."""
 
 Censor = Callable[[int, NDArray[np.int64]], NDArray[np.bool_]]
 """Of a round, by its number, and the users whose updates would arrive in it, in that order: which ones pass."""
@@ -43,6 +47,17 @@ class Direct(Selecting):
             most: only so many are looked at; ``None`` for all, as where the server selects among them.
         """
 
+    def heard_at_once(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]] | None:
+        """The same, ``[rounds, users]`` for many rounds at a time; ``None`` where rounds cannot be drawn so."""
+        return None
+
+    def blocks(self, setting: Setting) -> Iterator[Block] | None:
+        """Where rounds can be drawn at once, everybody may try, and no event of each of the rounds is recorded."""
+        if not self._everybody or any(map(setting.recorder.wants, _RECORDED)):
+            return None
+        told = self.heard_at_once(setting, self.first)
+        return None if told is None else self._blocks_of(told, setting)
+
     def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
         """Put what `heard` says on the clock: the updates of a round arrive evenly spaced, the last as it closes."""
         yield from self.played(setting)
@@ -56,8 +71,7 @@ class Direct(Selecting):
             users = (able if chooser.everybody else able[np.isin(able, chosen)])[: self.first]
             passed = np.ones(len(users), bool) if censor is None else censor(index, users)
             chooser.heard(index, users[passed])
-            opened_s, closed_s = (index - 1) * self.round_length, index * self.round_length
-            arrived_s = np.linspace(opened_s, closed_s, len(users) + 1)[1:]
+            opened_s, closed_s, arrived_s = self._clock(index, len(users))
             _record(setting, index, chosen, users, passed, arrived_s, (opened_s, closed_s))
             reply = yield Round(
                 index,
@@ -72,6 +86,37 @@ class Direct(Selecting):
                 downlink_bits=setting.downlink_bits,
                 asks=chooser.asks(index + 1) if index < setting.rounds else {},
             )
+
+    def _blocks_of(self, told: Iterator[NDArray[np.int64]], setting: Setting) -> Iterator[Block]:
+        """Blocks of rounds in which everybody tries, and those are heard who are *told*."""
+        done = 0
+        for users in told:
+            rounds, heard = users.shape
+            index = np.arange(done + 1, done + rounds + 1)
+            done += rounds
+            opened_s, closed_s, arrived_s = self._clock(index, heard)
+            delivered, one = np.full(rounds, heard), np.ones(rounds)
+            _count(setting, index, delivered)
+            yield Block(
+                index=index,
+                opened_s=opened_s,
+                closed_s=closed_s,
+                delivered=delivered,
+                oldest=index,
+                uplink_bits=one * (heard * setting.uplink_bits),
+                downlink_bits=one * setting.downlink_bits,
+                energy_j=one * np.nan,
+                user=users.ravel(),
+                base=np.repeat(index - 1, heard),
+                sent_s=np.repeat(opened_s, heard),
+                arrived_s=arrived_s.T.ravel(),
+                attempts=np.ones(users.size, np.int64),
+            )
+
+    def _clock(self, index: Any, heard: int) -> tuple[Any, Any, NDArray[np.float64]]:
+        """When rounds open and close, and when their updates arrive, ``[heard]`` or ``[heard, rounds]``."""
+        opened_s, closed_s = (index - 1) * self.round_length, index * self.round_length
+        return opened_s, closed_s, np.linspace(opened_s, closed_s, heard + 1)[1:]
 
     def heard_rates(
         self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
@@ -106,6 +151,10 @@ class Direct(Selecting):
         """All that may try, or the first few."""
         return min(self.first or users, self.selection.most(users))
 
+    def updates(self, users: int, rounds: int) -> int:
+        """One in each round, where everybody may try."""
+        return users * rounds if self._everybody else 0
+
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """More heard than there are; what is wrong with the selection."""
         if self.first is not None and self.first > facts.users:
@@ -120,6 +169,18 @@ def uniforms(field: streams.Field, users: NDArray[np.int64], rounds: int) -> Ite
     size = max(1, _BLOCK // len(users))
     for start in range(1, rounds + 1, size):
         yield from field.uniform(users, np.arange(start, min(start + size, rounds + 1))[:, None])
+
+
+def soonest(times: NDArray[np.float64], most: int | None) -> NDArray[np.int64]:
+    """The places of the *most* least of *times*, or of all, in rising order: a sort of these alone.
+
+    >>> soonest(np.array([3.0, 1.0, 2.0, 9.0]), 2).tolist()
+    [1, 2]
+    """
+    if most is None or most >= len(times):
+        return np.argsort(times)
+    first = np.argpartition(times, most - 1)[:most]
+    return np.asarray(first[np.argsort(times[first])])
 
 
 def _record(  # noqa: PLR0913, PLR0917 - a round
@@ -140,8 +201,23 @@ def _record(  # noqa: PLR0913, PLR0917 - a round
     if not passed.all():
         lost = ~passed
         recorder.event("dropped", arrived_s[lost], round=index, user=users[lost], node="server", detail="censored")
+    fate = "superseded" if index < setting.rounds else "unfinished"
+    if not recorder.wants(fate):
+        recorder.event(fate, np.broadcast_to(closed_s, len(chosen) - len(users)), round=index)
+        return
     unheard = np.zeros(setting.users, bool)
     unheard[chosen] = True
     unheard[users] = False
-    fate = "superseded" if index < setting.rounds else "unfinished"
     recorder.event(fate, closed_s, round=index, user=np.flatnonzero(unheard))
+
+
+def _count(setting: Setting, index: NDArray[np.int64], delivered: NDArray[np.int64]) -> None:
+    """Have the fates of all updates of some rounds counted, in which everybody tries; none of them is recorded."""
+    left, last = setting.users - delivered, index == setting.rounds
+    fates = (
+        ("delivered", delivered.sum()),
+        ("superseded", left[~last].sum()),
+        ("unfinished", left[last].sum()),
+    )
+    for fate, number in fates:
+        setting.recorder.event(fate, np.broadcast_to(0.0, int(number)), round=int(index[-1]))

@@ -67,6 +67,10 @@ class Adversarial(Access):
         """As of the other access."""
         return self.of.most(users, rounds)
 
+    def updates(self, users: int, rounds: int) -> int:
+        """As of the other access."""
+        return self.of.updates(users, rounds)
+
     def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
         """The other's rates, less what is held back of listed users; not known where limits or counts decide."""
         rates = self.of.rates(users, streams)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from netfl.access._direct import Direct, uniforms
+from netfl.access._direct import Direct, soonest, uniforms
 from netfl.access._drift import Course, Knot
 from netfl.access._intermittent import shuffled
 from netfl.errors import Fault
@@ -73,7 +73,7 @@ class Drifting(Direct):
             return
         for clocks, rho in told:
             able = np.flatnonzero(rho)
-            yield able[np.argsort(-np.log(clocks[able]) / rho[able])]
+            yield able[soonest(-np.log(clocks[able]) / rho[able], most)]
 
     def course(self, users: int, streams: Streams) -> Course:
         """The rates, or probabilities, as functions of the round."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.access._direct import Direct, uniforms
+from netfl.access._direct import Direct, soonest, uniforms
 from netfl.access._rates import Rho, shares
 from netfl.access._worlds import world
 from netfl.errors import Fault
@@ -42,18 +42,28 @@ class Stationary(Direct):
 
     def heard(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]]:
         """One user by inverting the distribution, several by a race of exponential clocks."""
-        rho = shares(self.rho, setting.users, setting.streams)
-        draws = setting.streams.field("heard")
-        if most != 1:
-            able = np.flatnonzero(rho)
-            for clocks in uniforms(draws, able, setting.rounds):
-                yield able[np.argsort(-np.log(clocks) / rho[able])]
+        at_once = self.heard_at_once(setting, most)
+        if at_once is not None:
+            for block in at_once:
+                yield from block
             return
-        upto = np.cumsum(rho)
+        rho, draws = shares(self.rho, setting.users, setting.streams), setting.streams.field("heard")
+        able = np.flatnonzero(rho)
+        for clocks in uniforms(draws, able, setting.rounds):
+            yield able[soonest(-np.log(clocks) / rho[able], most)]
+
+    def heard_at_once(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]] | None:
+        """One user in each round."""
+        return self._drawn(setting) if most == 1 else None
+
+    def _drawn(self, setting: Setting) -> Iterator[NDArray[np.int64]]:
+        """One user for each round, ``[rounds, 1]``, by inverting the distribution."""
+        upto = np.cumsum(shares(self.rho, setting.users, setting.streams))
         upto /= upto[-1]
+        draws = setting.streams.field("heard")
         for start in range(1, setting.rounds + 1, _BLOCK):
             block = draws.uniform(0, np.arange(start, min(start + _BLOCK, setting.rounds + 1)))
-            yield from np.searchsorted(upto, block, side="right")[:, None]
+            yield np.searchsorted(upto, block, side="right")[:, None]
 
     def rates(self, users: int, streams: Streams) -> NDArray[np.float64]:
         """The stated rates, made to sum to 1; with more than one user in a round they keep the order of being heard."""

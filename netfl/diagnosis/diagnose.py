@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -64,6 +65,8 @@ def diagnose(  # noqa: PLR0913 - the options
     told, often, still = _asked(seen, tested, level, Streams(seed).at("diagnosis"))
     for alpha in alphas:
         check_alpha(alpha, often.share)
+    if expected is not None and expected.rates is not None and len(expected.rates) != seen.users:
+        expected = replace(expected, rates=None)  # of all users, where some are looked at as they were heard often
     kind, at = kind_of(told.found), changes(still) if told.found["drift"] else []
     return Diagnosis(
         verdict=kind,

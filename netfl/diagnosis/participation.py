@@ -16,7 +16,7 @@ from netfl.errors import Fault, ScenarioError
 _TIMES = ("closed_s", "arrived_s", "time_s")
 """Columns of a table of deliveries that say when, the first that there is counts."""
 
-_ROOM = 2 * 10**9
+ROOM = 2 * 10**9
 """Bytes that participation may take, one for each user in each round."""
 
 
@@ -140,9 +140,9 @@ def _nobody(rounds: int, users: int) -> NDArray[np.bool_]:
     Raises:
         ScenarioError: there is none.
     """
-    if rounds * users > _ROOM:
+    if rounds * users > ROOM:
         problem = f"{rounds} rounds of {users} users would take {rounds * users / 1e9:.1f} GB"
-        remedy = f"diagnose fewer rounds or users: up to {_ROOM // 10**9} GB, a byte for each of each"
+        remedy = f"diagnose fewer rounds or users: up to {ROOM // 10**9} GB, a byte for each of each"
         raise ScenarioError([Fault("round", problem, None, remedy)])
     return np.zeros((rounds, users), bool)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from netfl.diagnosis.participation import Participation, from_table
+from netfl.diagnosis.participation import ROOM, Participation, from_table
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.reading import Run, open_run
 
@@ -60,11 +60,28 @@ def of_run(run: Run, replica: int | None = None) -> Participation:
     known = run.users if len(run.users) else heard
     users = run.scenario.get("users") or int(known["user"].max()) + 1
     closed_s = rounds["closed_s"].to_numpy(float)
-    seen = from_table(heard[["round", "user"]], users=users, rounds=len(rounds), closed_s=closed_s)
+    heard, users, names, left = _few(heard[["round", "user"]], users, len(rounds))
+    notes = [*left, *notes]
+    seen = from_table(heard, users=users, rounds=len(rounds), closed_s=closed_s)
     if run.status != "done":
         asked = run.scenario.get("rounds")
         notes = [f"The run is not finished ({run.status}): it holds {len(rounds)} of {asked} rounds.", *notes]
-    return Participation(seen.heard, seen.names, seen.closed_s, tuple(notes))
+    return Participation(seen.heard, names or seen.names, seen.closed_s, tuple(notes))
+
+
+def _few(heard: pd.DataFrame, users: int, rounds: int) -> tuple[pd.DataFrame, int, tuple[str, ...], list[str]]:
+    """Where all *users* would not fit: deliveries, number and names of those most often heard, and a note on that."""
+    if users * rounds <= ROOM:
+        return heard, users, (), []
+    often = np.bincount(heard["user"], minlength=users)
+    kept = np.sort(np.argsort(-often, kind="stable")[: max(2, ROOM // 10 // rounds)])
+    own = heard[heard["user"].isin(kept)]
+    own = own.assign(user=np.searchsorted(kept, own["user"]))
+    note = (
+        f"Of {users:,} users only the {len(kept):,} heard most often are looked at: all of them in {rounds:,} "
+        f"rounds take too much room; the others were heard {int(often.sum() - often[kept].sum()):,} times in all."
+    )
+    return own, len(kept), tuple(map(str, kept.tolist())), [note]
 
 
 def of_table(

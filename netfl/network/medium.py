@@ -43,6 +43,7 @@ class Medium:
 
     Attributes:
         steady: whether nobody is ever cut off.
+        foreseen: whether who is cut off until when does not depend on what users do until then.
         modes: how many modes a sender can choose from.
         spending: what is told of those who send, and of those who are sent something; ``None``: nobody counts.
     """
@@ -54,6 +55,7 @@ class Medium:
         self._rate_bps, self._spare = rate_bps, spare
         self._presence = None if presence is None or presence.always_up else presence
         self.steady = self._presence is None
+        self.foreseen = self._presence is None or not self._presence.metered
 
     def airtime_s(self, bits: float, mode: int = 0) -> float:
         """How long *bits* are on the air."""

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import networkx as nx
 import numpy as np
@@ -13,6 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 LIGHT_M_S = 299_792_458.0
 """Speed of light in vacuum; in air it is slower by less than a part in a thousand."""
+
+
+_BLOCK = 1 << 15
+"""Users whose distances are worked out at a time."""
 
 
 class Paths(ABC):
@@ -150,11 +155,12 @@ class Sites:
 
     @cached_property
     def _nearest(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Each user's nearest tower, the first among equals, and its distance; one tower at a time, to stay small."""
+        """Each user's nearest tower, the first among equals, and its distance; some users at a time, to stay small."""
         cell, least = np.zeros(self.users, np.int64), np.full(self.users, np.inf)
-        for index, place in enumerate(self._tower_xy_m):
-            if self.seen_from not in {None, self.towers[index]}:
-                continue
-            distance = np.hypot(*(self.user_xy_m - place).T)
-            cell, least = np.where(distance < least, index, cell), np.minimum(distance, least)
+        seen = [at for at, name in enumerate(self.towers) if self.seen_from in {None, name}]
+        for start, index in product(range(0, self.users, _BLOCK), seen):
+            own = slice(start, start + _BLOCK)
+            distance = np.hypot(*(self.user_xy_m[own] - self._tower_xy_m[index]).T)
+            cell[own][distance < least[own]] = index
+            np.minimum(distance, least[own], out=least[own])
         return cell, least

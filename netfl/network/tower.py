@@ -64,6 +64,7 @@ class Tower:
         self._place = {int(number): place for place, number in enumerate(cell.ids)} if aside else {}
         self.coming: Counter[int] = Counter()
         self._newest, self._newest_s = np.full(cell.size, -1), np.zeros(cell.size)  # of the dismissed, _NONE
+        self._back_s = np.full(cell.size, -np.inf)  # until when each is known to be cut off
 
     def expect(self, version: int, at_s: float, users: Users | None = None) -> None:
         """The tower will have *version* at *at_s* for *users*, by default all.
@@ -137,12 +138,19 @@ class Tower:
         users = users[(self._newest[users] <= version) | (self._newest_s[users] > now)]
         if self._updates is None or not users.size:
             return
-        ids, node = self.cell.ids[users], self.place[1]
-        here = self._medium.connected(ids, node, now)
-        due_s = np.where(here, now, np.inf)
-        due_s[~here] = self._medium.connected_from(ids[~here], node, now)
-        self._updates.hear(version, users, due_s, now)
+        self._updates.hear(version, users, self._due_s(users, now), now)
         self.wake(users)
+
+    def _due_s(self, users: Users, now_s: float) -> NDArray[np.float64]:
+        """When each of *users* receives what the tower hands on now; who is known to be cut off is not asked about."""
+        ids, node, due_s = self.cell.ids[users], self.place[1], np.maximum(self._back_s[users], now_s)
+        asked = np.flatnonzero(due_s == now_s)
+        cut = asked[~self._medium.connected(ids[asked], node, now_s)]
+        if cut.size:
+            due_s[cut] = self._medium.connected_from(ids[cut], node, now_s)
+            if self._medium.foreseen:
+                self._back_s[users[cut]] = np.where(np.isinf(due_s[cut]), -np.inf, due_s[cut])
+        return np.asarray(due_s)
 
 
 def open_towers(  # noqa: PLR0913, PLR0917 - all that towers join

@@ -50,13 +50,12 @@ def participation(
         replica: whose users.
         ax: where to draw.
     """
-    own = _one(tallies.counted(users, deliveries, rare), replica).sort_values(
-        ["heard", "user"], ascending=[False, True]
-    )
+    own, few = tallies.sampled(_one(tallies.counted(users, deliveries, rare), replica), plots_access.MOST)
     known = _one(deliveries, replica)
     rounds = max(1, int(known["round"].max())) if len(known) else 1
     share = tallies.presence(known, own["user"], rounds)
-    return plots_access.participation(share, own["user"].astype(str).tolist(), rounds, rare=own["rare"].tolist(), ax=ax)
+    names = own["user"].astype(str).tolist()
+    return plots_access.participation(share, names, rounds, rare=own["rare"].tolist(), few=few, ax=ax)
 
 
 def fates(events: pd.DataFrame, *, attempts: bool = False, ax: Axes | None = None) -> Axes:
@@ -120,7 +119,8 @@ def places(  # noqa: PLR0913 - what is drawn, over what, for whom
     """
     own = _one(tallies.counted(users, deliveries, rare), replica)
     known = None if nodes is None or nodes.empty else _one(nodes, replica)
-    return plots_network.user_map(own, "heard", "times heard", nodes=known, ax=ax)
+    shown, few = tallies.sampled(own, plots_access.MOST)
+    return plots_network.user_map(shown, "heard", f"times heard{few and f' ({few})'}", nodes=known, ax=ax)
 
 
 def _one(table: pd.DataFrame, replica: int) -> pd.DataFrame:

@@ -47,24 +47,35 @@ def heard(view: View) -> str:
 
     side = " Left sorted by that figure, right by the distance to the user's tower." if far else ""
     rounds = phrases.count(view.rounds)
-    caption = f"How often each user's update counted, in {rounds} rounds.{side} A cross: never.{view.which}"
+    few = _few(tallies.sampled(view.one, plots_access.MOST)[1])
+    caption = f"How often each user's update counted, in {rounds} rounds.{side} A cross: never.{few}{view.which}"
     return markup.figure(paint, name="heard", caption=caption, size=(9.6, 2.9))
 
 
 def participation(view: View) -> str:
     """User × round."""
-    users = view.one.sort_values(["heard", "user"], ascending=[False, True])
+    users, few = tallies.sampled(view.one, plots_access.MOST)
     deliveries = view.run.deliveries
     share = tallies.presence(deliveries[deliveries["replica"] == view.first], users["user"], view.rounds)
 
     def paint(figure: Figure) -> None:
         plots_access.participation(
-            share, users["user"].astype(str).tolist(), view.rounds, rare=users["rare"].tolist(), ax=figure.add_subplot()
+            share,
+            users["user"].astype(str).tolist(),
+            view.rounds,
+            rare=users["rare"].tolist(),
+            few=few and f"{len(users):,} of {len(view.one):,}",
+            ax=figure.add_subplot(),
         )
 
     rare = " In orange: users that hold a rare class." if users["rare"].any() else ""
-    caption = f"When each user was heard, from the most often heard (top) to the least.{rare}{view.which}"
+    caption = f"When each user was heard, from the most often heard (top) to the least.{_few(few)}{rare}{view.which}"
     return markup.figure(paint, name="rounds", caption=caption, size=(9.6, min(6.0, 1.2 + 0.13 * len(users))))
+
+
+def _few(remark: str) -> str:
+    """A sentence, after a space, on users who are not all drawn; nothing where they are."""
+    return f" Drawn are {remark}." if remark else ""
 
 
 def selection(view: View) -> Iterator[str]:
@@ -93,7 +104,7 @@ def fates(view: View) -> Iterator[str]:
             ax.label_outer(remove_inner_ticks=False)
 
     second = " Below: attempts that failed, by cause; one update may fail many times." if len(shown) > 1 else ""
-    caption = f"How updates ended, per round, mean over replicas.{second}"
+    caption = f"How updates ended, per round, mean over replicas.{second}{phrases.thinned(view.run.manifest)}"
     yield markup.figure(paint, name="fates", caption=caption, size=(9.6, 0.5 + 2.2 * len(shown)))
     yield totals(view)
 
@@ -114,7 +125,10 @@ def totals(view: View) -> str:
     ]
     told = [f"{phrases.count(int(number))} {cause}" for cause, number in causes.items()]
     failed = f" Failed attempts: {', '.join(told)}." if told else ""
-    caption = f"All {phrases.count(int(counts.sum()))} updates of {phrases.replicas(len(view.replicas))}.{failed}"
+    left = phrases.thinned(view.run.manifest)
+    which = "Recorded were" if left else "All"
+    caption = f"{which} {phrases.count(int(counts.sum()))} updates of {phrases.replicas(len(view.replicas))}.{failed}"
+    caption += left
     return markup.table(["Fate", "Updates", "Share", "What it means"], rows, caption)
 
 
@@ -196,6 +210,8 @@ def maps(view: View) -> Iterator[str]:
         panels.append(("percent", f"accuracy of {name} (%)", view.one.merge(rows[["user", "percent"]], on="user")))
 
     nodes = view.nodes if len(view.nodes) else None
+    few = _few(tallies.sampled(view.one, plots_access.MOST)[1])
+    panels = [(value, what, tallies.sampled(users, plots_access.MOST)[0]) for value, what, users in panels]
 
     def paint(figure: Figure) -> None:
         row = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -207,6 +223,6 @@ def maps(view: View) -> Iterator[str]:
     rare = " Orange rings: users that hold a rare class." if view.one["rare"].any() else ""
     served = " and by the accuracy that it ends with" if named else ""
     hue = "how often each was heard" if panels[0][0] == "heard" else "how far each is from its tower"
-    caption = f"Where the users stand, coloured by {hue}{served}.{rare}{view.which}"
+    caption = f"Where the users stand, coloured by {hue}{served}.{few}{rare}{view.which}"
     width = min(9.6, 3.6 * len(panels))
     yield markup.figure(paint, name="map", caption=caption, size=(width, 0.9 * width / len(panels) + 1.5))

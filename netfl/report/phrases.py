@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def clock(seconds: float) -> tuple[float, str]:
@@ -114,3 +115,15 @@ def times(number: int) -> str:
 def listed(parts: Sequence[str]) -> str:
     """A list in a sentence."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def thinned(manifest: Mapping[str, Any]) -> str:
+    """A sentence, after a space, on the events that a run did not store by choice; nothing where it stored all.
+
+    >>> thinned({"events_thinned": {"users": 1000, "of": 1000000, "every": 10}})
+    ' Events were stored of 1,000 of 1,000,000 users and of one round in 10 alone; other tables and figures are of all.'
+    """
+    left = manifest.get("events_thinned") or {}
+    parts = [f"of {left['users']:,} of {left['of']:,} users"] if "users" in left else []
+    parts += [f"of one round in {left['every']:,}"] if "every" in left else []
+    return f" Events were stored {' and '.join(parts)} alone; other tables and figures are of all." if parts else ""

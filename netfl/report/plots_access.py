@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from netfl.report import canvas
+from netfl.report import canvas, tallies
 from netfl.types import FATES
 
 FATE_COLOURS = dict(
@@ -35,6 +35,9 @@ FATE_COLOURS = dict(
 )
 """A colour for each fate, the same in every picture."""
 
+MOST = 2_000
+"""More users than this are not drawn one by one, but so many of them."""
+
 COMMON, RARE = canvas.BLUE, canvas.RED
 """Colours of users without and with rare classes."""
 
@@ -48,7 +51,7 @@ def heard(users: pd.DataFrame, *, by: str = "heard", ax: Axes | None = None) -> 
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    rows = users.sort_values([by, "user"], ascending=[by != "heard", True])
+    rows, few = tallies.sampled(users, MOST, by)
     places = np.arange(len(rows))
     hues = np.where(rows["rare"], RARE, COMMON)
     heights, many = rows["heard"].to_numpy(float), len(rows) > 1000
@@ -77,15 +80,21 @@ def heard(users: pd.DataFrame, *, by: str = "heard", ax: Axes | None = None) -> 
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.01)
     order = "from most to least heard" if by == "heard" else "from nearest to farthest"
-    ax.set(xlabel=f"user, {order}", ylabel="times heard")
+    ax.set(xlabel=f"user, {order}{f' ({few})' if few else ''}", ylabel="times heard")
     if users["rare"].any():
         boxes = [Rectangle((0, 0), 1, 1, color=hue) for hue in (COMMON, RARE)]
         canvas.legend(ax, boxes, ["other users", "hold a rare class"], loc="upper right")
     return ax
 
 
-def participation(
-    share: NDArray[np.float64], labels: list[str], rounds: int, *, rare: list[bool], ax: Axes | None = None
+def participation(  # noqa: PLR0913 - a picture of these
+    share: NDArray[np.float64],
+    labels: list[str],
+    rounds: int,
+    *,
+    rare: list[bool],
+    few: str = "",
+    ax: Axes | None = None,
 ) -> Axes:
     """When each user was heard: a row for each user, dark where it was.
 
@@ -94,6 +103,7 @@ def participation(
         labels: what each row is called.
         rounds: the last round.
         rare: whether each user holds a rare class; those rows have their own colour.
+        few: which users these are, where they are not all.
         ax: where to draw.
     """
     ax = canvas.axes(ax)
@@ -108,12 +118,12 @@ def participation(
             vmax=top,
             extent=(0.5, rounds + 0.5, len(labels) - 0.5, -0.5),
         )
-    few = len(labels) <= 60
+    named = len(labels) <= 60
     ax.set_yticks(
-        range(len(labels)) if few else [], labels=labels if few else [], fontsize=7 if len(labels) > 12 else 9
+        range(len(labels)) if named else [], labels=labels if named else [], fontsize=7 if len(labels) > 12 else 9
     )
     ax.grid(visible=False)
-    ax.set(xlabel="round", ylabel="user")
+    ax.set(xlabel="round", ylabel=f"user ({few})" if few else "user")
     return ax
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.thinning import spread
 from netfl.types import FATES
 
 
@@ -109,7 +110,22 @@ def presence(deliveries: pd.DataFrame, users: ArrayLike, rounds: int, bins: int 
     """How often each of *users* was heard in each of equal bins of rounds, ``[users, bins]``, as a share of rounds."""
     order = np.asarray(users, int)
     width = max(1, math.ceil(rounds / bins))
-    counts = np.zeros((int(order.max(initial=-1)) + 1, math.ceil(rounds / width)))
+    counts = np.zeros((order.size, math.ceil(rounds / width)))
     known = deliveries[deliveries["user"].isin(order)].drop_duplicates(["round", "user"])
-    np.add.at(counts, (known["user"].to_numpy(), (known["round"].to_numpy() - 1) // width), 1.0)
-    return np.asarray(counts[order] / width)
+    place = pd.Index(order).get_indexer(known["user"])
+    np.add.at(counts, (place, (known["round"].to_numpy() - 1) // width), 1.0)
+    return counts / width
+
+
+def sampled(users: pd.DataFrame, most: int, by: str = "heard") -> tuple[pd.DataFrame, str]:
+    """At most so many of *users*, evenly spaced by rank, in that order; and a remark on that, empty if all are there.
+
+    Args:
+        users: columns user and *by*.
+        most: how many.
+        by: what they are ranked by: ``heard``, most first, or another column, least first.
+    """
+    rows = users.sort_values([by, "user"], ascending=[by != "heard", True])
+    if len(rows) <= most:
+        return rows, ""
+    return rows.iloc[spread(len(rows), most)], f"{most:,} of {len(rows):,} users, evenly spaced by rank"

@@ -9,7 +9,19 @@ import pandas as pd
 from netfl import statistics
 from netfl.keeping import CHECKPOINT
 from netfl.report import tallies
-from netfl.report.phrases import count, labels, listed, percent, points, replicas, signed, span, times, user_names
+from netfl.report.phrases import (
+    count,
+    labels,
+    listed,
+    percent,
+    points,
+    replicas,
+    signed,
+    span,
+    thinned,
+    times,
+    user_names,
+)
 from netfl.report.view import View
 from netfl.types import FATES
 
@@ -47,6 +59,8 @@ def status(view: View) -> Iterator[str]:
             kept = (view.run.folder / CHECKPOINT).exists()
             yield "Its checkpoint keeps what was learnt." if kept else "It has no checkpoint, so it begins again."
     yield from view.damage
+    if left := thinned(view.run.manifest):
+        yield left.strip()
     yield from (f"Training diverged, and its figures end there: {one}." for one in view.run.diverged)
     if view.run.rounds.empty:
         yield "There are no rounds yet: tables can be read when the run has ended as it should."

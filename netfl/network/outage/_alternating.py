@@ -74,8 +74,11 @@ class Alternating(Timeline):
     def sojourn_s(self, rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
         """The length of each row's sojourn number *index*, from 0; the two broadcast."""
         is_up = self._starts_up[rows] ^ (index % 2 == 1)
-        up, down = (law.draw(self._field, rows, index) for law in (self._up, self._down))
-        return np.where(index == 0, self._first_s[rows], np.where(is_up, up, down))
+        row, at = np.broadcast_arrays(rows, index)
+        lengths_s = np.empty(is_up.shape)
+        for law, mine in ((self._up, is_up), (self._down, ~is_up)):
+            lengths_s[mine] = law.draw(self._field, row[mine], at[mine])
+        return np.where(index == 0, self._first_s[rows], lengths_s)
 
     def _follow(
         self, rows: NDArray[np.int64], from_s: NDArray[np.float64], index: NDArray[np.int64]

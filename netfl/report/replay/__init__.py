@@ -21,11 +21,17 @@ from netfl.report.view import View
 SCRIPTS = ("data.js", "moment.js", "words.js", "brush.js", "scene.js", "player.js")
 """The scripts, in the order in which they need each other."""
 
+MOST_USERS = 20_000
+"""Of more users than this there is no replay."""
+
 
 def chapter(view: View) -> Chapter | None:
     """The replay of *view*; ``None`` of a run in which nothing has happened yet."""
     if view.run.rounds.empty or view.one.empty or view.end_s <= 0.0:
         return None
+    if len(view.one) > MOST_USERS:
+        said = f"A page has room for a replay of {MOST_USERS:,} users, and here are {len(view.one):,}: there is none."
+        return Chapter("replay", "Replay", (markup.paragraph([said], "note"),))
     film = Film(view)
     parts = (
         Template(_read("stage.html")).substitute(notes=markup.text(" ".join(film.notes()))),

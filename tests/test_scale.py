@@ -1,0 +1,240 @@
+"""Many users and many rounds: what is done at once is what is done one by one, and what is left out is said."""
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netfl
+from netfl import plots, report
+from netfl.access.stationary import Stationary
+from netfl.blocks import Block
+from netfl.diagnosis import source
+from netfl.document import Document
+from netfl.errors import ScenarioError
+from netfl.reading import open_run
+from netfl.report import phrases, plots_access, replay, tallies, words
+from netfl.report.view import look
+from netfl.scenario import checked
+from netfl.statistics import Tally
+from netfl.streams import Streams
+from netfl.tables import SCHEMAS, EventRecorder, Table
+from netfl.thinning import Keeping, spread
+from netfl.types import FATES, Setting, Unrecorded
+
+ROOT = Path(__file__).parents[1]
+ONE = {"kind": "stationary", "rho": {"zipf": 1.0}, "first": 1, "round_length": "0.3 s"}
+
+
+def scenario(users=7, rounds=30, access=ONE, **more):
+    return checked(Document({"name": "many", "seed": 4, "users": users, "rounds": rounds, "access": access, **more}))
+
+
+def tables(run):
+    return {name: run.table(name) for name in ("rounds", "deliveries", "users", "figures")}
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_rounds_played_at_once_are_those_played_one_by_one(tmp_path, monkeypatch, replicas):
+    monkeypatch.setattr("netfl.access.stationary._BLOCK", 64)
+    at_once = netfl.trace(scenario(replicas=replicas, record="none", rounds=300), tmp_path / "blocks")
+    one_by_one = netfl.trace(scenario(replicas=replicas, record=["broadcast"], rounds=300), tmp_path / "rounds")
+    for name, table in tables(at_once).items():
+        pd.testing.assert_frame_equal(table, tables(one_by_one)[name], check_exact=True)
+
+
+def test_rounds_come_at_once_only_where_nothing_is_to_be_said_between_them():
+    class Wants(Unrecorded):
+        def wants(self, kind):
+            return kind == "superseded"
+
+    world = Setting(3, 5, 0, Streams(1), np.ones(3), 8.0, 2.0, Unrecorded())
+    access = Stationary(rho=(0.5, 0.3, 0.2), round_length=2.0)
+    [block] = access.blocks(world)
+    assert block.closed_s.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
+    assert access.blocks(replace(world, recorder=Wants())) is None
+    assert Stationary(rho=(0.5, 0.3, 0.2), first=2).blocks(world) is None
+    picky = Stationary.model_validate({"rho": [0.5, 0.3, 0.2], "selection": {"kind": "uniform", "m": 2}})
+    assert picky.blocks(world) is None
+    rounds = [*access.rounds(world)]
+    for name in ("index", "opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits"):
+        assert getattr(block, name).tolist() == [getattr(one, name) for one in rounds]
+    for name in ("user", "base", "sent_s", "arrived_s", "attempts"):
+        assert getattr(block, name).tolist() == [getattr(each, name) for one in rounds for each in one.deliveries]
+
+
+def test_a_tally_of_a_block_is_that_of_its_rounds():
+    world = Setting(5, 500, 0, Streams(2), np.ones(5), 0.1, 0.7, Unrecorded())
+    access = Stationary(rho=(0.4, 0.3, 0.1, 0.1, 0.1))
+    whole, single = Tally(5), Tally(5)
+    for block in access.blocks(world):
+        whole.extend(block)
+    for one in access.rounds(world):
+        single.add(one)
+    fates = dict.fromkeys(FATES, 1)
+    assert whole.figures(fates) == single.figures(fates)
+    assert [whole.until(index) for index in (0, 1, 250, 500)] == [single.until(index) for index in (0, 1, 250, 500)]
+
+
+def test_a_block_of_a_round_in_which_nobody_was_heard():
+    class Silent(Stationary):
+        def heard(self, setting, most=None):
+            yield np.empty(0, np.int64)
+
+    [one] = Silent(rho=(0.5, 0.5)).rounds(Setting(2, 1, 0, Streams(1), np.ones(2), 1.0, 1.0, Unrecorded()))
+    block = Block.of([one])
+    assert (block.delivered.tolist(), block.user.size, block.user.dtype) == ([0], 0, np.int64)
+
+
+def test_the_fates_of_a_million_unheard_users_are_counted_not_listed(tmp_path):
+    run = netfl.trace(scenario(users=10**6, rounds=20_000, record="none"), tmp_path / "run")
+    assert run.summary["fate.superseded"] == 19_999 * (10**6 - 1)
+    assert run.summary["fate.unfinished"] == 10**6 - 1
+    assert run.summary["fate.delivered"] == 20_000
+    assert len(run.events) == 0
+
+
+def test_events_without_number_take_no_room(tmp_path):
+    recorder = EventRecorder(Table(tmp_path, "events", SCHEMAS["events"]), 0, Keeping(frozenset()))
+    recorder.event("superseded", np.broadcast_to(1.0, 10**12), round=1)
+    assert recorder.counts["superseded"] == 10**12
+
+
+@pytest.mark.parametrize("users", [[5, 2], 3])
+def test_thinned_events_are_some_of_all_and_counts_are_of_all(tmp_path, users):
+    bernoulli = {"kind": "bernoulli", "probability": 0.4}
+    whole = netfl.trace(scenario(access=bernoulli, record="all"), tmp_path / "all")
+    said = {"events": "all", "users": users, "every": 4}
+    thin = netfl.trace(scenario(access=bernoulli, record=said), tmp_path / "thin")
+    for name, table in tables(whole).items():
+        pd.testing.assert_frame_equal(table, tables(thin)[name], check_exact=True)
+    kept = users if isinstance(users, list) else [0, 3, 6]
+    rows = whole.events
+    rows = rows[(rows["user"].isin(kept) | (rows["user"] < 0)) & ((rows["round"] - 1) % 4 == 0)]
+    columns = ["time_s", "user", "round", "value"]
+    pd.testing.assert_frame_equal(thin.events[columns], rows[columns].reset_index(drop=True))
+    assert thin.events["kind"].astype(str).tolist() == rows["kind"].astype(str).tolist()
+    assert thin.manifest["events_thinned"] == {"users": len(kept), "of": 7, "every": 4}
+    assert "events_thinned" not in whole.manifest
+    told = f"Events were stored of {len(kept)} of 7 users and of one round in 4 alone"
+    assert any(told in sentence for sentence in words.summary(look(thin)))
+    assert phrases.thinned(whole.manifest) == ""
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"users": 7}, "record.users: has no effect: there are 7"),
+        ({"users": [1, 9]}, "record.users: no such users"),
+        ({"every": 30}, "record.every: only the first of the 30 rounds"),
+        ({"events": "none", "every": 2}, "record.every: has no effect: no events are stored"),
+        ({"users": 0}, "record.users"),
+    ],
+)
+def test_thinning_that_cannot_be(record, problem):
+    with pytest.raises(ScenarioError, match=problem.replace(".", r"\.")):
+        scenario(record=record)
+
+
+def test_more_events_than_a_disk_should_hold_are_refused_before_the_run():
+    with pytest.raises(ScenarioError, match="fates of 1,000,000,000,000 updates would be stored"):
+        scenario(users=10**6, rounds=10**6)
+    for record in ("none", ["delivered"], {"users": 1000, "every": 10}):
+        scenario(users=10**6, rounds=10**6, record=record)
+    adversarial = {"kind": "adversarial", "of": ONE, "users": [0]}
+    with pytest.raises(ScenarioError, match="would be stored"):
+        scenario(users=10**6, rounds=10**6, access=adversarial)
+    with pytest.raises(ScenarioError, match="would be stored"):
+        scenario(users=10**6, rounds=10**6, record={"users": 100_000, "every": 2})
+
+
+def test_a_spread_of_users_is_even_and_has_both_ends():
+    for users, wanted in ((10, 3), (1000, 999), (5, 2)):
+        found = spread(users, wanted)
+        assert (found[0], found[-1], len(set(found.tolist()))) == (0, users - 1, wanted)
+        assert np.ptp(np.diff(found)) <= 1
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A run of more users than pictures show."""
+    return netfl.trace(scenario(users=25_000, rounds=60, record="none"), tmp_path_factory.mktemp("wide") / "run")
+
+
+def test_pictures_of_many_users_say_whom_they_show(wide):
+    users = wide.users.assign(heard=np.arange(25_000) % 50, rare=False)
+    rows, few = tallies.sampled(users, 2000)
+    assert (len(rows), few) == (2000, "2,000 of 25,000 users, evenly spaced by rank")
+    assert rows["heard"].is_monotonic_decreasing
+    assert rows["heard"].value_counts().between(39, 41).all()
+    assert tallies.sampled(users.head(9), 9)[1] == ""
+    for ax in (plots.heard(wide.users, wide.deliveries), plots.participation(wide.users, wide.deliveries)):
+        assert "2,000 of 25,000" in ax.get_xlabel() + ax.get_ylabel()
+    assert plots_access.MOST == 2000
+
+
+def test_a_report_of_many_users_says_what_it_leaves_out(wide):
+    text = report.write(wide, None).read_text(encoding="utf-8")
+    assert "Drawn are 2,000 of 25,000 users, evenly spaced by rank." in text
+    assert f"replay of {replay.MOST_USERS:,} users" in text
+    assert len(text) < 3e6
+
+
+def test_presence_is_told_of_the_users_that_are_asked_for():
+    deliveries = pd.DataFrame({"round": [1, 1, 2, 4, 4], "user": [9_000_000, 3, 3, 7, 7]})
+    share = tallies.presence(deliveries, [7, 9_000_000], 4, bins=2)
+    assert share.tolist() == [[0.0, 0.5], [0.5, 0.0]]
+
+
+def test_a_diagnosis_without_room_for_all_is_of_those_heard_most_and_says_so(wide, monkeypatch):
+    monkeypatch.setattr(source, "ROOM", 60 * 1000)
+    seen = source.of_run(open_run(wide.folder))
+    counts = wide.deliveries["user"].value_counts()
+    assert seen.users == 100
+    assert {*counts.index.astype(str)} <= {*seen.names}
+    assert seen.heard.sum(axis=0).tolist() == [int(counts.get(int(name), 0)) for name in seen.names]
+    assert any("Of 25,000 users only the 100 heard most often" in note for note in seen.notes)
+
+
+def test_what_is_known_of_users_who_are_cut_off_changes_nothing(tmp_path, monkeypatch):
+    changes = {"users": 120, "rounds": 12, "access.mac.probability": 0.2, "record": "all"}
+    asked = netfl.load(ROOT / "benchmarks/many_users.yaml", changes)
+    known = netfl.trace(asked, tmp_path / "known")
+    monkeypatch.setattr("netfl.network.outages.Outages.metered", property(lambda self: True))
+    anew = netfl.trace(asked, tmp_path / "anew")
+    for name in ("events", "rounds", "deliveries"):
+        pd.testing.assert_frame_equal(known.table(name), anew.table(name), check_exact=True)
+
+
+@pytest.fixture(scope="module")
+def scale():
+    """The benchmark of scale."""
+    spec = importlib.util.spec_from_file_location("scale", ROOT / "benchmarks/scale.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_steepness_and_cost_are_those_of_curves_by_hand(scale):
+    points = [{"x": x, "cpu_s": 5.0, "peak_mb": 2.0 * x**0.5} for x in (1, 10, 100, 1000)]
+    assert scale.steepness(points, "peak_mb") == pytest.approx(0.5)
+    assert scale.steepness(points, "cpu_s") == pytest.approx(0.0)
+    assert scale.each([{"x": 1, "a": 3.0}, {"x": 11, "a": 8.0}], "a") == 0.5
+
+
+def test_the_page_of_scale_shows_what_was_measured(scale):
+    kept = json.loads(scale.KEPT.read_text(encoding="utf-8"))
+    assert scale.tables(kept) in scale.PAGE.read_text(encoding="utf-8")
+    assert scale.PICTURE.exists()
+
+
+def test_nothing_that_was_measured_grows_faster_than_linearly(scale):
+    curves = json.loads(scale.KEPT.read_text(encoding="utf-8"))["curves"]
+    assert curves.keys() == scale.POINTS.keys()
+    for name, points in curves.items():
+        for figure in ("cpu_s", "peak_mb", "disk_mb"):
+            assert scale.steepness(points, figure) < 1.15, (name, figure)
