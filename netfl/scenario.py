@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from netfl import document as documents
 from netfl.access import Access
@@ -26,7 +25,7 @@ from netfl.thinning import Keeping
 from netfl.tracking import TrackSpec
 from netfl.types import UPLINK_WORD_BITS
 from netfl.units import Seconds
-from netfl.wording import WordOr, faults_of
+from netfl.wording import WordOr, faults_of, line_error
 
 Name = Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)]
 """A name that can stand in a table and in a file name."""
@@ -159,7 +158,7 @@ class Scenario(Spec):
         """Refuse parts that do not fit each other."""
         found = list(cross_faults({name: getattr(self, name) for name in type(self).model_fields}))
         if found:
-            raise ValidationError.from_exception_data("Scenario", [_line_error(fault) for fault in found])
+            raise ValidationError.from_exception_data("Scenario", [line_error(fault) for fault in found])
         return self
 
 
@@ -249,13 +248,3 @@ def _apply_named(document: Document, named: Sequence[str]) -> None:
             )
         for key, value in block.items():
             document.put(key, value, document.where(f"overrides.{name}.{key}"))
-
-
-def _line_error(fault: Fault) -> InitErrorDetails:
-    """A fault as pydantic carries it."""
-    problem = fault.problem.replace("{remedy}", "")
-    return InitErrorDetails(
-        type=PydanticCustomError("inconsistent", cast(Any, problem), {"remedy": fault.remedy}),
-        loc=tuple(int(part) if part.isdecimal() else part for part in fault.key.split(".")),
-        input=fault.value,
-    )

@@ -30,7 +30,7 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: C
     They are processes of this machine, or actors on *cluster*.
 
     Raises:
-        ScenarioError: there is no such device, or not the memory that they need.
+        ScenarioError: there is no such device, or not the memory that they need, on this machine.
     """
     from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
     from netfl.learning.parts import cut  # noqa: PLC0415
@@ -56,6 +56,10 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: C
         "follows": scenario.access.follows,
         "tokens": None if scenario.data is None else scenario.data.tokens,
     }
+    if cluster is not None:  # whose nodes have other memory and other devices than this machine
+        from netfl.learning.actors import on  # noqa: PLC0415
+
+        return Team(workers, said, on(cluster))
     where, data = device_of(device), staged.dataset
     load = memory.Load(
         users=scenario.users,
@@ -70,10 +74,6 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: C
         memory.check(scenario.learners, load, memory.free(where))
     except ScenarioError as error:
         raise ScenarioError(scenario.located(error.faults)) from None
-    if cluster is not None:
-        from netfl.learning.actors import on  # noqa: PLC0415
-
-        return Team(workers, said, on(cluster))
     return Team(workers, said) if workers > 1 else Learner(**said)
 
 

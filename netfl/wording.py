@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
@@ -79,6 +79,16 @@ def faults_of(error: ValidationError) -> list[Fault]:
         )
         for one in error.errors(include_url=False)
     ]
+
+
+def line_error(fault: Fault) -> InitErrorDetails:
+    """A fault as pydantic carries it."""
+    problem = fault.problem.replace("{remedy}", "")
+    return InitErrorDetails(
+        type=PydanticCustomError("inconsistent", cast(Any, problem), {"remedy": fault.remedy}),
+        loc=tuple(int(part) if part.isdecimal() else part for part in fault.key.split(".")),
+        input=fault.value,
+    )
 
 
 def _speaks_for_itself(error: Any) -> bool:

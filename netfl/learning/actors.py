@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from netfl.cluster import Cluster
+from netfl.cluster import Cluster, reason
 from netfl.errors import MachineError
 from netfl.learning.channel import Failure, pack
 from netfl.learning.learner import Learner
@@ -22,6 +22,10 @@ def on(cluster: Cluster) -> Hire:
     @contextmanager
     def hire(said: Sequence[Mapping[str, Any]]) -> Iterator[list[_Worker]]:
         with cluster.connected() as ray:
+            room = cluster.room(ray)
+            if room < len(said):
+                problem = f"{len(said)} workers are wanted, and the Ray cluster has room for {room}"
+                raise MachineError(f"{problem}; write --workers {room}, or add nodes")
             pupil = ray.remote(num_cpus=1, num_gpus=cluster.gpus)(_Pupil)
             names = [f"worker {number} of {len(said)}" for number in range(1, len(said) + 1)]
             workers = [_Worker(ray, pupil.remote(), name) for name in names]
@@ -85,9 +89,8 @@ class _Worker:
         try:
             answer = pickle.loads(self._ray.get(self._coming.popleft()))
         except self._ray.exceptions.RayError as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             kept = "the last checkpoint is kept, go on from it with netfl resume"
-            raise MachineError(f"{self._name} is gone ({reason}); {kept}") from error
+            raise MachineError(f"{self._name} is gone ({reason(error)}); {kept}") from error
         if isinstance(answer, Failure):
             raise answer.error()
         return answer

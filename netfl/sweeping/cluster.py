@@ -1,7 +1,7 @@
 """Tasks on a Ray cluster: each in a folder of the node that does it, packed and sent back when it is done.
 
-So nodes need not share a disk, and a task whose node dies is done again elsewhere, from its start, without a trace of
-the first attempt.
+So nodes need not share a disk, and a task whose node dies is done again elsewhere without a trace of the first
+attempt.  A task that was stopped, or whose process here was killed, is sent along as far as it is, and gone on with.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from netfl.cluster import Cluster, imported
+from netfl.cluster import Cluster, imported, reason
 from netfl.sweeping.engine import Heard, place
 from netfl.sweeping.plan import Task
-from netfl.sweeping.work import Telling, Told, do
+from netfl.sweeping.work import Telling, Told, do, goes_on
 
 _GLANCE_S = 0.5
+_PATIENCE_S = 5.0
+"""Seconds in which the board answers."""
 
 
 class Ray:
@@ -45,23 +50,29 @@ class Ray:
     def run(self, tasks: Sequence[Task], folder: Path, heard: Heard, stop: Callable[[], bool]) -> None:
         """As of `netfl.sweeping.engine.Engine`."""
         with self._cluster.connected() as ray:
-            board = ray.remote(num_cpus=0)(_Board).remote()
+            self._cluster.room(ray)
+            board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=_here(ray)).remote()
             work = ray.remote(_work).options(num_cpus=1, num_gpus=self._cluster.gpus, max_retries=self._retries)
-            waiting, flying = list(reversed(tasks)), dict[Any, Task]()
-            while (waiting and not stop()) or flying:
-                while waiting and not stop() and len(flying) < (self._workers or len(tasks)):
+            waiting, flying, begun = list(reversed(tasks)), dict[Any, Task](), set[str]()
+            stopping = False
+            while (waiting and not stopping) or flying:
+                while waiting and not stopping and len(flying) < (self._workers or len(tasks)):
                     task = waiting.pop()
-                    flying[work.remote(task, self._device, board)] = task
-                landed, _ = ray.wait([*flying], timeout=_GLANCE_S, fetch_local=False)
-                for told in self._asked(board, stop()):
+                    flying[work.remote(task, self._device, board, _there(place(folder, task.key)))] = task
+                landed, _ = ray.wait([*flying], timeout=_GLANCE_S)
+                stopping = stopping or stop()
+                for told in self._asked(board, stopping):
+                    begun.add(told.task)
                     heard(told)
                 for one in landed:
                     self._land(one, flying.pop(one), folder, heard)
+                if stopping:  # others ask the board before they begin; cancelling may hit what a process does next
+                    flying = {one: task for one, task in flying.items() if task.key in begun}
 
     def _asked(self, board: Any, stop: bool) -> list[Told]:
-        """What tasks have said since the last look; nothing where the board's node is gone."""
+        """What tasks have said since the last look."""
         with suppress(self._ray.exceptions.RayError):
-            return list(self._ray.get(board.read.remote(stop)))
+            return list(self._ray.get(board.read.remote(stop), timeout=_PATIENCE_S))
         return []
 
     def _land(self, landed: Any, task: Task, folder: Path, heard: Heard) -> None:
@@ -69,10 +80,21 @@ class Ray:
         try:
             told, packed = self._ray.get(landed)
         except self._ray.exceptions.RayError as error:
-            told, packed = Told(task.key, ended=True, error=str(error).strip().splitlines()[-1]), b""
+            told, packed = Told(task.key, ended=True, error=reason(error)), b""
         if packed:
             unpack(packed, place(folder, task.key))
         heard(told)
+
+
+def _here(ray: ModuleType) -> Any:
+    """Has an actor be on the node of this process, so that it is there as long as this process is."""
+    strategies = import_module("ray.util.scheduling_strategies")
+    return strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+
+
+def _there(folder: Path) -> bytes:
+    """The packed folder of a task that was begun and can go on; nothing of another."""
+    return pack(folder) if goes_on(folder) else b""
 
 
 class _Board:
@@ -93,20 +115,32 @@ class _Board:
         return told
 
 
-def _work(task: Task, device: str, board: Any) -> tuple[Told, bytes]:
-    """Do *task* on this node: what came of it, and its packed folder."""
+def _work(task: Task, device: str, board: Any, packed: bytes) -> tuple[Told, bytes]:
+    """Do *task* on this node, or go on with its *packed* folder: what came of it, and its folder, packed."""
     ray = imported()
-    asked: list[Any] = []
+
+    def ask(told: Told) -> bool:
+        try:
+            return bool(ray.get(board.tell.remote(told), timeout=_PATIENCE_S))
+        except ray.exceptions.ActorDiedError:  # with the process that had the task done
+            return True
+        except ray.exceptions.RayError:  # where the board is out of reach for a while, the task goes on
+            return False
 
     def tell(told: Told) -> None:
-        ready, asked[:] = ray.wait(asked, timeout=0) if asked else ([], asked)
-        watch.stop |= any(ray.get(one) for one in ready)
-        asked.append(board.tell.remote(told))
+        watch.stop |= aside.submit(ask, told).result()
 
     watch = Telling(task.key, tell)
-    with tempfile.TemporaryDirectory(prefix="netfl-") as folder:
-        told = do(task, place(Path(folder), task.key), device, watch)
-        return told, pack(place(Path(folder), task.key))
+    # a task that waits for Ray lends its core to another; not so where a thread of its own waits
+    with ThreadPoolExecutor(1) as aside, tempfile.TemporaryDirectory(prefix="netfl-") as root:
+        tell(Told(task.key))
+        if watch.stop:
+            return Told(task.key, ended=True, stopped=True), b""
+        folder = place(Path(root), task.key)
+        if packed:
+            unpack(packed, folder)
+        told = do(task, folder, device, watch)
+        return told, pack(folder)
 
 
 def pack(folder: Path) -> bytes:

@@ -80,7 +80,7 @@ class Telling:
 def do(task: Task, folder: Path, device: str, watch: Telling) -> Told:
     """Do *task* in *folder*, or go on with it there; what came of it, whatever that is."""
     try:
-        if not _goes_on(folder):
+        if not goes_on(folder):
             shutil.rmtree(folder, ignore_errors=True)
             status = _begin(task, folder, device, watch)
         else:
@@ -92,7 +92,7 @@ def do(task: Task, folder: Path, device: str, watch: Telling) -> Told:
     return Told(task.key, ended=True, stopped=status != "done")
 
 
-def _goes_on(folder: Path) -> bool:
+def goes_on(folder: Path) -> bool:
     """Whether a run was begun there that can go on."""
     try:
         return open_run(folder).status in {"interrupted", "crashed"}
