@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,26 +46,17 @@ class _Screen(Progress):
             yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
 
 
-class Watcher:
-    """Shows a run: a screen on a terminal, plain lines elsewhere, nothing if quiet; notes the wish to stop."""
+class Stoppable:
+    """Shows something on a screen, as long as it is entered, and notes the wish to stop.
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
-        self.stop = False
-        self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
-        self._said_of = 0  # the round of which something was said last, at that time
-        self._duration_s: float | None = None
-        self._screen = _Screen(
-            BarColumn(),
-            TextColumn("{task.fields[far]}"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
-            console=console,
-            disable=quiet or not console.is_terminal,
-            transient=True,
-        )
-        self._task = self._screen.add_task("round", total=None, far="", visible=False)
+    Args:
+        screen: where it is shown.
+    """
 
-    def __enter__(self) -> Watcher:
+    def __init__(self, screen: Progress) -> None:
+        self.stop, self._screen = False, screen
+
+    def __enter__(self) -> Self:
         self._screen.start()
         return self
 
@@ -73,10 +64,33 @@ class Watcher:
         self._screen.stop()
 
     def ask_to_stop(self) -> None:
-        """End after this round; asked a second time, at once."""
+        """End after the round that is going on; asked a second time, at once."""
         if self.stop:
             raise KeyboardInterrupt
         self.stop = True
+
+
+class Watcher(Stoppable):
+    """Shows a run: a screen on a terminal, plain lines elsewhere, nothing if quiet; notes the wish to stop."""
+
+    _screen: _Screen
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        super().__init__(
+            _Screen(
+                BarColumn(),
+                TextColumn("{task.fields[far]}"),
+                TimeRemainingColumn(compact=True),
+                TextColumn("left"),
+                console=console,
+                disable=quiet or not console.is_terminal,
+                transient=True,
+            )
+        )
+        self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
+        self._said_of = 0  # the round of which something was said last, at that time
+        self._duration_s: float | None = None
+        self._task = self._screen.add_task("round", total=None, far="", visible=False)
 
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""

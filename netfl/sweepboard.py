@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from netfl.console import PLAIN_EVERY_S, Stoppable
 from netfl.figures import label, told
 from netfl.sweeping import Sweep, Told
 from netfl.sweeping.plan import Task
 
-PLAIN_EVERY_S = 5.0
-"""Seconds between lines where the output is no terminal."""
 SHOWN = 40
 """So many points have a row in the table at the end."""
 _LEARNT = {"accuracy": "accuracy_share", "rare_accuracy": "accuracy_share", "loss": "t"}
@@ -28,7 +27,7 @@ _LONGEST = 24
 """Letters of the value of an axis."""
 
 
-class SweepWatcher:
+class SweepWatcher(Stoppable):
     """Shows a sweep: a bar over all tasks and one for each that is under way; plain lines where there is no terminal.
 
     Args:
@@ -37,34 +36,22 @@ class SweepWatcher:
     """
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
-        self.stop = False
+        super().__init__(
+            Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[far]}"),
+                TimeRemainingColumn(compact=True),
+                console=console,
+                disable=quiet or not console.is_terminal,
+                transient=True,
+            )
+        )
         self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
         self._left, self._ended, self._failed = 0, 0, 0
         self._far: dict[str, float] = {}
         self._bars: dict[str, TaskID] = {}
-        self._screen = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[far]}"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            disable=quiet or not console.is_terminal,
-            transient=True,
-        )
         self._whole = self._screen.add_task("all tasks", total=None, far="", visible=False)
-
-    def __enter__(self) -> SweepWatcher:
-        self._screen.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._screen.stop()
-
-    def ask_to_stop(self) -> None:
-        """End after the rounds that are going on; asked a second time, at once."""
-        if self.stop:
-            raise KeyboardInterrupt
-        self.stop = True
 
     def planned(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
         """What there is to do."""

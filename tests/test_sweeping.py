@@ -2,13 +2,16 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 import pytest
+from typer.testing import CliRunner
 
 import netfl
+from netfl.cli import app
 from netfl.document import Document
 from netfl.errors import MachineError, ScenarioError
 from netfl.lock import locked
@@ -418,3 +421,52 @@ class TestProcesses:
         assert stopped.status == "partial"
         assert stopped.tasks["status"].tolist() == ["interrupted", "missing", "missing"]
         assert netfl.sweep(said, tmp_path / "s", engine=Local(2)).status == "done"
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def there(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("COLUMNS", "110")
+        (tmp_path / "s.yaml").write_text(trace_only({"access.probability": [0.3, 0.6]}).to_yaml(sweep=True))
+        (tmp_path / "wrong.yaml").write_text((tmp_path / "s.yaml").read_text().replace("0.6", "1.6"))
+
+    def call(self, *words):
+        result = CliRunner().invoke(app, list(words))
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.output
+
+    def test_it_tells_the_points_and_does_them_once(self):
+        code, output = self.call("sweep", "s.yaml", "--workers", "1")
+        lines = [line.split() for line in output.splitlines()]
+        assert code == 0
+        assert output.splitlines()[0] == "2 points, 2 tasks → runs/tiny-sweep"
+        assert [line[0] for line in lines if line and line[0] in {"0.3", "0.6"}] == ["0.3", "0.6"]
+        assert output.splitlines()[-1] == "points: 2 done: runs/tiny-sweep"
+        code, output = self.call("sweep", "s.yaml", "--workers", "1")
+        assert (code, output.splitlines()[0]) == (0, "2 points, 0 tasks, 2 done already → runs/tiny-sweep")
+        assert self.call("sweep", "s.yaml", "--quiet") == (0, "")
+
+    def test_other_commands_say_what_becomes_of_the_sweep(self):
+        assert self.call("check", "s.yaml") == (0, "s.yaml: good, at all 2 points of its sweep too\n")
+        code, output = self.call("trace", "s.yaml")
+        assert code == 0
+        assert "one run, of the scenario as it stands; its sweep is run by: netfl sweep" in output
+        assert "its sweep" not in self.call("trace", "s.yaml", "--quiet")[1]
+
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            (("wrong.yaml",), "access.probability: should be less than or equal to 1 (1.6)"),
+            (("s.yaml", "--engine", "rya"), "--engine: no such engine ('rya'); did you mean 'ray'?"),
+            (("s.yaml", "--address", "auto"), "--address: has no effect ('auto'); add --engine ray"),
+            (("s.yaml", "--set", "sweep.rounds=3"), "sweep.grid.rounds: not a list (3); write a list"),
+            (("s.yaml", "--out", "s.yaml"), "--out: s.yaml is a file; name a folder"),
+            (("none.yaml",), "none.yaml: there is no such file; check the path"),
+        ],
+    )
+    def test_bad_input_is_told_and_ends_with_2(self, words, told):
+        code, output = self.call("sweep", *words)
+        assert code == 2
+        assert told in output
+        assert not Path("runs").exists()
