@@ -61,6 +61,9 @@ _SHARES = ("utilisation", "share.")
 _SHARE_ENDS = ("_ratio", "_probability", "_share", "availability", "outage", "collision", "loss")
 """Beginnings and endings of the names of figures that are shares of one."""
 
+_LONGEST = 24
+"""Letters that a value of a scenario's key takes at most."""
+
 
 def clock(time_s: float) -> str:
     """A simulated time for people.
@@ -122,7 +125,7 @@ def parts(name: str, value: float | None, half: float | None = None, like: float
     """
     if value is None or not math.isfinite(value):
         return "–", "", ""
-    scale, unit = _unit(name, value if like is None else like)
+    scale, unit = unit_of(name, value if like is None else like)
     if half is None or not math.isfinite(half) or not half > 1e-12 * abs(value):
         return _plain(value / scale), "", unit
     digits = min(9, max(0, 1 - math.floor(math.log10(half / scale))))
@@ -149,8 +152,22 @@ def _shown(name: str, summary: Mapping[str, object]) -> bool:
 _TOLD_ELSEWHERE = frozenset({"rounds", "replicas", "simulated_s", "duration_s", "warmup_s"})
 
 
-def _unit(name: str, value: float) -> tuple[float, str]:
-    """The unit that a figure of this name and size is best read in, and what it is in SI units."""
+def setting(value: object) -> str:
+    """A value of a scenario's key, short enough for a table.
+
+    >>> setting(0.30000000000000004), setting(12), setting("word " * 9)
+    ('0.3', '12', 'word word word word wor…')
+    """
+    word = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
+
+
+def unit_of(name: str, value: float) -> tuple[float, str]:
+    """What the unit that a figure of this name and size is best read in is in SI units, and its name.
+
+    >>> unit_of("delay_mean_s", 0.02), unit_of("loss_ratio", 0.2)
+    ((0.001, 'ms'), (0.01, '%'))
+    """
     if name.startswith(_SHARES) or name.partition("_theory")[0].endswith(_SHARE_ENDS):
         return 0.01, "%"
     steps = _STEPS.get(name.rpartition("_")[2], ((1.0, ""),))

@@ -20,6 +20,12 @@ from netfl.versionfile import VERSIONS, Versions
 EXTENSION = "extension"
 """The folder in a run directory in which replicas are run that are to extend it."""
 
+SWEEP = "sweep.json"
+"""The file by which the folder of a sweep is known."""
+
+TASKS = "tasks"
+"""The folder of a sweep in which each of its runs has one of its own."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -196,14 +202,26 @@ def open_run(folder: str | Path) -> Run:
     Raises:
         ScenarioError: there is no run.
     """
-    path, problem = Path(folder), ""
+    path, problem, remedy = Path(folder), "", "name a folder that netfl wrote"
     try:
         if not (path / "manifest.json").is_file():
             problem = "there is no manifest.json in it"
+            if is_sweep(path):
+                problem, remedy = "it is that of a sweep", _of_sweep(path)
     except OSError as error:
         problem = str(error.strerror or error)
     if problem:
-        raise ScenarioError(
-            [Fault("", f"{path} is no run directory: {problem}", None, "name a folder that netfl wrote")]
-        )
+        raise ScenarioError([Fault("", f"{path} is no run directory: {problem}", None, remedy)])
     return Run(path)
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether *folder* is that of a sweep."""
+    return (folder / SWEEP).is_file()
+
+
+def _of_sweep(folder: Path) -> str:
+    """What would do in place of a sweep's folder."""
+    runs = sorted(path.parent for path in (folder / TASKS).glob("*/manifest.json"))
+    whole = "netfl report and netfl.open_sweep take it as a whole, netfl sweep goes on with it"
+    return f"name one of its runs, such as {runs[0]}; {whole}" if runs else f"it has no runs yet; {whole}"

@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from netfl.console import PLAIN_EVERY_S, Stoppable
-from netfl.figures import label, told
+from netfl.errors import MachineError
+from netfl.figures import label, setting, told
 from netfl.sweeping import Sweep, Told
 from netfl.sweeping.plan import Task
 
@@ -23,8 +24,6 @@ _LEARNT = {"accuracy": "accuracy_share", "rare_accuracy": "accuracy_share", "los
 _NETWORK = ("rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain")
 _COLUMN = 18
 """Letters that a figure takes with its interval."""
-_LONGEST = 24
-"""Letters of the value of an axis."""
 
 
 class SweepWatcher(Stoppable):
@@ -115,10 +114,26 @@ def show_sweep(sweep: Sweep, console: Console | None = None) -> None:
     console.print(f"points: {told}: {sweep.folder}", highlight=False, soft_wrap=True)
 
 
+def show_sweep_report(sweep: Sweep, out: Path | None) -> None:
+    """Write the page of a sweep, and say where it is.
+
+    Args:
+        sweep: done or not.
+        out: the file to write; by default ``report.html`` in the sweep's folder.
+    """
+    from netfl import report as reports  # noqa: PLC0415 - the pictures take a second to import
+
+    try:
+        Console(markup=False, highlight=False).print(f"report: {reports.write_sweep(sweep, out)}", soft_wrap=True)
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror or error}"
+        raise MachineError(f"cannot write the report: {why}; the sweep itself is as it was") from error
+
+
 def _table(sweep: Sweep, width: int) -> Table:
     """A row for each point: the values of its axes, and as many of its figures as there is room for."""
     points, summary = sweep.points.head(SHOWN), sweep.summary
-    axes = {axis: [_word(value) for value in points[axis]] for axis in sweep.axes}
+    axes = {axis: [setting(value) for value in points[axis]] for axis in sweep.axes}
     room = width - sum(3 + max(map(len, [axis, *words])) for axis, words in axes.items())
     learners, there = [name for name in summary["learner"].unique() if name], {*summary["figure"]}
     figures = [(name, figure) for figure in _LEARNT for name in learners if figure in there]
@@ -139,9 +154,3 @@ def _table(sweep: Sweep, width: int) -> Table:
 def _cell(found: Mapping[tuple[int, str, str], tuple[float, float]], which: tuple[int, str, str]) -> str:
     """One figure."""
     return told(_LEARNT.get(which[2], which[2]) if which[1] else which[2], *found[which]) if which in found else "–"
-
-
-def _word(value: object) -> str:
-    """The value of an axis."""
-    word = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"

@@ -1,6 +1,7 @@
 """Pictures as functions: run tables in, Axes out, and what is drawn is what the tables say."""
 
 import io
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,18 @@ def run(tmp_path_factory):
     return netfl.run(netfl.load(ROOT, changes), tmp_path_factory.mktemp("runs") / "run")
 
 
+def summary(axes, figure="accuracy", learners=("A", "B"), half=0.02):
+    """A sweep's summary of every combination of *axes*: accuracies that grow with the point."""
+    rows = []
+    for number, values in enumerate(product(*axes.values())):
+        for at, learner in enumerate(learners):
+            rows.append((number, *values, learner, figure, 0.4 + 0.01 * number + 0.1 * at, half, 3))
+    return pd.DataFrame(rows, columns=["point", *axes, "learner", "figure", "mean", "half", "replicas"])
+
+
+TWO = {"lr": [0.001, 0.01, 0.1], "users": [5, 10]}
+
+
 def every(run):
     """A call of each function with the tables of a run."""
     return {
@@ -37,6 +50,8 @@ def every(run):
         "held": lambda **to: plots.held(run.events, **to),
         "utilisation": lambda **to: plots.utilisation(run.figures, **to),
         "outages": lambda **to: plots.outages(run.events, **to),
+        "sweep_lines": lambda **to: plots.sweep_lines(summary({"users": [5, 10]}), "accuracy", "users", **to),
+        "sweep_heat": lambda **to: plots.sweep_heat(summary(TWO), "accuracy", "lr", "users", learner="A", **to),
         "places": lambda **to: plots.places(run.users, run.deliveries, run.nodes, **to),
     }
 
@@ -110,3 +125,55 @@ def test_regions_of_a_learner(tmp_path):
     ax = plots.regions(run.regions, run.points, "FedAvg", rare=[2])
     ax.figure.savefig(io.BytesIO(), format="png")
     assert ax.has_data()
+
+
+def test_an_axis_stands_to_scale_where_it_is_numbers():
+    ax = plots.sweep_lines(summary(TWO), "accuracy", "lr", where={"users": 10})
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), TWO["lr"])
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [41.0, 43.0, 45.0])
+    assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "lr", "accuracy (%)")
+    band = ax.collections[0].get_paths()[0].get_extents()
+    assert (band.y0, band.y1) == (pytest.approx(39.0), pytest.approx(47.0))
+    assert plots.sweep_lines(summary({"lr": [0.002, 0.1]}), "accuracy", "lr").get_xscale() == "linear"
+
+
+def test_an_axis_of_words_stands_side_by_side_and_is_joined_by_no_line():
+    ax = plots.sweep_lines(summary({"mac": ["tdma", "aloha"]}), "accuracy", "mac", learners=["B"])
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["tdma", "aloha"]
+    assert {line.get_linestyle() for line in ax.lines} == {"None"}
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["B"]
+
+
+def test_figures_of_the_network_have_their_units():
+    table = summary({"users": [5, 10]}, figure="delay_mean_s", learners=[""]).assign(mean=[0.02, 0.04], half=0.001)
+    ax = plots.sweep_lines(table, "delay_mean_s", "users")
+    assert ax.get_ylabel() == "delay, mean (ms)"
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [20.0, 40.0])
+    assert ax.get_legend() is None
+
+
+def test_a_cell_is_a_mean_and_a_point_that_is_not_there_is_empty():
+    table = summary(TWO).query("not (lr == 0.1 and users == 5)")
+    ax = plots.sweep_heat(table, "accuracy", "lr", "users", learner="B")
+    assert [text.get_text() for text in ax.texts] == ["51.0", "53.0", "55.0", "50.0", "52.0"]  # the most users on top
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["10", "5"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"x": "lr"}, r"users takes several values; choose one of each, such as where=\{'users': 5\}"),
+        ({"x": "user"}, r"'user' is no axis of the sweep; did you mean 'users'\?"),
+        ({"x": "lr", "where": {"users": 7}}, "no point has users = 7; it takes 5, 10"),
+        ({"x": "lr", "where": {"users": 5}, "learners": ["C"]}, "'C' has no such figure; known: A, B"),
+        ({"x": "lr", "figure": "acuracy"}, "there is no figure 'acuracy'; did you mean 'accuracy'"),
+    ],
+)
+def test_what_a_picture_of_a_sweep_cannot_show_is_told(asked, told):
+    with pytest.raises(ValueError, match=told):
+        plots.sweep_lines(summary(TWO), **{"figure": "accuracy", **asked})
+
+
+def test_a_heat_map_is_of_one_learner():
+    with pytest.raises(ValueError, match="A, B have the figure; choose one, such as learner='A'"):
+        plots.sweep_heat(summary(TWO), "accuracy", "lr", "users")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 import pytest
+from swept import Here
 from typer.testing import CliRunner
 
 import netfl
@@ -53,23 +54,6 @@ def trace_only(sweep, **said):
 def NOTHING(cell):
     """Nothing is done."""
     return False
-
-
-class Here:
-    """Does tasks in this process, one after the other, but for those that *fail*; notes their keys."""
-
-    def __init__(self, fail=(), most=None):
-        self.fail, self.most, self.done = fail, most, []
-
-    def run(self, tasks, folder, heard, stop):
-        for number, task in enumerate(tasks):
-            if stop() or (self.most is not None and len(self.done) >= self.most):
-                return
-            self.done.append(task)
-            if number in self.fail:
-                heard(Told(task.key, ended=True, error="it broke"))
-            else:
-                heard(do(task, place(folder, task.key), "cpu", Telling(task.key, heard)))
 
 
 def cells(task):
@@ -202,6 +186,7 @@ class TestTables:
 
     def test_no_figure_of_a_lane_goes_to_one_whose_name_its_own_begins_with(self, tmp_path):
         sweep = netfl.sweep(scenario({"learners.B.lr": [1, 1.5, 1.25]}), tmp_path / "s", engine=Here())
+        assert sweep.summary["learner"].unique().tolist() == ["", "A", "B"]
         counts = sweep.figures.groupby(["learner", "point"])["figure"].count()
         assert counts["B"].nunique() == 1
         assert not sweep.figures["figure"].str.match(r"^\d").any()
@@ -341,6 +326,18 @@ class TestFolder:
         (tmp_path / "sweep.json").write_text('{"tasks": ')
         with pytest.raises(MachineError, match=r"sweep.json cannot be read"):
             netfl.open_sweep(tmp_path)
+
+    def test_who_takes_it_for_a_run_is_told_of_its_runs(self, whole, tmp_path):
+        folder = whole[0].folder
+        first = sorted(folder.glob("tasks/*"))[0]
+        with pytest.raises(ScenarioError) as told:
+            netfl.open_run(folder)
+        assert f"{folder} is no run directory: it is that of a sweep; name one of its runs, such as {first};" in str(
+            told.value
+        )
+        (tmp_path / "sweep.json").touch()
+        with pytest.raises(ScenarioError, match="it has no runs yet; netfl report"):
+            netfl.open_run(tmp_path)
 
     def test_what_it_says_is_there_for_other_readers(self, whole):
         told = json.loads((whole[0].folder / "sweep.json").read_text())

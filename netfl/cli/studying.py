@@ -14,16 +14,23 @@ from netfl.guard import guarded
 @app.command("report")
 @guarded
 def write_report(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.", show_default=False)],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Run directories, or the folder of a sweep.", show_default=False),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Where to write; by default report.html, in DIR or, of several, here.")
     ] = None,
 ) -> None:
-    """Write one self-contained page of a run, or of several side by side: pictures and words."""
+    """Write one self-contained page of a run, of several side by side, or of a sweep: pictures and words."""
     from netfl.console import show_comparison, show_report  # noqa: PLC0415
-    from netfl.reading import open_run  # noqa: PLC0415
+    from netfl.reading import is_sweep, open_run  # noqa: PLC0415
+    from netfl.sweepboard import show_sweep_report  # noqa: PLC0415
+    from netfl.sweeping import open_sweep  # noqa: PLC0415
 
-    if len(folders) == 1:
+    if len(folders) == 1 and is_sweep(folders[0]):
+        show_sweep_report(open_sweep(folders[0]), out)
+    elif len(folders) == 1:
         show_report(open_run(folders[0]), out)
     else:
         show_comparison(folders, out or Path("report.html"))

@@ -1,4 +1,4 @@
-"""Pictures of a run's tables, as functions: pandas tables in, matplotlib Axes out, as seaborn's are.
+"""Pictures of the tables of runs and sweeps, as functions: pandas tables in, matplotlib Axes out, as seaborn's are.
 
 Every function takes ``ax=``; without one it draws in a figure of its own, ``ax.figure``, that no registry holds:
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from netfl.plots.access import fates, heard, outages, participation, places
 from netfl.plots.learning import class_accuracy, curves, regions, user_accuracy, user_scatter
+from netfl.plots.sweeps import sweep_heat, sweep_lines
 from netfl.plots.waits import ages, delays, held, stays, user_delays, utilisation
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "places",
     "regions",
     "stays",
+    "sweep_heat",
+    "sweep_lines",
     "user_accuracy",
     "user_delays",
     "user_scatter",

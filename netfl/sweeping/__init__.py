@@ -8,6 +8,7 @@ from typing import Protocol
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
+from netfl.reading import SWEEP, is_sweep
 from netfl.scenario import Scenario
 from netfl.sweeping.engine import Engine
 from netfl.sweeping.ledger import Ledger
@@ -76,7 +77,7 @@ def sweep(
     _make(folder)
     with locked(folder):
         try:
-            ledger = Ledger.read(folder) if (folder / "sweep.json").exists() else Ledger(folder)
+            ledger = Ledger.read(folder) if is_sweep(folder) else Ledger(folder)
             ledger.begin(scenario.to_yaml(sweep=True))
             ledger.plan(scenario, points, scenario.sweep.names)
             tasks = tasks_of(points, ledger.homes(), scenario.sweep.lanes)
@@ -127,6 +128,6 @@ def _make(folder: Path) -> None:
         raise ScenarioError([Fault("--out", problem, None, "name a folder")]) from None
     except OSError as error:
         raise MachineError(f"cannot write a sweep into {folder}: {error.strerror or error}") from error
-    if strange and "sweep.json" not in strange and "scenario.yaml" not in strange:
+    if strange and SWEEP not in strange and "scenario.yaml" not in strange:
         problem = f"{folder} is there already, and no folder of a sweep"
         raise ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])

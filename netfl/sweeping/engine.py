@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from netfl.reading import TASKS
 from netfl.sweeping.plan import Task
 from netfl.sweeping.work import Told
 
 Heard = Callable[[Told], None]
 """Who is told of tasks; in the thread that called `Engine.run`."""
-
-TASKS = "tasks"
-"""The folder of a sweep in which each task has one of its own."""
 
 
 class Engine(Protocol):

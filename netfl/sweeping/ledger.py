@@ -17,10 +17,10 @@ import pandas as pd
 
 from netfl.durable import whole
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
-from netfl.reading import Run, open_run
+from netfl.reading import SWEEP, TASKS, Run, open_run
 from netfl.recording import write_json, write_text
 from netfl.scenario import Scenario
-from netfl.sweeping.engine import TASKS, place
+from netfl.sweeping.engine import place
 from netfl.sweeping.plan import Cell, Point, Task
 
 _FORM = 1
@@ -55,7 +55,7 @@ class Ledger:
             ScenarioError: there is none.
             MachineError: it is damaged.
         """
-        path = folder / "sweep.json"
+        path = folder / SWEEP
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
             return cls(folder, told["tasks"], told["points"], told["replicas"], told["errors"])
@@ -149,7 +149,7 @@ class Ledger:
     def write(self) -> None:
         """Write it down, whole or not at all."""
         told = {"form": _FORM, "replicas": self.replicas, "points": self.points, "tasks": self.tasks}
-        write_json(self.folder / "sweep.json", told | {"errors": self.errors})
+        write_json(self.folder / SWEEP, told | {"errors": self.errors})
         lanes = self.lane_table()
         for name, table in (("points", self.point_table(lanes)), ("lanes", lanes)):
             with whole(self.folder / f"{name}.parquet") as part:

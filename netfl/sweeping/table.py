@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.reading import TASKS
 from netfl.statistics import interval
-from netfl.sweeping.engine import TASKS, place
+from netfl.sweeping.engine import place
 from netfl.tables import SCHEMAS
 
 if TYPE_CHECKING:
@@ -184,16 +185,17 @@ class Sweep:
     def _figures(self, found: pd.DataFrame) -> pd.DataFrame:
         """Figures, of which those that begin with a lane's name are its own."""
         found = found.astype({"figure": str})
-        parts = []
-        lanes = sorted(self.lanes.groupby(["task", "lane"]), key=lambda one: -len(str(one[0])))  # "A 0.1" before "A 0"
-        for (task, lane), own in lanes:
+        lanes = dict([*self.lanes.groupby(["task", "lane"], sort=False)])
+        parts = dict.fromkeys(lanes, found[:0])  # in the order of the learners
+        for task, lane in sorted(lanes, key=lambda key: -len(str(key))):  # "A 0.1" before "A 0"
             begins = (found["task"] == task) & found["figure"].str.startswith(f"{lane}.")
             rows = found[begins].assign(figure=found["figure"][begins].str.slice(len(str(lane)) + 1))
             found = found[~begins]
-            parts.append(own.merge(rows, on=["task", "replica"]).drop(columns=["task", "lane"]))
+            own = lanes[task, lane].merge(rows, on=["task", "replica"])
+            parts[task, lane] = own.drop(columns=["task", "lane"])
         points = self.points[["point", "trace"]].merge(self._traces, on="trace")
         whole = points.merge(found, on=["task", "replica"]).assign(learner="")
-        placed = self._placed(pd.concat([whole[["point", "learner", "replica", "figure", "value"]], *parts]))
+        placed = self._placed(pd.concat([whole[["point", "learner", "replica", "figure", "value"]], *parts.values()]))
         return placed[self._told(placed["point"], placed["figure"].str.removesuffix(".smoothed"))]
 
     def _told(self, points: pd.Series[int], names: pd.Series[str]) -> pd.Series[bool]:

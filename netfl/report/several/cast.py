@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netfl.errors import Fault, ScenarioError
-from netfl.reading import open_run
+from netfl.reading import is_sweep, open_run
 from netfl.report.view import View, look
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -68,8 +68,12 @@ def gather(folders: Sequence[Path]) -> Cast:
     """The runs in *folders*, in that order.
 
     Raises:
-        ScenarioError: a folder is named twice, there are more than letters, or none of them holds a run.
+        ScenarioError: a folder is named twice, or is that of a sweep, there are more than letters, or none of them
+            holds a run.
     """
+    for folder in filter(is_sweep, folders):
+        problem = f"{folder} is the folder of a sweep, which has a page of its own"
+        raise ScenarioError([Fault("", problem, None, "name it alone, or name runs in its folder 'tasks'")])
     at = [folder.absolute().resolve() for folder in folders]
     twice = [str(folder) for folder, number in Counter(at).items() if number > 1]
     if twice:

@@ -1,0 +1,76 @@
+"""Pictures of sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from netfl.report import plots_learning
+from netfl.report.sweeps import plots
+
+
+def sweep_lines(  # noqa: PLR0913 - what is drawn, over what, for whom
+    summary: pd.DataFrame,
+    figure: str,
+    x: str,
+    *,
+    where: Mapping[str, Any] | None = None,
+    learners: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """A figure of each learner along one axis of a sweep, the mean over replicas with its 95 % t-interval.
+
+    Numbers stand to scale, logarithmic where they span two decades or more; all else side by side.
+
+    Args:
+        summary: `Sweep.summary`.
+        figure: which figure, such as ``accuracy``, or ``accuracy.smoothed`` for the mean over the last tenth of the
+            rounds; accuracies are drawn in percent.
+        x: the axis, as `Sweep.axes` calls it.
+        where: the values of other axes, of which each point of the picture takes one.
+        learners: whose, in the order of their colours.
+        ax: where to draw.
+
+    Raises:
+        ValueError: there is no such figure, axis, value or learner, or another axis takes several values.
+    """
+    rows = plots.chosen(summary, figure, [x], where or {})
+    shown = plots.named(rows, learners)
+    ax = plots.lines(rows[rows["learner"].isin(shown)], figure, x, learners=shown, ax=ax)
+    if any(shown):
+        plots_learning.learner_legend(ax, shown)
+    return ax
+
+
+def sweep_heat(  # noqa: PLR0913 - what is drawn, over what, for whom
+    summary: pd.DataFrame,
+    figure: str,
+    x: str,
+    y: str,
+    *,
+    learner: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """A figure of one learner over two axes of a sweep, as a heat map with the mean over replicas in each cell.
+
+    Args:
+        summary: `Sweep.summary`.
+        figure: which figure, as in `sweep_lines`.
+        x: the axis across.
+        y: the axis up.
+        learner: whose; it must be said where several have the figure.
+        where: the values of other axes.
+        ax: where to draw.
+
+    Raises:
+        ValueError: there is no such figure, axis, value or learner, or another axis, or the learner, is not chosen.
+    """
+    rows = plots.chosen(summary, figure, [x, y], where or {})
+    shown = plots.named(rows, None if learner is None else [learner])
+    if len(shown) > 1:
+        raise ValueError(f"{', '.join(shown)} have the figure; choose one, such as learner={shown[0]!r}")
+    return plots.heat(rows[rows["learner"] == shown[0]], figure, x, y, ax=ax)

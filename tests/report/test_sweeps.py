@@ -1,0 +1,226 @@
+"""The page of a sweep: who is best where, no more certain than replicas allow; what is missing; whole and harmless."""
+
+import re
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from swept import Here
+from typer.testing import CliRunner
+
+import netfl
+from netfl import report
+from netfl.cli import app
+from netfl.document import Document
+from netfl.report.sweeps import chapters, contest, pictures, words
+from netfl.report.sweeps.view import View
+from netfl.scenario import checked
+
+EVIL = "<script>alert(1)</script> & \"it\" 'broke'"
+SAID = {
+    "name": "tiny", "seed": 3, "users": 4, "rounds": 8, "replicas": 2, "description": EVIL,
+    "access": {"kind": "bernoulli", "probability": 0.5},
+    "data": {"kind": "blobs", "centers": [[0, 0], [1, 1], [0, 1]], "samples": 90, "std": 0.5},
+    "partition": "by_class", "model": "logistic",
+    "learners": {
+        "A": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2},
+        "B": {"objective": {"kind": "cvar", "alpha": 0.5, "gamma": 0.1, "lr_t": 0.01}, "aggregation": "average",
+              "lr": 0.1, "batch_size": 8, "local_steps": 2},
+    },
+    "evaluate": {"every": 4, "rare_classes": [2]},
+}  # fmt: skip
+GRID = {"learners.B.objective.alpha": [0.2, 0.5, 1.0], "users": [4, 6, 8]}
+
+
+class Made:
+    """A sweep made up: A is the same whatever its first axis is, B gains 0.1 with each value of it.
+
+    Args:
+        folder: where its scenario is.
+        axes: the values of each.
+        noise: of each replica.
+        section: where the scenario's sweep says them.
+    """
+
+    def __init__(self, folder, axes, noise=(0.0, 0.01, 0.03), section="grid"):
+        self.folder, self.axes = folder, [*axes]
+        of = {"draws": 1, "of": {axis: {"uniform": [0, 9]} for axis in axes}} if section == "random" else axes
+        document = {"name": "made", "replicas": len(noise), "sweep": {section: of}}
+        (folder / "scenario.yaml").write_text(repr(document))
+        values = [*(product(*axes.values()) if section == "grid" else zip(*axes.values(), strict=True))]
+        self.points = pd.DataFrame(values, columns=self.axes).assign(trace="w", status="done")
+        self.points.insert(0, "point", range(len(values)))
+        first = [*dict.fromkeys(value[0] for value in values)]
+        lanes, rows = [], []
+        for (number, own), learner, replica in product(enumerate(values), "AB", range(len(noise))):
+            lane = str(own[1:]) if learner == "A" else str(own)
+            lanes.append((number, learner, replica, "t", f"{learner} {lane}"))
+            gain = 0.0 if learner == "A" else 0.1 * first.index(own[0]) - 0.05
+            shake = noise[replica] * (1 if learner == "A" else -1)
+            rows.append((number, *own, learner, replica, "accuracy", 0.5 + gain + shake))
+        self.lanes = pd.DataFrame(lanes, columns=["point", "learner", "replica", "task", "lane"])
+        self.figures = pd.DataFrame(rows, columns=["point", *axes, "learner", "replica", "figure", "value"])
+        self.tasks = pd.DataFrame([("t", "w", "done", 1, 0, 1, 1.0, "")], columns=["task", "trace", "status", "lanes",
+                                  "first", "stop", "seconds", "error"])  # fmt: skip
+
+    status = "done"
+
+    @property
+    def summary(self):
+        keys = ["point", *self.axes, "learner", "figure"]
+        table = self.figures.groupby(keys, sort=False)["value"].agg(["mean", "std", "count"]).reset_index()
+        half = stats.t.ppf(0.975, table["count"] - 1) * table["std"] / np.sqrt(table["count"])
+        return table.assign(half=half).rename(columns={"count": "replicas"}).drop(columns="std")
+
+
+def scenario(sweep, **said):
+    return checked(Document({**SAID, **said, "sweep": sweep}, "tiny"))
+
+
+def text(page):
+    """What a reader reads."""
+    return re.sub(r"<[^>]+>", " ", re.sub(r"<(svg|style).*?</\1>", "", page, flags=re.DOTALL))
+
+
+@pytest.fixture(scope="module")
+def partial(tmp_path_factory):
+    """Two axes, of which a world failed."""
+
+    return netfl.sweep(scenario(GRID), tmp_path_factory.mktemp("sweeps") / "s", engine=Here(fail={1}, error=EVIL))
+
+
+@pytest.fixture(scope="module")
+def page(partial):
+    run = partial.run(partial.tasks["task"][0])
+    (run.folder / "report.html").write_text("its own")
+    told = CliRunner().invoke(app, ["report", str(partial.folder)])
+    assert told.exit_code == 0, told.output
+    assert told.output.split() == ["report:", str(partial.folder / "report.html")]
+    return (partial.folder / "report.html").read_text(encoding="utf-8")
+
+
+class TestPage:
+    def test_it_needs_nothing_else_and_is_harmless(self, page):
+        assert "<script" not in page
+        assert not re.findall(r'(?:src|href)="(?!#|tasks/)[^"]*"', re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
+        assert "script-src 'none'" in page
+        ids = re.findall(r'\bid="([^"]+)"', page)
+        assert len(ids) == len(set(ids))
+        assert len(page) < 400_000
+
+    def test_it_says_what_is_missing_and_why(self, page):
+        said = text(page)
+        assert "Not all points are done: 6 of 9, 3 missing." in said
+        assert "1 run failed and will be tried again: &lt;script&gt;" in said
+        assert re.search(r"failed\s+1, 4, 7\s+&lt;script&gt;alert", said)
+        assert re.search(r'href="tasks/task%3Dt\w+/report.html"', page)
+
+    def test_each_figure_has_a_chapter(self, page):
+        keys = re.findall(r'<section id="([^"]+)"', page)
+        figures = ["accuracy", "rare_accuracy", "accuracy_users_worst10"]
+        assert keys == ["summary", *figures, "curves", "points", "tasks"]
+        assert 'id="accuracy-over-' in page
+
+    def test_its_words_are_the_figures_of_the_tables(self, partial, page):
+        late = partial.metrics.query("metric == 'accuracy' and group == '' and round == 8")
+        means = late.groupby(["point", "learner"])["value"].mean()
+        top = re.search(r"Accuracy: (\w).*? ends highest, at ([\d.]+)", text(page))
+        assert float(top[2]) == pytest.approx(100 * means.max(), abs=0.051)
+        assert top[1] in means[means > means.max() - 1e-9].index.get_level_values("learner")
+
+    def test_several_folders_with_a_sweep_among_them_are_refused(self, partial):
+        run = partial.run(partial.tasks["task"][0]).folder
+        told = CliRunner().invoke(app, ["report", str(run), str(partial.folder), "--out", "never.html"])
+        assert (told.exit_code, Path("never.html").exists()) == (2, False)
+        assert "is the folder of a sweep, which has a page of its own; name it alone" in told.output
+
+    def test_where_nobody_learns_it_shows_the_network(self, tmp_path):
+        left = {name: SAID[name] for name in ("name", "seed", "users", "rounds", "replicas", "access")}
+        swept = checked(Document({**left, "sweep": {"users": [3, 9]}}, "tiny"))
+        sweep = netfl.sweep(swept, tmp_path / "s", engine=Here())
+        page = report.write_sweep(sweep).read_text(encoding="utf-8")
+        ends = sweep.summary.query("figure == 'delivered_per_round'")["mean"]
+        low, high = re.search(r"Delivered per round: from ([\d.]+).*? at users = 3 to ([\d.]+)", text(page)).groups()
+        assert (float(low), float(high)) == (pytest.approx(ends.min(), abs=0.06), pytest.approx(ends.max(), abs=0.06))
+        assert "Nothing was learned" in page
+        assert '<section id="delivered_per_round">' in page
+
+
+class TestContest:
+    def test_points_that_are_the_same_to_a_learner_are_one(self, tmp_path):
+        found = contest.entries(View(Made(tmp_path, {"alpha": [1, 2, 3], "users": [4, 8]})), "accuracy")
+        assert [one.name for one in found if one.learner == "A"] == ["A at users = 4", "A at users = 8"]
+        assert [one.points for one in found if one.learner == "A"] == [(0, 2, 4), (1, 3, 5)]
+        assert len([one for one in found if one.learner == "B"]) == 6
+
+    def test_the_best_is_ahead_by_the_paired_interval(self, tmp_path):
+        view = View(Made(tmp_path, {"alpha": [1, 2]}))
+        found = contest.ranked(view, "accuracy")
+        assert [one.name for one in found.whole] == ["B at alpha = 2", "A", "B at alpha = 1"]
+        gaps = 0.05 - 2 * np.array([0.0, 0.01, 0.03])
+        assert found.gap.mean == pytest.approx(gaps.mean())
+        assert found.gap.half == pytest.approx(stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / np.sqrt(3))
+        assert "which is within the noise" in " ".join(words.verdict(found, "accuracy"))
+
+    def test_a_difference_beyond_chance_is_told_as_one(self, tmp_path):
+        view = View(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.001, 0.002)))
+        said = " ".join(words.verdict(contest.ranked(view, "accuracy"), "accuracy"))
+        assert "B at alpha = 2 ends highest, at 54.9 ± 0.2 %. Next is A with 50.1 %, 4.8 points below, beyond" in said
+
+    def test_replicas_that_differ_by_as_much_tell_nothing_of_chance(self, tmp_path):
+        found = contest.ranked(View(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.0))), "accuracy")
+        assert "too few and too alike to tell of chance" in " ".join(words.verdict(found, "accuracy"))
+        assert found.behind == 0
+
+    def test_who_diverged_is_not_ranked(self, tmp_path):
+        made = Made(tmp_path, {"alpha": [1, 2]})
+        lost = (made.figures["point"] == 1) & (made.figures["learner"] == "B") & (made.figures["replica"] == 0)
+        made.figures.loc[lost, "value"] = np.nan
+        said = " ".join(words.summary(View(made)))
+        assert "Accuracy: A ends highest" in said
+        assert "Training diverged in some replicas of B at 1 point:" in said
+        assert "1 result is not ranked on accuracy" in said
+
+    def test_one_replica_tells_nothing_of_chance(self, tmp_path):
+        found = contest.ranked(View(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))), "accuracy")
+        assert "a single replica cannot tell how much of that is chance" in " ".join(words.verdict(found, "accuracy"))
+
+    def test_many_comparisons_ask_for_more(self):
+        differences = np.array([1.0, 1.2, 0.5, 1.4])
+        assert contest.beyond(differences, 0.05)
+        assert not contest.beyond(differences, 0.05 / 20)
+
+
+class TestPictures:
+    def test_axes_for_which_there_is_no_room_stay_at_the_best_point(self, tmp_path):
+        axes = {"alpha": [1, 2, 3, 4], "users": [4, 8, 16], "mac": ["a", "b"], "seed": [1, 2]}
+        view = View(Made(tmp_path, axes))
+        rows = view.settled("accuracy")
+        own = pictures.cast(rows, [*axes], view, point=5, most=pictures.PANELS)
+        assert (own.x, own.shown, own.fixed) == ("alpha", ("users", "mac"), {"seed": 2})
+        assert [title for title, _ in own.panels][:2] == ["users = 4, mac = a", "users = 4, mac = b"]
+        two = pictures.cast(rows, [*axes], view, point=5, most=0)
+        assert (two.shown, two.fixed) == (("users",), {"seed": 2, "mac": "a"})
+        assert not two.rows.duplicated(["alpha", "users", "learner"]).any()
+        assert "With mac = a, as at the best point." in next(pictures.drawn(view, "accuracy", 5))
+
+    def test_lists_that_are_zipped_are_one_axis(self, tmp_path):
+        view = View(Made(tmp_path, {"alpha": [1, 2, 3], "lr": [0.3, 0.2, 0.1]}, section="zip"))
+        assert (view.free, view.bound) == (["alpha"], {"alpha": ["lr"]})
+        assert len([*pictures.drawn(view, "accuracy", 0)]) == 1
+        assert "alpha (1, 2 and 3, and with it lr)" in next(words.varied(view))
+
+    def test_values_that_are_drawn_have_a_panel_each(self, tmp_path):
+        view = View(Made(tmp_path, {"alpha": [1.5, 2.5, 3.1], "lr": [0.3, 0.2, 0.1]}, section="random"))
+        (only,) = pictures.drawn(view, "accuracy", 0)
+        assert "against each axis that is drawn" in only
+        assert "alpha and lr are drawn at random" in next(words.varied(view))
+
+    def test_more_points_than_a_table_holds_are_counted(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(chapters, "POINTS", 2)
+        table = chapters.points(View(Made(tmp_path, {"alpha": [1, 2, 3]})))
+        assert table.count("<tr>") == 3
+        assert "The first 2 of 3." in table
