@@ -149,7 +149,7 @@ def heat(  # noqa: PLR0913 - what is drawn, over what, how
         annot=table.size <= CELLS,
         fmt=".1f" if scale == 0.01 else ".4g",
         vmin=low / scale,
-        vmax=max(high, low + 1e-9) / scale,
+        vmax=(high if high > low else low + scale) / scale,
         cmap="cividis",
         linewidths=1.5 if table.size <= CELLS else 0.0,
         linecolor=canvas.PAPER,
