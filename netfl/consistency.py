@@ -19,7 +19,7 @@ from netfl.types import Facts
 if TYPE_CHECKING:
     from netfl.learning.settings import LearnerSpec
 
-_OPTIONAL = ("evaluate", "checkpoint")
+_OPTIONAL = ("evaluate", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
 WINDOWS = 100
 """Even windows that a duration is cut into, each a round, so that a run can tell how far it is, and be stopped."""

@@ -188,7 +188,7 @@ def _close(  # noqa: PLR0913, PLR0917 - all that takes part
             follower.summary(summary)
         follower.close("done")
         lessons.close()
-        manifest.write("done")
+        manifest.finish()
         lessons.finish()
     else:
         lessons.save(manifest.rounds_done)

@@ -14,7 +14,7 @@ from netfl.coupling import AT_THE_END, perform
 from netfl.durable import settle
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
-from netfl.manifest import summarise, write_extended
+from netfl.manifest import note_versions, summarise, write_extended
 from netfl.reading import EXTENSION, Run, open_run
 from netfl.recording import join, write_json, write_text
 from netfl.scenario import Scenario, checked
@@ -56,6 +56,7 @@ def extend(folder: str | Path, replicas: int, *, device: str = "auto", watch: Wa
                 shutil.rmtree(part, ignore_errors=True)
                 part.mkdir(exist_ok=True)
             if _manifest(part).get("status") != "done":
+                note_versions(found.folder, found.manifest)
                 _play(scenario, first, found, device, watch or Unwatched())
             if _manifest(part).get("status") == "done":
                 _merge(found.folder, part, scenario, first)

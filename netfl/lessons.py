@@ -127,7 +127,7 @@ class Lessons:
             if self._kept["digest"] != self._digest.hexdigest():
                 raise MachineError(
                     f"the rounds up to {index} are not those that {self._keeper.path} was written after: has netfl, a "
-                    f"model or the scenario changed since? {self._keeper.remedy}"
+                    f"model, the scenario or the machine changed since? {self._keeper.remedy}"
                 )
             self.learner.restore(self._kept.pop("learner"))
         if index <= covered:

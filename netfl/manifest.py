@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import time
@@ -13,11 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from netfl import statistics
+import numpy as np
+
+from netfl import digests, statistics
+from netfl.errors import MachineError
+from netfl.reading import Run
 from netfl.recording import write_json
 from netfl.scenario import Scenario
 from netfl.types import Divergence
 
+_LOG = logging.getLogger(__name__)
 _PACKAGES = ("netfl", "numpy", "simpy", "networkx", "pandas", "pyarrow", "pydantic", "torch")
 
 
@@ -41,6 +47,8 @@ class Manifest:
         self._begun = time.perf_counter()
         self.rounds_done = self.rounds_kept = 0
         self.diverged: Sequence[Divergence] = ()
+        before = _before(folder)
+        note_versions(folder, before)
         self._told: dict[str, Any] = {
             "scenario": scenario.name,
             "seed": scenario.seed,
@@ -51,7 +59,8 @@ class Manifest:
             **({"events_thinned": thinned} if (thinned := scenario.recording.thinned(scenario.users)) else {}),
             "learning": learning,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "versions": {"python": platform.python_version(), **_versions()},
+            "versions": versions(),
+            **({"versions_before": earlier} if (earlier := _earlier(before)) else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
         }
 
@@ -63,6 +72,10 @@ class Manifest:
         lost = sorted(self.diverged, key=lambda one: (one.round, one.learner, one.replica))
         stands = {"rounds_done": done, "diverged": [asdict(one) for one in lost], "timings": timings}
         write_json(self._path, {"status": status, **self._told, **stands, **more})
+
+    def finish(self) -> None:
+        """Say that the run is done, and what its tables hold."""
+        self.write("done", digests=digests.of(self._path.parent))
 
     def fail(self, reason: str) -> None:
         """Say that the run failed, if the machine still lets that be written."""
@@ -97,11 +110,48 @@ def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
         "replicas": part["replicas"],
         "diverged": lost,
         "timings": timings,
+        "digests": digests.of(folder),
         "extensions": [*told.get("extensions", []), added],
     }
     write_json(path, told | more)
 
 
-def _versions() -> dict[str, str]:
-    """Versions of the packages that decide the figures."""
-    return {name: importlib.metadata.version(name) for name in _PACKAGES}
+def versions() -> dict[str, str]:
+    """What decides the last bits of figures: the versions of Python and packages, and which logarithm NumPy takes."""
+    packages = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return {"python": platform.python_version(), **packages, "simd": _simd()}
+
+
+def note_versions(folder: Path, *before: Mapping[str, Any]) -> None:
+    """Warn, in one line, where what is in *folder* was made by other versions than go on with it.
+
+    Args:
+        folder: that the message names.
+        before: the manifests of what is there.
+    """
+    now = versions()
+    made = [(name, was) for one in before for name, was in one.get("versions", {}).items()]
+    changed = dict.fromkeys(f"{name} {was}, now {now[name]}" for name, was in made if now.get(name, was) != was)
+    if changed:
+        told = "%s was made by other versions (%s): what comes now may differ in the last bits of its figures"
+        _LOG.warning(told, folder, "; ".join(changed))
+
+
+def _simd() -> str:
+    """The kernel that NumPy chose on this machine, such as ``X86_V4`` or ``AVX512_SKX``."""
+    kernels = np.lib.introspect.opt_func_info(func_name="^log$", signature="float64")
+    return str(next(iter(kernels["log"].values()))["current"])
+
+
+def _before(folder: Path) -> dict[str, Any]:
+    """The manifest of the run in *folder* that is gone on with; empty for a new one, or if it is damaged."""
+    try:
+        return Run(folder).manifest
+    except MachineError:
+        return {}
+
+
+def _earlier(before: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The versions other than those of now that a run has had so far, the first ones first."""
+    had = [*before.get("versions_before", []), *([before["versions"]] if "versions" in before else [])]
+    return [one for place, one in enumerate(had) if one != versions() and one not in had[:place]]

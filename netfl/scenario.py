@@ -60,6 +60,8 @@ class Scenario(Spec):
     """What is trained."""
     learners: dict[Name, LearnerSpec] = Field(default_factory=dict)
     """Learners by name; all share the trace, so that comparisons are paired."""
+    precision: Literal["float32", "float64"] | None = None
+    """Of the learners' arithmetic: ``float32`` by default.  Updates are as large with either: 32 bits a number."""
     evaluate: EvaluateSpec | None = None
     """When the global models are evaluated; every 10 rounds by default."""
     record: Annotated[
@@ -77,11 +79,6 @@ class Scenario(Spec):
     """Named blocks of dotted paths and values; one is chosen by ``--override NAME``."""
 
     _document: Document = PrivateAttr(default_factory=Document)
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of events that the trace stores."""
-        return self.keeping.kinds
 
     @property
     def keeping(self) -> Keeping:

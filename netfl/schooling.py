@@ -20,7 +20,7 @@ from netfl.lessons import Learning, Lessons
 from netfl.staging import Stage, streams_of
 from netfl.versionfile import Album
 
-_LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate"}
+_LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate", "precision"}
 """The sections of a scenario on which learning depends, beside its rounds."""
 
 
@@ -35,7 +35,7 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: C
     from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
     from netfl.learning.parts import cut  # noqa: PLC0415
     from netfl.learning.team import Team  # noqa: PLC0415
-    from netfl.learning.tensors import device_of  # noqa: PLC0415
+    from netfl.learning.tensors import DTYPES, device_of  # noqa: PLC0415
 
     scenario = staged.scenario
     if scenario.model is None or staged.dataset is None:
@@ -55,12 +55,14 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: C
         "first": staged.replicas.start,
         "follows": scenario.access.follows,
         "tokens": None if scenario.data is None else scenario.data.tokens,
+        "dtype": DTYPES[scenario.precision or "float32"],
     }
     if cluster is not None:  # whose nodes have other memory and other devices than this machine
         from netfl.learning.actors import on  # noqa: PLC0415
 
         return Team(workers, said, on(cluster))
-    where, data = device_of(device), staged.dataset
+    where, data, number = device_of(device), staged.dataset, said["dtype"].itemsize
+    copied = where.type != "cpu" or number != data.train_x.itemsize
     load = memory.Load(
         users=scenario.users,
         most=scenario.access.most(scenario.users, scenario.steps),
@@ -68,7 +70,8 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: C
         replicas=len(staged.replicas),
         workers=len(cut(len(scenario.learners), len(staged.replicas), workers)),
         twins="weight_divergence" in scenario.evaluation.metrics,
-        examples=0 if where.type == "cpu" else data.train_x.nbytes + data.test_x.nbytes,
+        examples=number * (data.train_x.size + data.test_x.size) if copied else 0,
+        number=number,
     )
     try:
         memory.check(scenario.learners, load, memory.free(where))

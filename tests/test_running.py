@@ -148,8 +148,8 @@ def test_versions_of_nothing_are_a_fault():
 def test_a_scenario_that_records_versions_is_written_as_it_was():
     scenario = a_scenario(record={"events": ["delivered"], "versions": True})
     assert "versions: true" in scenario.to_yaml()
-    assert scenario.kinds == {"delivered"}
-    assert a_scenario(record={}).kinds == a_scenario().kinds
+    assert scenario.keeping.kinds == {"delivered"}
+    assert a_scenario(record={}).keeping.kinds == a_scenario().keeping.kinds
     kept = [
         [*a_scenario(record=said, rounds=4).versions_kept] for said in ({}, {"versions": True}, {"versions": 3}, "all")
     ]

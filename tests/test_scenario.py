@@ -355,9 +355,9 @@ class TestRoundTrip:
 def test_the_words_of_record_are_the_kinds_of_events():
     assert set(EventKind.__args__) == set(KINDS)
     scenario = Scenario(name="x", users=1, rounds=1, access={"kind": "stationary", "rho": [1.0]})
-    assert set(FATES) <= scenario.kinds
-    assert scenario.model_copy(update={"record": "all"}).kinds == set(KINDS)
-    assert scenario.model_copy(update={"record": "none"}).kinds == set()
+    assert set(FATES) <= scenario.keeping.kinds
+    assert scenario.model_copy(update={"record": "all"}).keeping.kinds == set(KINDS)
+    assert scenario.model_copy(update={"record": "none"}).keeping.kinds == set()
 
 
 def test_an_update_carries_the_parameters_and_t_where_a_learner_has_one(tmp_path):

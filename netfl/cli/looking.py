@@ -79,3 +79,19 @@ def new(
     from netfl.scaffold import write_starter  # noqa: PLC0415
 
     typer.echo(write_starter(family_named(family), name, out))
+
+
+@app.command()
+@guarded
+def verify(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.", show_default=False)],
+) -> None:
+    """Hold the tables of finished runs to their manifests, and those of further runs to the first's."""
+    from netfl.verifying import verdicts  # noqa: PLC0415
+
+    good = True
+    for folder in folders:
+        for verdict in verdicts(folder, folders[0]):
+            typer.echo(str(verdict))
+            good = good and verdict.good
+    raise typer.Exit(0 if good else 1)

@@ -55,7 +55,7 @@ class Learner:
         first: the number of the first of the replicas.
         tokens: how many there are, where examples are rows of tokens.
         follows: the learner that answers what accesses ask; ``None`` for the only one.
-        dtype: of all arithmetic; other than float32 for tests.
+        dtype: of all arithmetic.
         team: all learners of the run, where these lanes are a part of it.
     """
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from netfl.learning.settings import LearnerSpec
 
-_NUMBER = 4
-"""Bytes of a parameter."""
 _MODELS = 6
 """Models that a lane has at most beside its rule's: two versions, what is sent with each, and a copy of both."""
 _TWIN = 2
@@ -50,6 +48,7 @@ class Load:
         workers: how many processes they learn in.
         twins: whether each lane has a central twin.
         examples: bytes of the examples, where they are not counted among what is there.
+        number: bytes of a parameter.
     """
 
     users: int
@@ -59,6 +58,7 @@ class Load:
     workers: int = 1
     twins: bool = False
     examples: int = 0
+    number: int = 4
 
 
 def check(learners: Mapping[str, LearnerSpec], load: Load, there: int | None) -> None:
@@ -86,8 +86,8 @@ def check(learners: Mapping[str, LearnerSpec], load: Load, there: int | None) ->
         raise ScenarioError([Fault("--workers", f"with so many {short}", load.workers, remedy)])
     kept = _kept(learners, load)
     name = max(kept, key=lambda one: kept[one])
-    rule, much = kind_of(type(learners[name].aggregation)), f"{_NUMBER * kept[name] / _GB:.1f} GB of users"
-    heard = f"{_NUMBER * _heard(kept, load) / _GB:.1f} GB"
+    rule, much = kind_of(type(learners[name].aggregation)), f"{load.number * kept[name] / _GB:.1f} GB of users"
+    heard = f"{load.number * _heard(kept, load) / _GB:.1f} GB"
     problem = (
         f"{short}: for {load.users} users and {load.parameters:,} parameters '{rule}' keeps "
         f"{much if kept[name] else 'nothing of users'}, and the updates of up to {load.most} who are heard together "
@@ -107,7 +107,7 @@ def _needed(learners: Mapping[str, LearnerSpec], load: Load) -> int:
     model, lanes, kept = load.parameters + 1, load.replicas * len(learners), _kept(learners, load)
     at_once = load.workers * _COPIES * model * min(lanes * load.most, trained_at_once(model))
     numbers = sum(kept.values()) + lanes * (_MODELS + _TWIN * load.twins) * model + _heard(kept, load) + at_once
-    return _NUMBER * numbers + load.examples + (load.workers * _PROCESS if load.workers > 1 else 0)
+    return load.number * numbers + load.examples + (load.workers * _PROCESS if load.workers > 1 else 0)
 
 
 def _kept(learners: Mapping[str, LearnerSpec], load: Load) -> dict[str, int]:

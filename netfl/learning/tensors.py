@@ -11,6 +11,9 @@ from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
 
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+"""What a scenario may say of the precision."""
+
 
 def tensor(array: NDArray[Any]) -> Tensor:
     """*array* as a tensor, which shares its memory unless it is read-only or scattered."""

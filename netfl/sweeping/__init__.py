@@ -8,6 +8,7 @@ from typing import Protocol
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
+from netfl.manifest import note_versions
 from netfl.reading import SWEEP, is_sweep
 from netfl.scenario import Scenario
 from netfl.sweeping.engine import Engine
@@ -84,6 +85,7 @@ def sweep(
             ledger.add(tasks)
             ledger.write()
             wanted = {lane for point in points for lane in point.lanes.values()}
+            note_versions(folder, *ledger.manifests())
             there = sum(bool(wanted & {*ledger.tasks[task]["lanes"]}) for task in ledger.done())
             looking.planned(folder, len(points), tasks, there)
 

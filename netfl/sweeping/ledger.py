@@ -105,6 +105,10 @@ class Ledger:
         """The tasks that are done, in the order in which they were planned."""
         return [task for task in self.tasks if self.status(task) == "done"]
 
+    def manifests(self) -> list[dict[str, Any]]:
+        """Those of the tasks that are done."""
+        return [run.manifest for task in self.done() if (run := self.run(task)) is not None]
+
     def homes(self) -> Callable[[Cell], str | None]:
         """Says which task brought a cell, the first one of them; ``None`` where none is done."""
         found: dict[tuple[str, int], list[str]] = {}

@@ -6,6 +6,7 @@ Statistics: slots of a saturated cell are independent, so a count of successes i
 
 import inspect
 import textwrap
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -137,6 +138,20 @@ def test_the_slot_after_a_full_one_is_the_next_however_late_it_is(start_s, slot_
     for slot in range(first, first + 1000):
         begin_s = slot * slot_s
         assert after(slot, begin_s + ((begin_s + slot_s) - begin_s), slot_s) == slot + 1
+
+
+@pytest.mark.parametrize("slot_s", [1.1, 1.0 + 2**-40])
+@pytest.mark.parametrize(
+    "mac", [Tdma, partial(SlottedAloha, probability=0.3), partial(SlottedAloha, adaptive="backoff")]
+)
+def test_slots_begin_at_their_multiples_after_a_long_time(make_cell, mac, slot_s):
+    """Slots are counted, never added up: after 10^7 s each begins at k times the length, to the last bit."""
+    world, start_s = make_cell(3), 1e7
+    play(world, mac(slot=slot_s), [0.3, *(start_s + 50.0 * np.arange(20))], start_s + 1000.0)
+    sent_s = np.array([time_s for time_s, _ in world.memory.of("sent") if time_s >= start_s])
+    slots = np.rint(sent_s / slot_s)
+    assert len(sent_s) >= 40
+    assert (sent_s == slots * slot_s).all()
 
 
 def test_the_example_of_the_how_to_works(make_cell):

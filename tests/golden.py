@@ -1,0 +1,127 @@
+"""Short runs whose tables are known, and what renews that on purpose: ``python tests/golden.py`` says what changes.
+
+Numbers are rounded to `netfl.digests.DIGITS` digits before they are digested, so that another processor, whose
+logarithms may end in another bit, gives the same.
+"""
+
+import json
+import sys
+import tempfile
+from contextlib import chdir
+from pathlib import Path
+
+import netfl
+from netfl import digests
+from netfl.document import Document
+from netfl.reading import open_run
+from netfl.scenario import checked
+
+ROOT = Path(__file__).parents[1]
+KNOWN = Path(__file__).with_name("golden.json")
+NETWORK = {
+    "kind": "network",
+    "round": {"kind": "first", "m": 2, "deadline": "2 min"},
+    "topology": {"kind": "star", "radius": "1.2 km", "rate": "1 Mbps", "delay": "5 ms"},
+    "radio": {"power": "14 dBm", "bandwidth": "125 kHz"},
+    "channel": [
+        {"kind": "log_distance", "exponent": 3.5, "frequency": "868 MHz"},
+        {"kind": "lognormal_shadowing", "sigma": "3 dB"},
+        {"kind": "rayleigh", "coherence": "2 s"},
+    ],
+    "reception": {"kind": "snr_threshold", "threshold": "3 dB", "rate": "20 kbps"},
+    "unreachable": "keep",
+    "mac": {"kind": "slotted_aloha", "probability": 0.15},
+    "compute": {"speed": 10.0, "spread": 0.5, "samples": 50},
+    "broadcast_rate": "50 kbps",
+    "update_size": "10 kbit",
+}
+EXPONENTIAL = {"law": "exponential", "mean": "3 min"}
+DIRECT = [
+    "adversarial", "availability", "bernoulli", "bursty", "correlated", "cyclic", "drifting", "markov", "replay",
+    "stationary",
+]  # fmt: skip
+"""Accesses that are given directly, by the names of their files."""
+NETWORKS = {
+    "slotted aloha": {},
+    "tdma": {"mac": {"kind": "tdma"}},
+    "proportional fair": {"mac": {"kind": "proportional_fair", "window": 10}},
+    "lorawan": {
+        "reception": {"kind": "lora"}, "mac": {"kind": "lorawan", "max_attempts": 3}, "update_size": "30 B",
+        "interference": "collide",
+    },
+    "packets and queues": {
+        "topology": {"kind": "tree", "fanout": [1, 2], "ring": "400 m", "radius": "1 km", "rate": "20 kbps",
+                     "delay": "10 ms"}, "queue": {"kind": "drop_tail", "capacity": 6},
+        "transport": {"grain": "packet", "mtu": "200 B", "header": "20 B", "arq": {"timeout": "15 s", "retries": 3}},
+        "mac": {"kind": "round_robin", "poll": "10 ms"},
+    },
+    "outages": {
+        "outages": [
+            {"kind": "renewal", "nodes": "users", "up": EXPONENTIAL,
+             "down": {"law": "weibull", "mean": "1 min", "shape": 0.7}},
+            {"kind": "regional", "center": [0, 0], "radius": "400 m", "up": EXPONENTIAL, "down": EXPONENTIAL},
+        ],
+    },
+    "mobility": {"motion": {"kind": "random_waypoint", "radius": "1.2 km", "speed": [1, 3], "pause": [0, 30]}},
+    "buffered": {"round": {"kind": "buffered", "size": 3}},
+    "asynchronous": {"round": "asynchronous"},
+}  # fmt: skip
+"""What networks say otherwise than `NETWORK`."""
+DCF = {
+    "topology": {"kind": "star", "distance": "10 m"}, "mac": {"kind": "csma_ca", "standard": "802.11a"},
+    "traffic": {"kind": "saturated", "size": {"law": "fixed", "mean": "1500 B"}, "leaves": "tower"},
+}  # fmt: skip
+LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 1}
+LOOP = {
+    "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 80}, "partition": "iid", "model": "logistic",
+    "learners": {"FedAvg": LEARNER},
+}  # fmt: skip
+
+
+def made(name, access, **more):
+    """A scenario of eight users."""
+    return checked(Document({"name": name, "seed": 4, "users": 8, "rounds": 6, "access": access, **more}, name))
+
+
+def played(name, folder):
+    """The run directory of the scenario of this name, done anew below *folder*."""
+    own = folder / name
+    if name in DIRECT:
+        with chdir(ROOT):
+            said = {"rounds": 30, "replicas": 1 if name == "replay" else 2}
+            return netfl.trace(netfl.load(f"scenarios/access/{name}.yaml", said), own).folder
+    if name == "csma":
+        access = {"kind": "network", **DCF}
+        return netfl.trace(made(name, access, rounds=None, duration="0.2 s", record="all"), own).folder
+    if name == "closed loop, replayed":
+        access = NETWORK | {"selection": {"kind": "power_of_choice", "d": 6, "m": 3}}
+        live = netfl.run(made(name, access, **LOOP), folder / "live", device="cpu")
+        return netfl.trace(made(name, {"kind": "replay", "run": str(live.folder)}), own).folder
+    return netfl.trace(made(name, NETWORK | NETWORKS[name], record="all"), own).folder
+
+
+NAMES = [*DIRECT, *NETWORKS, "csma", "closed loop, replayed"]
+
+
+def digested(folder):
+    """The digests of a run's tables to so many digits, and how many rows each has."""
+    run = open_run(folder)
+    return {name: [len(run.table(name)), told] for name, told in digests.of(folder, digests.DIGITS).items()}
+
+
+def main():
+    """Write what runs give now, and say what of it is new."""
+    before = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        now = {name: digested(played(name, Path(folder))) for name in NAMES}
+    for name in sorted(before.keys() | now.keys()):
+        was, found = before.get(name, {}), now.get(name, {})
+        for table in sorted(was.keys() | found.keys()):
+            if was.get(table) != found.get(table):
+                (rows, _), (there, _) = was.get(table, [0, ""]), found.get(table, [0, ""])
+                sys.stdout.write(f"{name}: {table}: {rows} rows before, {there} now, of other content\n")
+    KNOWN.write_text(json.dumps(now, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
