@@ -15,9 +15,10 @@ from pathlib import Path
 from PIL import Image
 
 import netfl
-from netfl.document import Document, parse, plain
+from netfl.document import Document, plain
 from netfl.report import picture
 from netfl.scenario import checked
+from netfl.yamltext import parse
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"

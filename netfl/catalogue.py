@@ -189,7 +189,8 @@ def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
     Raises:
         ScenarioError: the example of a model of the user's own is none.
     """
-    from netfl.document import parse, plain  # noqa: PLC0415
+    from netfl.document import plain  # noqa: PLC0415
+    from netfl.yamltext import parse  # noqa: PLC0415
 
     text = example(model)
     said = plain(parse(text, f"the example of {kind}")) if text else {}

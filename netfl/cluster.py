@@ -144,7 +144,7 @@ def _settings() -> dict[str, str]:
     """
     own = os.pathsep.join([*dict.fromkeys(filter(_outside, map(os.path.abspath, sys.path))), "${PYTHONPATH}"])
     told = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": own}
-    return told | {name: os.environ[name] for name in ("NETFL_DATA",) if name in os.environ}
+    return told | {name: os.environ[name] for name in ("NETFL_DATA", "NETFL_NO_PLUGINS") if name in os.environ}
 
 
 def _outside(path: str) -> bool:

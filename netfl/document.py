@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.representer import SafeRepresenter
-from ruamel.yaml.tokens import TagToken
 
+from netfl import inputs, yamltext
 from netfl.errors import Fault, ScenarioError
 
 
@@ -107,14 +105,14 @@ def read(path: Path) -> Document:
         ScenarioError: there is no such file, or it is not a YAML mapping.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = inputs.text(path, yamltext.MOST_BYTES)
     except FileNotFoundError:
         raise _no(path, "there is no such file", "check the path") from None
     except UnicodeDecodeError as error:
         raise _no(path, f"not a text in UTF-8: {error.reason} at byte {error.start}", "is it a YAML file?") from None
     except OSError as error:
         raise _no(path, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
-    content = parse(text, str(path))
+    content = yamltext.parse(text, str(path))
     if content is None:
         raise _no(path, "the file is empty", "start from a file of scenarios/")
     if not isinstance(content, Mapping):
@@ -122,30 +120,6 @@ def read(path: Path) -> Document:
         raise _no(path, f"holds {what}, not a mapping of keys to values", "write 'key: value' lines")
     places = {".".join(keys): f"{path}:{line + 1}" for keys, line in _lines(content, ())}
     return Document(plain(content), str(path), places)
-
-
-def parse(text: str, name: str) -> Any:
-    """*text* as YAML 1.2, by a loader that makes nothing but plain data.
-
-    Raises:
-        ScenarioError: it is not YAML.
-    """
-    try:
-        for token in YAML(pure=True).scan(text):
-            if isinstance(token, TagToken):
-                place = f"{name}:{token.start_mark.line + 1}"
-                raise ScenarioError([Fault("", "a YAML tag, which means nothing here", None, "leave it out", place)])
-        return YAML(typ="rt", pure=True).load(text)
-    except DuplicateKeyError as error:
-        place = f"{name}:{error.problem_mark.line + 1}" if error.problem_mark else name
-        raise ScenarioError([Fault("", "a key stands here twice", None, "leave one of them", place)]) from None
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{name}:{mark.line + 1}" if mark and not name.startswith("--") else name
-        said = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise ScenarioError([Fault("", f"not YAML: {said}", None, "mind the indentation", place)]) from None
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise ScenarioError([Fault("", f"not YAML: {str(error).splitlines()[0]}", None, "", name)]) from None
 
 
 class _Representer(SafeRepresenter):

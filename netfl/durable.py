@@ -22,6 +22,8 @@ def whole(path: Path) -> Iterator[Path]:
     """
     part = beside(path)
     try:
+        if part.is_symlink():  # or what it leads to would be written
+            part.unlink()
         yield part
         settle(part, path)
     except OSError:

@@ -49,7 +49,8 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
 def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int | None) -> Scenario:
     """The scenario file with the command line's changes."""
     from netfl import scenario as scenarios  # noqa: PLC0415
-    from netfl.document import parse, plain  # noqa: PLC0415
+    from netfl.document import plain  # noqa: PLC0415
+    from netfl.yamltext import parse  # noqa: PLC0415
 
     overrides: dict[str, Any] = {}
     for one in sets or []:

@@ -18,9 +18,13 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold *folder* for writing; the system lets go of it if the process ends, however it does.
 
     Raises:
-        ScenarioError: another process holds it.
+        ScenarioError: another process holds it, or links in it lead what is written elsewhere.
         MachineError: it cannot be written.
     """
+    linked = next((one for one in (*folder.glob("*"), *folder.glob("*/*")) if one.is_symlink()), None)
+    if linked is not None:
+        problem = f"{linked} is a link, and what is written here must not land elsewhere"
+        raise ScenarioError([Fault("", problem, None, "put the file itself in its place")])
     lock = FileLock(folder / _NAME)
     try:
         lock.acquire(timeout=0)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from netfl import inputs
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import held
 from netfl.tables import SCHEMAS, opened
@@ -69,13 +70,14 @@ class Run:
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """The scenario as resolved, as plain YAML says it."""
-        from ruamel.yaml import YAML  # noqa: PLC0415 - only where it is asked for
-        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+        from netfl import yamltext  # noqa: PLC0415 - only where it is asked for
 
         path = self.folder / "scenario.yaml"
         try:
-            return dict(YAML(typ="safe", pure=True).load(path)) if self._has(path.name) else {}
-        except (OSError, ValueError, TypeError, YAMLError) as error:
+            if not self._has(path.name):
+                return {}
+            return dict(yamltext.parse(inputs.text(path, yamltext.MOST_BYTES), str(path), lines=False))
+        except (OSError, ValueError, TypeError, ScenarioError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
     def said(self, section: str) -> Any:
@@ -191,8 +193,8 @@ class Run:
         """A JSON file of the directory, empty where there is none."""
         path = self.folder / name
         try:
-            return dict(json.loads(path.read_text(encoding="utf-8"))) if self._has(name) else {}
-        except (OSError, ValueError, TypeError) as error:
+            return dict(json.loads(inputs.text(path))) if self._has(name) else {}
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
 

@@ -27,7 +27,7 @@ from netfl.types import UPLINK_WORD_BITS
 from netfl.units import Seconds
 from netfl.wording import WordOr, faults_of, line_error
 
-Name = Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)]
+Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
 """A name that can stand in a table and in a file name."""
 
 

@@ -81,18 +81,25 @@ CHUNK = 1 << 16
 """Rows that are gathered before they are written."""
 
 
+_MOST_ROWS_PER_BYTE = 64
+"""Rows of an honest table take about a byte and more; one of far more rows only serves to fill the memory."""
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[pq.ParquetFile]:
     """A table's file, open to be read.
 
     Raises:
-        MachineError: it cannot be read, or is damaged where it is read.
+        MachineError: it cannot be read, is damaged where it is read, or claims more rows than it can hold.
     """
     try:
         file = pq.ParquetFile(path)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise MachineError(f"{path} cannot be read: {error}") from error
     with file:
+        if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * path.stat().st_size:
+            told = f"it claims {file.metadata.num_rows} rows, more than a file of its size has"
+            raise MachineError(f"{path} cannot be read: {told}")
         try:
             yield file
         except pa.ArrowException as error:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\W\d].*?)\s*\Z")
 """One number and a unit; a decimal comma, or blanks between digits, are neither."""
+_UNIT = re.compile(r"[^\d*^]{1,40}(?:(?:\*\*|\^)-?\d(?!\d))?(?:[*/ ][^\d*^]{1,40}(?:(?:\*\*|\^)-?\d(?!\d))?){0,4}")
+"""Names of units and small powers of them; pint would work out any power, for as long as that takes."""
 _EXAMPLES = {
     "s": "20 ms",
     "m": "2 km",
@@ -76,6 +78,8 @@ def _decibel_milliwatts(power_mw: float) -> float:
 
 def _linear(number: float, written: str, unit: str) -> float:
     """*number* of the *written* unit in *unit*, by pint."""
+    if not _UNIT.fullmatch(written):
+        raise ValueError(f"a unit that is not known: {written[:60]}")
     try:
         quantity: Any = _pint().Quantity(number, written)
         given, wanted = quantity.to_root_units().units, _pint().Quantity(1.0, unit).to_root_units().units

@@ -117,14 +117,24 @@ class Versions(Mapping[int, Mapping[str, NDArray[np.float32]]]):
         try:
             with path.open("rb") as file:
                 length = int.from_bytes(file.read(8), "little")
-                told = json.loads(file.read(length))
+                told = json.loads(file.read(min(length, path.stat().st_size)))
             self._numbers = np.memmap(path, _FLOAT, "r", offset=8 + length)
             for key, one in told.items():
                 index, _, name = key.partition("/")
                 begin, end = (place // _FLOAT.itemsize for place in one["data_offsets"])
                 self._places.setdefault(int(index), {})[name] = tuple(one["shape"]), begin, end
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            wrong = [*self._misplaced()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
+        if wrong:
+            raise MachineError(f"{path} cannot be read: {wrong[0]} is not where its header says")
+
+    def _misplaced(self) -> Iterator[str]:
+        """What cannot be where the header says."""
+        for index, places in self._places.items():
+            for name, (shape, begin, end) in places.items():
+                if not (0 <= begin <= end <= len(self._numbers) and math.prod(shape) == end - begin):
+                    yield f"{index}/{name}"
 
     def __getitem__(self, index: int) -> Mapping[str, NDArray[np.float32]]:
         return {

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 import netfl
-from netfl.document import Document, parse, plain
+from netfl.document import Document, plain
 from netfl.registry import FAMILIES, base_of, kinds
 from netfl.scenario import checked
 from netfl.tables import SCHEMAS
 from netfl.types import KINDS
+from netfl.yamltext import parse
 
 ROOT = Path(__file__).parents[1]
 SCENARIOS = sorted(path for path in ROOT.glob("scenarios/**/*.yaml"))

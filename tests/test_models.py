@@ -9,10 +9,11 @@ import pytest
 from small import SECTION
 
 import netfl
-from netfl.document import Document, parse, plain
+from netfl.document import Document, plain
 from netfl.learning.data._sources import SOURCES
 from netfl.registry import FAMILIES, Spec, base_of, example, find, kinds
 from netfl.scenario import checked
+from netfl.yamltext import parse
 
 MODELS = [(family, kind) for family in FAMILIES for kind in kinds(base_of(family))]
 

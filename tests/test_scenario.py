@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import netfl
-from netfl.document import Document, dump, parse, plain
+from netfl.document import Document, dump, plain
 from netfl.errors import ScenarioError
 from netfl.scenario import EventKind, Scenario, checked, load
 from netfl.types import FATES, KINDS
+from netfl.yamltext import parse
 
 DIRECT = """\
 name: direct

@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl import inputs
 from netfl.availability._forms import of_csv, of_json, state, times, user
 from netfl.errors import Fault, MachineError, ScenarioError
 
@@ -84,7 +85,7 @@ def read(path: Path) -> tuple[list[Row], list[Fault]]:
     rows: list[Row] = []
     faults: list[Fault] = []
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = inputs.text(path)
         for line, who, start, changes in (of_json if path.suffix.lower() == ".json" else of_csv)(text):
             place = f"{path.name}:{line}"
             try:

@@ -33,6 +33,8 @@ _OPERATIONS: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.In: lambda value, among: value in among,
     ast.NotIn: lambda value, among: value not in among,
 }
+_MOST_SIGNS = 1_000
+_MOST_DEPTH = 50
 _QUOTED = re.compile(r"`([^`]*)`")
 
 
@@ -62,6 +64,8 @@ class Condition:
         Raises:
             ValueError: it is none, in words.
         """
+        if len(text) > _MOST_SIGNS:
+            raise ValueError(f"a condition of {len(text)} characters; {_MOST_SIGNS} are possible")
         quoted = tuple(_QUOTED.findall(text))
         places = iter(range(len(quoted)))
         try:
@@ -71,6 +75,8 @@ class Condition:
         found = cls(text, tree, quoted)
         for node in ast.walk(tree):
             found._check(node, names)
+        if _deep(tree):
+            raise ValueError(f"a condition of more than {_MOST_DEPTH} levels; write several")
         return found
 
     def holds(self, values: Mapping[str, Any]) -> bool:
@@ -81,7 +87,7 @@ class Condition:
         """
         try:
             return bool(self._value(self.tree, values))
-        except (TypeError, ZeroDivisionError, OverflowError) as error:
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
             raise ValueError(str(error)) from None
 
     def _name(self, node: ast.Name) -> str:
@@ -109,12 +115,24 @@ class Condition:
             decide = all if isinstance(node.op, ast.And) else any
             return decide(self._value(one, values) for one in node.values)
         if isinstance(node, ast.BinOp):
-            return _OPERATIONS[type(node.op)](self._value(node.left, values), self._value(node.right, values))
+            left, right = self._value(node.left, values), self._value(node.right, values)
+            for side in (left, right):
+                if not isinstance(side, int | float):  # or 'x' * 10**9 would fill the memory
+                    raise TypeError(f"{side!r} is no number to reckon with")
+            return _OPERATIONS[type(node.op)](left, right)
         if not isinstance(node, ast.Compare):
             raise TypeError(f"a {type(node).__name__.lower()} cannot be decided")
         parts = [self._value(one, values) for one in (node.left, *node.comparators)]
         pairs = zip(node.ops, parts, parts[1:], strict=False)
         return all(_OPERATIONS[type(op)](left, right) for op, left, right in pairs)
+
+
+def _deep(tree: ast.AST) -> bool:
+    """Whether the parts of *tree* are too many levels within each other; found level by level, not by recursion."""
+    level, depth = [tree], 0
+    while level and depth <= _MOST_DEPTH:
+        level, depth = [child for node in level for child in ast.iter_child_nodes(node)], depth + 1
+    return bool(level)
 
 
 _ALLOWED = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from netfl.cli import data, exporting, looking, running, studying, sweeping
 from netfl.cli.app import app
 
@@ -11,6 +9,5 @@ __all__ = ["app", "data", "exporting", "looking", "main", "running", "studying",
 
 
 def main() -> None:
-    """The console script; models of the user's own may lie in the folder that it is called in."""
-    sys.path.append("")
+    """The console script.  The folder that it is called in is not on the path, until a scenario names a model in it."""
     app()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from netfl import __version__
+from netfl.outside import refused
 
 app = typer.Typer(
     name="netfl",
@@ -37,6 +38,21 @@ Gpus = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but faults.")]
 Report = Annotated[bool, typer.Option("--report", help="Write the report and its picture at the end.")]
+
+
+def _close(context: typer.Context, asked: bool) -> bool:
+    """Refuse models of the user's own until the command ends."""
+    if asked:
+        context.with_resource(refused())
+    return asked
+
+
+NoPlugins = Annotated[
+    bool,
+    typer.Option(
+        "--no-plugins", callback=_close, help="Refuse models named package.module:Class, so that no other code runs."
+    ),
+]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from netfl.cli.app import Folder, app
+from netfl.cli.app import Folder, NoPlugins, app
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.guard import guarded
 
@@ -40,6 +40,7 @@ def export(  # noqa: PLR0913, PLR0917 - the options
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="Of --positions: where users move, so often, such as '1 min'.")
     ] = None,
+    no_plugins: NoPlugins = False,
 ) -> None:
     """Write what a run tells in a form for other tools."""
     from netfl.reading import open_run  # noqa: PLC0415

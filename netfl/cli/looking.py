@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Named, Seed, Sets, app
+from netfl.cli.app import Named, NoPlugins, Seed, Sets, app
 from netfl.cli.completing import families, models
 from netfl.errors import NetflError
 from netfl.guard import guarded, load
@@ -20,6 +20,7 @@ def check(
     sets: Sets = None,
     override: Named = None,
     seed: Seed = None,
+    no_plugins: NoPlugins = False,
 ) -> None:
     """Say everything that is wrong with scenario files."""
     from netfl.staging import rehearse  # noqa: PLC0415

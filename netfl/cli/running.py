@@ -14,6 +14,7 @@ from netfl.cli.app import (
     Folder,
     Gpus,
     Named,
+    NoPlugins,
     Out,
     Quiet,
     Report,
@@ -40,6 +41,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options
     address: Address = None,
     gpus: Gpus = None,
     quiet: Quiet = False,
+    no_plugins: NoPlugins = False,
     report: Report = False,
 ) -> None:
     """Run a scenario: network and learners."""
@@ -64,6 +66,7 @@ def trace(  # noqa: PLR0913, PLR0917 - the options
     seed: Seed = None,
     out: Out = None,
     quiet: Quiet = False,
+    no_plugins: NoPlugins = False,
 ) -> None:
     """Run the network alone: no learning."""
     from netfl import coupling  # noqa: PLC0415
@@ -86,6 +89,7 @@ def resume(  # noqa: PLR0913, PLR0917 - the options
     address: Address = None,
     gpus: Gpus = None,
     quiet: Quiet = False,
+    no_plugins: NoPlugins = False,
     report: Report = False,
 ) -> None:
     """Go on with a run after a stop or a crash; a report that it has is written anew."""
@@ -101,11 +105,12 @@ def resume(  # noqa: PLR0913, PLR0917 - the options
 
 @app.command()
 @guarded
-def extend(
+def extend(  # noqa: PLR0913, PLR0917 - the options
     folder: Folder,
     replicas: Annotated[int, typer.Option(min=1, help="How many it shall have, in all.", show_default=False)],
     device: Device = "auto",
     quiet: Quiet = False,
+    no_plugins: NoPlugins = False,
     report: Report = False,
 ) -> None:
     """Give a finished run more replicas, without doing those again that it has; its report is written anew, if any."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import app
+from netfl.cli.app import NoPlugins, app
 from netfl.guard import guarded
 
 
@@ -21,6 +21,7 @@ def write_report(
     out: Annotated[
         Path | None, typer.Option(help="Where to write; by default report.html, in DIR or, of several, here.")
     ] = None,
+    no_plugins: NoPlugins = False,
 ) -> None:
     """Write one self-contained page of a run, of several side by side, or of a sweep: pictures and words."""
     from netfl.console import show_comparison, show_report  # noqa: PLC0415
@@ -60,6 +61,7 @@ def ram(  # noqa: PLR0913, PLR0917 - the options
         bool, typer.Option("--explain", help="Play the network again and say what cost the rarest users how much.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one flat JSON object.")] = False,
+    no_plugins: NoPlugins = False,
 ) -> None:
     """Say what kind of process a selection is: stationary, Markovian, cyclic, drifting, or dependent."""
     from netfl import causeboard, ramboard  # noqa: PLC0415

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Address, Device, Engine, Gpus, Named, Quiet, ScenarioFile, Seed, Sets, app
+from netfl.cli.app import Address, Device, Engine, Gpus, Named, NoPlugins, Quiet, ScenarioFile, Seed, Sets, app
 from netfl.guard import check_device, cluster_of, guarded, load
 
 
@@ -33,6 +33,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - the options
     trace: Annotated[bool, typer.Option("--trace", help="The network alone: no learning.")] = False,
     device: Device = "auto",
     quiet: Quiet = False,
+    no_plugins: NoPlugins = False,
 ) -> None:
     """Run a scenario at all points of its sweep, but for what is done already."""
     from rich.console import Console  # noqa: PLC0415 - each command imports what it needs, so that --help is fast

@@ -51,7 +51,7 @@ class _Pupil:
 
     def do(self, message: bytes) -> bytes:
         """Do what a packed message says: what came of it, or failed, packed."""
-        name, *arguments = pickle.loads(message)
+        name, *arguments = pickle.loads(message)  # noqa: S301 - from this run's own driver
         try:
             if name == "open":
                 self._learner = Learner(**arguments[0])
@@ -87,7 +87,7 @@ class _Worker:
             MachineError: the worker or its node is gone.
         """
         try:
-            answer = pickle.loads(self._ray.get(self._coming.popleft()))
+            answer = pickle.loads(self._ray.get(self._coming.popleft()))  # noqa: S301 - from this run's own actor
         except self._ray.exceptions.RayError as error:
             kept = "the last checkpoint is kept, go on from it with netfl resume"
             raise MachineError(f"{self._name} is gone ({reason(error)}); {kept}") from error

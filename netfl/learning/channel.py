@@ -43,7 +43,7 @@ class Failure:
         told = "".join(traceback.format_exception(error))
         found = cls(type(error), error.args, vars(error) | {"__notes__": [f"in a worker:\n{told}"]})
         try:
-            pickle.loads(pickle.dumps(found))
+            pickle.loads(pickle.dumps(found))  # noqa: S301 - made right here
         except Exception:  # whatever an exception of the user's does there
             return cls(RuntimeError, (f"{type(error).__name__}: {error}",), {"__notes__": found.more["__notes__"]})
         return found

@@ -80,7 +80,7 @@ def processes(said: Sequence[Mapping[str, Any]]) -> Iterator[list[Worker]]:
 @contextmanager
 def _worker(name: str, shelf: Shelf) -> Iterator[Worker]:
     """A worker, which is gone after this, however it ends."""
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: S603 - this very Python, with words of its own
         [sys.executable, "-P", "-c", _BEGIN, shelf.folder, *sys.path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl import inputs
 from netfl.errors import Fault, ScenarioError, suggest
 
 _NAMED = 5
@@ -57,7 +59,7 @@ def read_rows(path: Path, columns: Sequence[str], *, optional: Sequence[str] = (
         ScenarioError: it cannot be read, lacks a column, or holds what is no finite number; up to a few faults.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with io.StringIO(inputs.text(path), newline="") as file:
             reader = csv.reader(file)
             header = [name.strip() for name in next(reader, [])]
             _see_header(path, header, columns)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from netfl import inputs
 from netfl.durable import whole
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.reading import SWEEP, TASKS, Run, open_run
@@ -57,12 +58,12 @@ class Ledger:
         """
         path = folder / SWEEP
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+            told = json.loads(inputs.text(path))
             return cls(folder, told["tasks"], told["points"], told["replicas"], told["errors"])
         except (FileNotFoundError, NotADirectoryError):
             problem = f"{folder} is no folder of a sweep: there is no sweep.json in it"
             raise ScenarioError([Fault("", problem, None, "name a folder that netfl sweep wrote")]) from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
     def plan(self, scenario: Scenario, points: Sequence[Point], names: Mapping[str, str]) -> None:

@@ -15,9 +15,10 @@ from itertools import product
 from typing import Any
 
 from netfl.axes import short_names
-from netfl.document import Document, parse, plain
+from netfl.document import Document, plain
 from netfl.errors import Fault, ScenarioError
 from netfl.scenario import Scenario, checked
+from netfl.yamltext import parse
 
 _WORDS = ("name", "description", "replicas", "track", "checkpoint")
 """Keys that do not decide what happens in a replica."""

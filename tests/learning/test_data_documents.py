@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import netfl
-from netfl.document import Document, parse, plain
+from netfl.document import Document, plain
 from netfl.learning.data import Data
 from netfl.learning.data import _cache as cache
 from netfl.learning.data.table import Table
@@ -17,6 +17,7 @@ from netfl.learning.partition import Partition
 from netfl.registry import kinds
 from netfl.scenario import checked
 from netfl.streams import Streams
+from netfl.yamltext import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
 

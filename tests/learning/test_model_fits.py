@@ -11,7 +11,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from netfl.document import Document, parse, plain
+from netfl.document import Document, plain
 from netfl.errors import ScenarioError
 from netfl.learning.model import Model
 from netfl.learning.model.cnn import Cnn
@@ -24,6 +24,7 @@ from netfl.learning.model.svm import Svm
 from netfl.registry import find, kinds
 from netfl.scenario import checked
 from netfl.streams import Streams
+from netfl.yamltext import parse
 
 PICTURE, LETTERS = ((1, 8, 8), 10, None), ((6,), 3, 5)
 SMALL = Module(module="own_modules:Small", args={"width": 4})

@@ -67,7 +67,15 @@ def test_it_holds_all_chapters(whole):
 def test_it_fetches_nothing_and_runs_nothing_but_the_replay(whole):
     found = Reader(whole)
     assert found.tags.count("script") == 2
-    assert f"script-src {replay.policy()}" in found.of("content")[0]
+    assert found.of("content")[0].split("; ") == [
+        "default-src 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        f"script-src {replay.policy()}",
+    ]
+    assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", replay.policy())
     assert not {"link", "iframe", "object", "embed", "img", "base", "form"} & set(found.tags)
     targets = found.of("href") + found.of("xlink:href") + found.of("src")
     assert targets

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
+import io
 import lzma
 import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.learning.data._sources import SOURCES, File, Source
 
-_PACKED = {".gz": gzip.decompress, ".xz": lzma.decompress}
+_PACKED = (".gz", ".xz")
+_MOST_BYTES = 4_000_000_000
+"""The most that a packed file may come to; the largest of the published ones comes to a fraction of it."""
 _MD5_DIGITS = 32
 
 
@@ -72,6 +76,19 @@ def contents(name: str) -> tuple[Content, ...]:
     return tuple(_content(_found(folder, file) or folder / file, file, sum_) for file, sum_ in files)
 
 
+def unpacked(data: bytes, suffix: str = ".gz", most: int = _MOST_BYTES) -> bytes:
+    """What *data* hold, packed as files with that *suffix* are.
+
+    Raises:
+        OSError: they are no such data, or come to more than *most* bytes.
+    """
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) if suffix == ".gz" else lzma.LZMAFile(io.BytesIO(data)) as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise OSError(errno.EFBIG, f"it comes to more than {most / 1e9:g} GB")
+    return found
+
+
 def listing() -> tuple[Listed, ...]:
     """Every set that comes as files, and whether it is here; files are checked when they are read."""
     return tuple(_listed(name, source) for name, source in SOURCES.items())
@@ -105,13 +122,26 @@ def _retrieve(url: str, expected: str, path: Path) -> None:
     """Download a file and check it; what is not the published file is not kept."""
     import pooch  # noqa: PLC0415 - slow to import
 
-    kind = "md5" if len(expected) == _MD5_DIGITS else "sha256"
+    if urlsplit(url).scheme != "https":
+        raise MachineError(f"{url} is not fetched: only https is; download it by hand to {path}")
     try:
-        pooch.retrieve(url, f"{kind}:{expected}", path.name, path.parent)
+        way = pooch.HTTPDownloader(hooks={"response": _stay_safe})
+        pooch.retrieve(url, f"sha256:{expected}", path.name, path.parent, downloader=way)
     except (OSError, ValueError) as error:
         lost = type(error).__name__ in {"ConnectionError", "ConnectTimeout"}  # of requests, which says it in many words
         reason = f"no connection to {urlsplit(url).netloc}" if lost else error
         raise MachineError(f"{url} cannot be fetched: {reason}; download it by hand to {path}") from error
+
+
+def _stay_safe(response: Any, *_: object, **__: object) -> None:
+    """Refuse an answer that leads away from https.
+
+    Raises:
+        OSError: it does.
+    """
+    there = urljoin(response.url, response.headers.get("location", ""))
+    if urlsplit(there).scheme != "https":
+        raise OSError(f"it leads away from https, to {there}")
 
 
 def _miss(name: str, missing: Sequence[Path]) -> None:
@@ -141,7 +171,7 @@ def _content(path: Path, file: str, expected: str) -> Content:
     try:
         data = path.read_bytes()
         if path.name != Path(file).name:
-            data = _PACKED[path.suffix](data)
+            data = unpacked(data, path.suffix)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise MachineError(f"{path} cannot be read, or is cut: {error}; remove it and get it again") from error
     if expected:

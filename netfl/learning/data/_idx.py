@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import struct
 import zlib
@@ -55,7 +54,7 @@ def read(path: Path, packed: bytes) -> NDArray[np.uint8]:
         MachineError: it is no such file, or is cut.
     """
     try:
-        content = gzip.decompress(packed)
+        content = cache.unpacked(packed)
     except (OSError, EOFError, zlib.error) as error:
         raise MachineError(f"{path} cannot be read: {error}") from error
     if len(content) < 4 or content[:3] != bytes([0, 0, _UNSIGNED_BYTE]):

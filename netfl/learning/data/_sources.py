@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from netfl.learning.data._plays import PLAYS
 
 File = tuple[str, str]
-"""A file's name below the folder of its set, and the SHA-256 or MD5 of its content; no sum where none is published."""
+"""A file's name below the folder of its set, and the SHA-256 of its content; the MD5, or no sum, where a set that is
+downloaded by hand publishes nothing better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ SOURCES = {
     "cifar10": Source(
         "cifar-10",
         _TORONTO,
-        (("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
+        (("cifar-10-binary.tar.gz", "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"),),
         instead=(
             ("data_batch_1.bin", "0def081c410489f98b3935c2d405fc7436d23377894a5d6a710ce1fad8082588"),
             ("data_batch_2.bin", "391e29575970440c9827ff440ffa1280ff77ca6eb244d5c1faba4cff7aa00dc5"),
@@ -71,7 +72,11 @@ SOURCES = {
             ("test_batch.bin", "3f7010f5855423b8de3f72b1ee0acb6dd69d8d7dbde577bf05bcf82ed272d6c1"),
         ),
     ),
-    "cifar100": Source("cifar-100", _TORONTO, (("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),)),
+    "cifar100": Source(
+        "cifar-100",
+        _TORONTO,
+        (("cifar-100-binary.tar.gz", "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"),),
+    ),
     "cinic10": Source(
         "cinic-10",
         "https://doi.org/10.7488/ds/2448",
@@ -82,9 +87,10 @@ SOURCES = {
         "svhn",
         "http://ufldl.stanford.edu/housenumbers/",
         (
-            ("train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
-            ("test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
+            ("train_32x32.mat", "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8"),
+            ("test_32x32.mat", "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b"),
         ),
+        by_hand=True,  # its page has no https
     ),
     "adult": Source(
         "adult",
@@ -105,7 +111,7 @@ SOURCES = {
     ),
     "sent140": Source(
         "sent140",
-        "http://cs.stanford.edu/people/alecmgo/",
+        "https://cs.stanford.edu/people/alecmgo/",
         (("trainingandtestdata.zip", "004a3772c8a7ff9bbfeb875880f47f0679d93fc63e5cf9cff72d54a8a6162e57"),),
     ),
 }

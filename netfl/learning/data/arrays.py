@@ -14,6 +14,9 @@ from netfl.learning.data._augment import Augment
 from netfl.learning.data._own import Columns, Own, refuse
 from netfl.streams import Streams
 
+_MOST_BYTES = 16_000_000_000
+"""The most that a packed file may come to; zeros pack a thousandfold."""
+
 
 class Arrays(Own):
     """Examples in a NumPy file ``.npz`` with the arrays ``x``, ``label`` and, for ``partition: natural``, ``user``.
@@ -55,6 +58,9 @@ class Arrays(Own):
     def read(self, path: Path) -> Columns:
         """The arrays of a file."""
         with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
+            size = sum(part.file_size for part in found.zip.infolist())
+            if size > _MOST_BYTES:
+                refuse("", f"holds {size / 1e9:.3g} GB unpacked", str(path), f"{_MOST_BYTES / 1e9:g} GB are possible")
             missing = [name for name in ("x", "label") if name not in found]
             if missing:
                 refuse("", f"has no array {' and '.join(missing)}", str(path), f"it has {', '.join(found)}")

@@ -15,9 +15,9 @@ class Cifar10(Images):
     Krizhevsky, "Learning multiple layers of features from tiny images", technical report, 2009.  Labels 0 to 9:
     airplane, automobile, bird, cat, deer, dog, frog, horse, ship, truck.  Read from ``cifar-10/`` in the cache
     (``NETFL_DATA``, or the user's cache folder): the published archive ``cifar-10-binary.tar.gz``, checked against its
-    MD5, which ``netfl data fetch cifar10`` gets; or the six files ``data_batch_1.bin`` … ``test_batch.bin`` (``.xz``
-    after the name if they are packed) of an edition in which 111 pictures are JPEG approximations, checked against
-    their SHA-256.
+    SHA-256, which ``netfl data fetch cifar10`` gets; or the six files ``data_batch_1.bin`` … ``test_batch.bin``
+    (``.xz`` after the name if they are packed) of an edition in which 111 pictures are JPEG approximations, checked
+    against their SHA-256.
 
     Example::
 

@@ -12,7 +12,7 @@ class Cifar100(Images):
 
     Krizhevsky, "Learning multiple layers of features from tiny images", technical report, 2009.  The published archive
     ``cifar-100-binary.tar.gz`` is read from ``cifar-100/`` in the cache (``NETFL_DATA``, or the user's cache folder)
-    and checked against its MD5; ``netfl data fetch cifar100`` gets it.
+    and checked against its SHA-256; ``netfl data fetch cifar100`` gets it.
 
     Example::
 

@@ -16,8 +16,8 @@ class Svhn(Images):
 
     Netzer et al., "Reading digits in natural images with unsupervised feature learning", NIPS workshop, 2011.  Labels
     are the digits 0 to 9.  The published files ``train_32x32.mat`` and ``test_32x32.mat`` are read from ``svhn/`` in
-    the cache (``NETFL_DATA``, or the user's cache folder) and checked against their MD5; ``netfl data fetch svhn`` gets
-    them.
+    the cache (``NETFL_DATA``, or the user's cache folder) and checked against their SHA-256; they
+    are to be downloaded by hand.
 
     Example::
 

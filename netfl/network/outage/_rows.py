@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from netfl import inputs
 from netfl.errors import Fault, suggest
 from netfl.units import to_si
 
@@ -32,7 +34,7 @@ class Row:
 def read(path: Path, origin: datetime | None) -> tuple[list[Row], list[Fault]]:
     """The good rows of a file, and what is wrong with the others, or with the file."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with io.StringIO(inputs.text(path), newline="") as file:
             lines = csv.DictReader(file, strict=True, skipinitialspace=True)
             columns = [name.strip() for name in lines.fieldnames or ()]
             lines.fieldnames = columns

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 
+from netfl import inputs
 from netfl.errors import Fault, ScenarioError, suggest
 
 FORMATS: Mapping[str, str] = {
@@ -23,8 +25,9 @@ FORMATS: Mapping[str, str] = {
 }
 """Formats by the suffix of the file's name."""
 
-_MOST_BYTES = 64_000_000
+_MOST_BYTES = 16_000_000
 _MOST_NODES = 10_000
+_MOST_LINE = 10_000
 _LABELS = ("label", "name")
 
 
@@ -43,7 +46,7 @@ def read_graph(path: Path, form: str | None) -> nx.MultiGraph[str]:
         known = ", ".join(FORMATS)
         raise _unusable(path, f"no format is known by the suffix '{path.suffix}'", f"set format; suffixes: {known}")
     try:
-        graph = _READERS[form](_text(path))
+        graph = _READERS[form](inputs.text(path, _MOST_BYTES))
     except (OSError, UnicodeDecodeError) as error:
         told = getattr(error, "strerror", None) or str(error)
         raise _unusable(path, f"cannot be read: {told}", _nearest(path)) from error
@@ -68,13 +71,6 @@ def _nearest(path: Path) -> str:
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     return suggest(path.name, sorted(other.name for other in path.parent.iterdir() if other.suffix in FORMATS))
-
-
-def _text(path: Path) -> str:
-    """What the file holds."""
-    if path.stat().st_size > _MOST_BYTES:
-        raise _unusable(path, f"larger than {_MOST_BYTES / 1e6:g} MB", "name a smaller network")
-    return path.read_text(encoding="utf-8-sig")
 
 
 def _graphml(text: str) -> nx.Graph[Any]:
@@ -116,6 +112,9 @@ def _json(text: str) -> nx.Graph[Any]:
 
 def _edges(text: str) -> nx.Graph[Any]:
     """Lines of two nodes and, in braces, attributes such as ``{'delay_s': 0.01}``; ``#`` begins a comment."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > _MOST_LINE:  # longer ones can bring down the parser of Python's literals
+            raise ValueError(f"line {number} has {len(line)} characters, {_MOST_LINE} are possible")
     graph: nx.Graph[Any] = nx.parse_edgelist(text.splitlines(), create_using=nx.MultiGraph)
     return graph
 
@@ -131,8 +130,7 @@ _READERS: Mapping[str, Callable[[str], nx.Graph[Any]]] = {
 def _labelled(graph: nx.Graph[Any]) -> nx.MultiGraph[str]:
     """The graph without directions and loops, its nodes named by their labels."""
     labels = {node: _label(node, told) for node, told in graph.nodes(data=True)}
-    often = [*labels.values()]
-    repeated = {label for label in often if often.count(label) > 1} if len(set(often)) < len(often) else set()
+    repeated = {label for label, times in Counter(labels.values()).items() if times > 1}
     names = {node: f"{label}#{node}" if label in repeated else label for node, label in labels.items()}
     plain: nx.MultiGraph[str] = nx.MultiGraph()
     plain.add_nodes_from((names[node], told) for node, told in graph.nodes(data=True))

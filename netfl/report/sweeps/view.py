@@ -12,11 +12,12 @@ import pyarrow.dataset as ds
 
 from netfl import figures
 from netfl.axes import short_names
-from netfl.document import parse, plain
+from netfl.document import plain
 from netfl.errors import NetflError
 from netfl.reading import Run
 from netfl.report import phrases
 from netfl.statistics import Interval
+from netfl.yamltext import parse
 
 METRICS = {
     "accuracy": "accuracy",

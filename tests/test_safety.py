@@ -1,0 +1,285 @@
+"""Files and names of strangers: what is small stays small, nothing else is run, nothing elsewhere is written."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from netfl import inputs, outside, yamltext
+from netfl.axes.condition import Condition
+from netfl.cli import app
+from netfl.durable import whole
+from netfl.errors import MachineError, ScenarioError
+from netfl.learning.data import _cache, arrays
+from netfl.learning.data._sources import SOURCES
+from netfl.lock import locked
+from netfl.network.topology._read import read_graph
+from netfl.reading import Run
+from netfl.scenario import load
+from netfl.tables import opened
+from netfl.units import to_si
+from netfl.versionfile import Versions
+
+LAUGHS = "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
+    f"{this}: &{this} [{', '.join([f'*{last}'] * 9)}]\n" for last, this in zip("abcdefgh", "bcdefghi", strict=True)
+)
+CHAIN = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 60))
+MERGED = "a: &a {" + ", ".join(f"k{n}: 1" for n in range(300)) + "}\nb: [" + ", ".join(["{<<: *a}"] * 900) + "]\n"
+HOSTILE = {
+    "billion laughs": (LAUGHS, r"f\.yaml:6: aliases make more than 250000 keys and values of it; use fewer"),
+    "a chain of aliases": (CHAIN, r"f\.yaml:41: aliases make more than 40 levels of it"),
+    "merge keys": (MERGED, r"f\.yaml: 900 merge keys in a text of this size; write out what is merged"),
+    "many aliases": ("a: &a 1\nb: [" + "*a, " * 1001 + "]\n", r"f\.yaml:2: more than 1000 aliases; write out some"),
+    "an anchor twice": ("a: &a 1\nb: &a 2\n", r"f\.yaml:2: the anchor &a stands here a second time"),
+    "brackets": ("x: 1\na: " + "[" * 20_000, r"f\.yaml:2: more than 40 levels deep; write it flatter"),
+    "dashes": ("x: 1\n" + "- " * 20_000, r"f\.yaml"),
+    "a long number": ("a: 1\nb: 1" + "0" * 5000, r"f\.yaml:2: a number of 5001 digits; 40 are possible"),
+    "a long hexadecimal number": ("b: 0x" + "f" * 5000, r"f\.yaml:1: a number of 5002 digits"),
+    "a long key": ("a: 1\n? " + "k" * 1001 + "\n: 1", r"f\.yaml:2: a key of 1001 characters; 1000 are possible"),
+    "a long text": ("a: " + "x" * 100_001, r"f\.yaml:1: a text of 100001 characters; 100000 are possible"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_yaml_is_refused_with_its_line_and_soon(name):
+    text, message = HOSTILE[name]
+    began = time.process_time()
+    with pytest.raises(ScenarioError, match=message):
+        yamltext.parse(text, "f.yaml")
+    assert time.process_time() - began < 15
+
+
+def test_too_many_values_and_too_large_a_text_are_refused(monkeypatch):
+    monkeypatch.setattr(yamltext, "MOST_VALUES", 20)
+    with pytest.raises(ScenarioError, match=r"f:3: more than 20 keys and values; put tables into files"):
+        yamltext.parse("a: 1\nb: 2\nc: [" + "1, " * 30 + "]", "f")
+    monkeypatch.setattr(yamltext, "MOST_BYTES", 10)
+    with pytest.raises(ScenarioError, match=r"f: larger than 1e-05 MB"):
+        yamltext.parse("abcdefghijk: 1", "f")
+
+
+def test_what_holds_itself_is_no_endless_loop():
+    with pytest.raises(ScenarioError, match="an alias for what it stands in itself"):
+        yamltext.parse("a: &a [1, *a]\n", "f", lines=False)
+
+
+@pytest.mark.parametrize("word", [".nan", ".inf", "-.inf", "1e999"])
+def test_what_is_no_finite_number_is_a_located_fault(tmp_path, word):
+    path = tmp_path / "s.yaml"
+    path.write_text(f"name: x\nusers: 5\nrounds: 3\naccess:\n  kind: stationary\n  interval: {word}\n")
+    with pytest.raises(ScenarioError) as raised:
+        load(path)
+    assert f"{path}:6: access.interval" in str(raised.value)
+
+
+def test_an_endless_file_is_read_no_further_than_the_limit(tmp_path):
+    with pytest.raises(OSError, match=r"larger than 0\.001 MB"):
+        inputs.text(inputs.Path("/dev/zero"), 1000)
+    with pytest.raises(ScenarioError, match="cannot be read: larger than 4 MB"):
+        load("/dev/zero")
+
+
+@pytest.mark.parametrize("name", ["a\\0b", "a\\eb", "../x", "a\\nb"])
+def test_a_name_can_stand_in_a_file_name(tmp_path, name):
+    path = tmp_path / "s.yaml"
+    path.write_text(f'name: "{name}"\nusers: 5\nrounds: 3\naccess: {{kind: stationary, first: 1}}\n')
+    with pytest.raises(ScenarioError, match=r"s\.yaml:1: name"):
+        load(path)
+
+
+@pytest.mark.parametrize("unit", ["m*9**9**9", "m**99999999", "m^9^9", "m" * 200, "m*1e9999999", "(((m)))"])
+def test_a_unit_is_no_sum_to_work_out(unit):
+    with pytest.raises(ValueError, match=r"a unit that is not known|not a number with a unit"):
+        to_si(f"5 {unit}", "m")
+
+
+@pytest.mark.parametrize(("text", "unit", "si"), [("3 km/h", "m/s", 3000 / 3600), ("2 m**2/m", "m", 2.0)])
+def test_units_may_still_be_put_together(text, unit, si):
+    assert to_si(text, unit) == pytest.approx(si)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["'x' * 1000000000 == a", "[1] * 1000000000 == [a]", "'x' + 'y' == a", "a * 'x' == 1"],
+)
+def test_a_condition_only_reckons_with_numbers(text):
+    with pytest.raises(ValueError, match="is no number to reckon with"):
+        Condition.read(text, ["a"]).holds({"a": 10**9})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a > " + "9" * 5000, "a condition of 5004 characters; 1000 are possible"),
+        ("not " * 60 + "a > 1", "more than 50 levels"),
+        ("a > " + "-" * 900 + "1", "more than 50 levels|no condition"),
+        ("a > 9 ** 9", "pow has no place"),
+        ("__import__('os').system('x')", "has no place|is no axis"),
+        ("a.__class__ == 1", "attribute has no place"),
+        ("[b for b in a] == 1", "listcomp has no place|is no axis"),
+        ("f'{a}' == 'x'", "joinedstr has no place"),
+        ("(lambda: 1) == 1", "has no place"),
+    ],
+)
+def test_a_condition_is_no_code(text, message):
+    with pytest.raises(ValueError, match=message):
+        Condition.read(text, ["a"])
+
+
+EVIL = "open('ran', 'w').close()\n"
+SCENARIO = "name: x\nusers: 5\nrounds: 3\naccess:\n  kind: evil:Evil\n"
+
+
+@pytest.fixture
+def evil(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text(EVIL)
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path / "ran"
+    sys.modules.pop("evil", None)
+
+
+@pytest.mark.parametrize("command", ["run", "trace", "check", "sweep"])
+def test_without_plugins_no_other_code_runs(evil, command):
+    done = CliRunner().invoke(app, [command, "s.yaml", "--no-plugins"])
+    assert done.exit_code == 2
+    assert "s.yaml:5: access.kind: 'evil:Evil' is not imported: code besides netfl's own is refused" in done.stderr
+    assert not evil.exists()
+    assert outside.CLOSED not in os.environ
+
+
+def test_the_environment_refuses_plugins_too(evil, monkeypatch):
+    monkeypatch.setenv(outside.CLOSED, "1")
+    with pytest.raises(ScenarioError, match="is not imported"):
+        load("s.yaml")
+    assert not evil.exists()
+
+
+def test_a_model_of_the_users_own_is_found_in_the_current_folder(evil):
+    with pytest.raises(ScenarioError, match="has no class 'Evil'"):
+        load("s.yaml")
+    assert evil.exists()
+
+
+def test_every_command_that_takes_a_scenario_or_a_run_can_go_without_plugins():
+    for command in ("run", "trace", "check", "sweep", "resume", "extend", "ram", "report", "export"):
+        assert "--no-plugins" in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout, command
+
+
+def test_the_current_folder_is_not_on_the_path_for_netfl_itself(tmp_path):
+    """A file called as some optional module that a library looks for must not be run."""
+    (tmp_path / "bottleneck.py").write_text(EVIL)
+    (tmp_path / "s.yaml").write_text("name: x\nusers: 5\nrounds: 3\naccess: {kind: stationary, rho: {zipf: 1.0}}\n")
+    begin = "import sys; sys.argv = ['netfl', 'trace', 's.yaml', '-q']; from netfl.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", begin], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [*tmp_path.glob("runs/*/rounds.parquet")]
+    assert not (tmp_path / "ran").exists()
+
+
+GRAPHS = {
+    "entities.graphml": '<?xml version="1.0"?><!DOCTYPE g [<!ENTITY a "lol">]><graphml>&a;</graphml>',
+    "outside.graphml": '<!DOCTYPE g [<!ENTITY a SYSTEM "file:///etc/passwd">]><graphml>&a;</graphml>',
+    "disguised.graphml": "+ADwAIQ-DOCTYPE g",
+    "deep.json": "[" * 100_000,
+    "deep.gml": "graph [ " * 5_000,
+    "minus.edges": "a b {'x': " + "-" * 100_000 + "1}",
+    "digits.json": '{"nodes": [{"id": 1' + "0" * 5000 + '}], "links": []}',
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_hostile_graph_is_a_fault(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(GRAPHS[name])
+    with pytest.raises(ScenarioError, match=r"file: is no |cannot be read"):
+        read_graph(path, None)
+
+
+def test_a_table_that_claims_more_rows_than_it_can_hold_is_refused(tmp_path):
+    path = tmp_path / "rounds.parquet"
+    pq.write_table(pa.table({"replica": pa.array(np.zeros(2_000_000, np.int32))}), path)
+    with pytest.raises(MachineError, match="claims 2000000 rows"), opened(path):
+        pass
+
+
+def test_versions_that_lie_about_their_sizes_are_refused(tmp_path):
+    path = tmp_path / "A-0.safetensors"
+    path.write_bytes((2**62).to_bytes(8, "little") + b"{}")
+    with pytest.raises(MachineError, match="cannot be read"):
+        Versions(path)
+    for told in ({"shape": [10**12], "data_offsets": [0, 4]}, {"shape": [1], "data_offsets": [400, 404]}):
+        head = json.dumps({"0/w": {"dtype": "F32", **told}}).encode()
+        path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
+        with pytest.raises(MachineError, match="0/w is not where its header says"):
+            Versions(path)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "summary.json", "scenario.yaml"])
+def test_a_file_of_a_strangers_run_that_nests_too_deep_is_told(tmp_path, name):
+    (tmp_path / name).write_text("a: " * name.endswith("yaml") + "[" * 100_000)
+    with pytest.raises(MachineError, match=rf"{name} cannot be read"):
+        getattr(Run(tmp_path), name.partition(".")[0])
+
+
+def test_links_in_a_run_directory_lead_nothing_elsewhere(tmp_path):
+    mine, run = tmp_path / "mine", tmp_path / "run"
+    mine.write_text("mine")
+    run.mkdir()
+    (run / "report.html.part").symlink_to(mine)
+    with whole(run / "report.html") as part:
+        part.write_text("page")
+    assert (mine.read_text(), (run / "report.html").read_text()) == ("mine", "page")
+    (run / "events.parquet.part").symlink_to(mine)
+    with pytest.raises(ScenarioError, match=r"events\.parquet\.part is a link"), locked(run):
+        pass
+
+
+def test_packed_files_come_to_no_more_than_the_limit(tmp_path, monkeypatch):
+    with pytest.raises(OSError, match="comes to more than"):
+        _cache.unpacked(gzip.compress(bytes(10**6)), most=1000)
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", bytes(10**6))
+    monkeypatch.setattr(arrays, "_MOST_BYTES", 1000)
+    with pytest.raises(ScenarioError, match=r"holds 0\.001 GB unpacked"):
+        arrays.Arrays(file=path, labels=2, features=(1,)).read(path)
+    np.savez(path, x=np.array([{}], object), label=[0])
+    monkeypatch.setattr(arrays, "_MOST_BYTES", 10**6)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        arrays.Arrays(file=path, labels=2, features=(1,)).read(path)
+
+
+def test_every_set_that_is_fetched_comes_by_https_and_has_a_sum():
+    unsure = {"vehicle": "", "cinic10": "6ee4d0c996905fe93221de577967a372"}
+    for name, source in SOURCES.items():
+        assert source.url.startswith("https://") or source.by_hand, name
+        for file, expected in (*source.files, *source.instead):
+            assert len(expected) == 64 or (source.by_hand and unsure.get(name) == expected), (name, file)
+            assert not file.startswith("/")
+            assert ".." not in file
+
+
+def test_a_download_stays_with_https(tmp_path):
+    with pytest.raises(MachineError, match="only https is"):
+        _cache._retrieve("http://example.org/x", "0" * 64, tmp_path / "x")
+    for url, location in (("https://a.org/x", "http://b.org/x"), ("https://a.org/x", "//b.org"), ("http://a.org", "")):
+        answer = SimpleNamespace(url=url, headers={"location": location} if location else {})
+        if url.startswith("https") and location.startswith("//"):
+            _cache._stay_safe(answer)
+        else:
+            with pytest.raises(OSError, match="leads away from https"):
+                _cache._stay_safe(answer)
