@@ -4,14 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.ready-docs
+RELEASE_READY := $(VENV)/.ready-release
+INSTALLED := build/installed
 
-.PHONY: help demo test check format lint types layers docs bench network-bench theory constraints clean
+.PHONY: help demo test check format lint types layers docs dist bench network-bench theory constraints clean
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
 	@echo "make test    set up, run the whole test suite"
 	@echo "make check   format, lint, types, layers, docs, tests with warnings as errors and docstring examples"
 	@echo "make docs    the documentation as a site, build/docs/index.html"
+	@echo "make dist    wheel, sdist and SBOM into dist/; the wheel is installed in an empty environment and tried there"
 	@echo "make format  put the code into its format"
 	@echo "make bench   how fast local training is, beside a plain PyTorch loop and beside bare arithmetic"
 	@echo "make network-bench  how fast the network is, beside plain SimPy (and ns.py: NS_PY=python where it is installed)"
@@ -50,6 +53,20 @@ docs: $(DOCS_READY)
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
 	@echo build/docs/index.html
 
+$(RELEASE_READY): $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[release]'
+	@touch $@
+
+# The wheel is made from the sdist, and installed by its name: so neither the checkout nor a path gets into the SBOM.
+dist: $(RELEASE_READY)
+	rm -rf dist $(INSTALLED)
+	$(BIN)/python -m build --quiet
+	$(PYTHON) -m venv $(INSTALLED)
+	$(INSTALLED)/bin/pip install --quiet --no-index --no-deps --find-links dist netfl
+	$(INSTALLED)/bin/pip install --quiet --no-compile --constraint constraints.txt netfl
+	$(BIN)/cyclonedx-py environment --output-reproducible --output-file dist/netfl.cdx.json $(INSTALLED)/bin/python
+	NETFL_INSTALLED=$(INSTALLED) $(BIN)/pytest tests/test_dist.py
+
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -65,7 +82,7 @@ network-bench: $(READY)
 theory: $(READY)
 	$(BIN)/python benchmarks/theory.py
 
-constraints: $(DOCS_READY)
+constraints: $(DOCS_READY) $(RELEASE_READY)
 	@{ head -n 1 constraints.txt; $(BIN)/pip list --format=freeze | grep -vE '^(pip|setuptools|netfl)==' | sed 's/+cpu//'; } > constraints.new
 	@mv constraints.new constraints.txt
 

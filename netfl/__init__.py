@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from netfl.version import __version__
+
 if TYPE_CHECKING:
     from netfl.coupling import resume, run, trace
     from netfl.extending import extend
@@ -18,8 +20,20 @@ if TYPE_CHECKING:
     from netfl.scenario import Scenario, load
     from netfl.sweeping import Sweep, open_sweep, sweep
 
-__version__ = "0.1.0"
-__all__ = ["Run", "Scenario", "Sweep", "extend", "load", "open_run", "open_sweep", "resume", "run", "sweep", "trace"]
+__all__ = [
+    "Run",
+    "Scenario",
+    "Sweep",
+    "__version__",
+    "extend",
+    "load",
+    "open_run",
+    "open_sweep",
+    "resume",
+    "run",
+    "sweep",
+    "trace",
+]
 
 _HOMES = {
     "Run": "netfl.reading",
@@ -45,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """The public names."""
-    return [*__all__, "__version__"]
+    return __all__

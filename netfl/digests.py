@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from netfl.tables import CHUNK, opened
+from netfl.parquet import opened
+from netfl.tables import CHUNK
 
 NETWORK = frozenset({"rounds", "deliveries", "events", "users", "nodes", "spent"})
 """The tables that a scenario and its seed decide; of a run in which nobody learns, ``figures`` too."""

@@ -12,8 +12,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.representer import SafeRepresenter
 
-from netfl import inputs, yamltext
+from netfl import inputs, shipped, yamltext
 from netfl.errors import Fault, ScenarioError
+from netfl.version import refuse_newer
 
 
 @dataclass
@@ -102,23 +103,24 @@ def read(path: Path) -> Document:
     """Read a scenario file.
 
     Raises:
-        ScenarioError: there is no such file, or it is not a YAML mapping.
+        ScenarioError: there is no such file, it is not a YAML mapping, or its format is newer than this netfl.
     """
     try:
         text = inputs.text(path, yamltext.MOST_BYTES)
     except FileNotFoundError:
-        raise _no(path, "there is no such file", "check the path") from None
+        raise _no(path, "there is no such file", shipped.remedy(path)) from None
     except UnicodeDecodeError as error:
         raise _no(path, f"not a text in UTF-8: {error.reason} at byte {error.start}", "is it a YAML file?") from None
     except OSError as error:
         raise _no(path, f"cannot be read: {error.strerror}", "check the path and its permissions") from None
     content = yamltext.parse(text, str(path))
     if content is None:
-        raise _no(path, "the file is empty", "start from a file of scenarios/")
+        raise _no(path, "the file is empty", "start from a scenario of netfl's: netfl scenarios")
     if not isinstance(content, Mapping):
         what = "a list" if isinstance(content, list) else "one value"
         raise _no(path, f"holds {what}, not a mapping of keys to values", "write 'key: value' lines")
     places = {".".join(keys): f"{path}:{line + 1}" for keys, line in _lines(content, ())}
+    refuse_newer(content.get("format"), places.get("format", str(path)))
     return Document(plain(content), str(path), places)
 
 

@@ -15,12 +15,12 @@ from netfl.durable import settle
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
 from netfl.manifest import note_versions, summarise, write_extended
+from netfl.parquet import opened
 from netfl.reading import EXTENSION, Run, open_run
 from netfl.recording import join, write_json, write_text
 from netfl.scenario import Scenario, checked
 from netfl.schooling import school
 from netfl.staging import stage
-from netfl.tables import opened
 from netfl.tracking.follower import retell
 from netfl.versionfile import VERSIONS
 from netfl.watch import Unwatched, Watch

@@ -22,9 +22,10 @@ from netfl.reading import Run
 from netfl.recording import write_json
 from netfl.scenario import Scenario
 from netfl.types import Divergence
+from netfl.version import FORMAT, __version__
 
 _LOG = logging.getLogger(__name__)
-_PACKAGES = ("netfl", "numpy", "simpy", "networkx", "pandas", "pyarrow", "pydantic", "torch")
+_PACKAGES = ("numpy", "simpy", "networkx", "pandas", "pyarrow", "pydantic", "torch")
 
 
 class Manifest:
@@ -50,6 +51,7 @@ class Manifest:
         before = _before(folder)
         note_versions(folder, before)
         self._told: dict[str, Any] = {
+            "format": FORMAT,
             "scenario": scenario.name,
             "seed": scenario.seed,
             "replicas": scenario.replicas,
@@ -119,7 +121,7 @@ def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
 def versions() -> dict[str, str]:
     """What decides the last bits of figures: the versions of Python and packages, and which logarithm NumPy takes."""
     packages = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), **packages, "simd": _simd()}
+    return {"python": platform.python_version(), "netfl": __version__, **packages, "simd": _simd()}
 
 
 def note_versions(folder: Path, *before: Mapping[str, Any]) -> None:

@@ -15,7 +15,9 @@ import pandas as pd
 from netfl import inputs
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import held
-from netfl.tables import SCHEMAS, opened
+from netfl.parquet import opened
+from netfl.tables import SCHEMAS
+from netfl.version import refuse_newer
 from netfl.versionfile import VERSIONS, Versions
 
 EXTENSION = "extension"
@@ -42,8 +44,15 @@ class Run:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """Status, seed, versions, machine and timings."""
-        return self._json("manifest.json")
+        """Status, seed, versions, machine and timings.
+
+        Raises:
+            MachineError: it is damaged.
+            ScenarioError: a newer netfl wrote it.
+        """
+        told = self._json("manifest.json")
+        refuse_newer(told.get("format"), str(self.folder / "manifest.json"))
+        return told
 
     @property
     def status(self) -> str:

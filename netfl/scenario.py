@@ -25,6 +25,7 @@ from netfl.thinning import Keeping
 from netfl.tracking import TrackSpec
 from netfl.types import UPLINK_WORD_BITS
 from netfl.units import Seconds
+from netfl.version import FORMAT
 from netfl.wording import WordOr, faults_of, line_error
 
 Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
@@ -38,6 +39,8 @@ class Scenario(Spec):
     """What the run is called; the run directory is named after it."""
     description: str = ""
     """What it shows, in a few sentences; the report opens with it."""
+    format: Annotated[int, Field(ge=1, le=FORMAT)] = 1
+    """The version of the format that the file is written in; that of a file without it is 1."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Decides every random draw."""
     replicas: Annotated[int, Field(ge=1)] = 1
@@ -67,8 +70,7 @@ class Scenario(Spec):
     record: Annotated[
         Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, WordOr(tuple[EventKind, ...], RecordSpec)
     ] = RECORDED
-    """Which kinds of events the trace stores; or a mapping of ``events``, which says that, ``users``, ``every``
-    and ``versions``."""
+    """Which kinds of events the trace stores; or a mapping of that, ``events``, ``users``, ``every``, ``versions``."""
     checkpoint: Annotated[Literal["none"] | CheckpointSpec, WordOr(CheckpointSpec)] | None = None
     """How often it is kept where learners stand: every 30 s by default; ``none``: only when the run is stopped."""
     track: TrackSpec | None = None
@@ -107,9 +109,8 @@ class Scenario(Spec):
         if self.model is None or self.data is None:
             return 0.0
         extra = any(learner.objective.t_rate > 0 for learner in self.learners.values())
-        return float(
-            UPLINK_WORD_BITS * (self.model.parameters(self.data.shape, self.data.classes, self.data.tokens) + extra)
-        )
+        parameters = self.model.parameters(self.data.shape, self.data.classes, self.data.tokens)
+        return float(UPLINK_WORD_BITS * (parameters + extra))
 
     @property
     def rare_classes(self) -> tuple[int, ...]:
@@ -129,12 +130,12 @@ class Scenario(Spec):
 
     def plain(self) -> dict[str, Any]:
         """The scenario as resolved, as plain data: all that decides a run."""
-        return self.model_dump(mode="json", exclude={"overrides", "sweep"})
+        return self.model_dump(mode="json", exclude={"format", "overrides", "sweep"})
 
     def to_yaml(self, *, sweep: bool = False) -> str:
         """The scenario as resolved: it alone reproduces the run, and with its *sweep* that."""
         swept = {} if self.sweep is None or not sweep else {"sweep": self.sweep.model_dump(mode="json")}
-        return documents.dump(self.plain() | swept)
+        return documents.dump({"format": FORMAT} | self.plain() | swept)
 
     def at(self, values: Mapping[str, Any]) -> Scenario:
         """This scenario with other values at dotted paths, and without a sweep or overrides.
@@ -240,8 +241,7 @@ def _apply_named(document: Document, named: Sequence[str]) -> None:
     for name in named:
         block = blocks.get(name)
         if not isinstance(block, Mapping):
-            raise ScenarioError(
-                [Fault("overrides", "no such block", name, suggest(name, [*blocks]), document.where("overrides"))]
-            )
+            where = document.where("overrides")
+            raise ScenarioError([Fault("overrides", "no such block", name, suggest(name, [*blocks]), where)])
         for key, value in block.items():
             document.put(key, value, document.where(f"overrides.{name}.{key}"))

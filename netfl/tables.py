@@ -6,8 +6,8 @@ is whole.  Memory stays bounded: a chunk is written as soon as it is full.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.durable import beside, settle
-from netfl.errors import MachineError
 from netfl.thinning import Keeping
 from netfl.types import KINDS
+from netfl.version import STAMP
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 SCHEMAS = {
@@ -81,31 +81,6 @@ CHUNK = 1 << 16
 """Rows that are gathered before they are written."""
 
 
-_MOST_ROWS_PER_BYTE = 64
-"""Rows of an honest table take about a byte and more; one of far more rows only serves to fill the memory."""
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """A table's file, open to be read.
-
-    Raises:
-        MachineError: it cannot be read, is damaged where it is read, or claims more rows than it can hold.
-    """
-    try:
-        file = pq.ParquetFile(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise MachineError(f"{path} cannot be read: {error}") from error
-    with file:
-        if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * path.stat().st_size:
-            told = f"it claims {file.metadata.num_rows} rows, more than a file of its size has"
-            raise MachineError(f"{path} cannot be read: {told}")
-        try:
-            yield file
-        except pa.ArrowException as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
-
-
 class Table:
     """One growing Parquet file."""
 
@@ -116,7 +91,7 @@ class Table:
         self._chunks: list[pa.RecordBatch] = []
         self._lines: list[tuple[float, ...]] = []
         self._rows = 0
-        self._writer = pq.ParquetWriter(self._part, schema)
+        self._writer = pq.ParquetWriter(self._part, schema.with_metadata(STAMP))
 
     def extend(self, lines: Sequence[tuple[float, ...]]) -> None:
         """Add single rows of numbers; for tables that grow by a few rows at a time."""

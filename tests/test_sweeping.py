@@ -22,6 +22,7 @@ from netfl.sweeping.engine import place
 from netfl.sweeping.ledger import Ledger
 from netfl.sweeping.plan import points_of, tasks_of
 from netfl.sweeping.work import Telling, Told, do
+from netfl.version import FORMAT
 
 SAID = {
     "name": "tiny", "seed": 3, "users": 4, "rounds": 12, "replicas": 2,
@@ -341,7 +342,7 @@ class TestFolder:
 
     def test_what_it_says_is_there_for_other_readers(self, whole):
         told = json.loads((whole[0].folder / "sweep.json").read_text())
-        assert told["form"] == 1
+        assert told["format"] == FORMAT
         assert len(told["points"]) == 6
         pd.testing.assert_frame_equal(Ledger.read(whole[0].folder).lane_table(), whole[0].lanes)
 

@@ -14,7 +14,8 @@ from pydantic import AfterValidator
 
 from netfl.access import Access
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.tables import SCHEMAS, opened
+from netfl.parquet import opened
+from netfl.tables import SCHEMAS
 from netfl.types import Delivery, Facts, Law, Report, Round, Setting
 
 if TYPE_CHECKING:

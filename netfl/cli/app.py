@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from netfl import __version__
 from netfl.outside import refused
+from netfl.version import __version__
 
 app = typer.Typer(
     name="netfl",

@@ -24,3 +24,10 @@ def models(ctx: typer.Context, incomplete: str) -> list[str]:
     except NetflError:
         return []
     return [kind for kind in kinds(base) if kind.startswith(incomplete)]
+
+
+def shipped_scenarios(incomplete: str) -> list[str]:
+    """The scenarios that netfl brings."""
+    from netfl.shipped import names  # noqa: PLC0415
+
+    return [name for name in names() if name.startswith(incomplete)]

@@ -1,14 +1,16 @@
-"""Commands that look at scenarios and models, and write starters for new ones."""
+"""Commands that look at netfl, its scenarios and models, and write starters for new ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import shorten
 from typing import Annotated
 
 import typer
 
 from netfl.cli.app import Named, NoPlugins, Seed, Sets, app
-from netfl.cli.completing import families, models
+from netfl.cli.completing import families, models, shipped_scenarios
 from netfl.errors import NetflError
 from netfl.guard import guarded, load
 
@@ -64,6 +66,41 @@ def print_schema() -> None:
     from netfl.schema import schema_text  # noqa: PLC0415
 
     typer.echo(schema_text(), nl=False)
+
+
+@app.command("scenarios")
+@guarded
+def copy_scenarios(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="What to copy: scenarios, folders of them, or all; without a name all are shown.",
+            show_default=False,
+            autocompletion=shipped_scenarios,
+        ),
+    ] = None,
+) -> None:
+    """Show the scenarios that netfl brings, or copy some, and the files that they read, into scenarios/ here."""
+    from netfl import shipped  # noqa: PLC0415
+
+    if not names:
+        width = get_terminal_size().columns
+        for name in shipped.names():
+            typer.echo(shorten(f"{name}: {shipped.description(name)}", width, placeholder=" …"))
+    for name in names or ():
+        for path in shipped.copy(name):
+            typer.echo(f"{path}")
+
+
+@app.command("version")
+@guarded
+def tell_version() -> None:
+    """Show what a bug report should say: versions, machine, devices, where data is looked for, what is installed."""
+    from netfl.environment import told  # noqa: PLC0415
+
+    for name, text in told():
+        typer.echo(f"{name} {text}" if name == "netfl" else f"{name}: {text}")
 
 
 @app.command()

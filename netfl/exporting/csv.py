@@ -10,8 +10,8 @@ import pyarrow.csv as pacsv
 
 from netfl.durable import whole
 from netfl.errors import Fault, ScenarioError
+from netfl.parquet import opened
 from netfl.reading import Run
-from netfl.tables import opened
 
 _PIECE = 1 << 16
 

@@ -18,8 +18,8 @@ from netfl.durable import whole
 from netfl.errors import Fault, ScenarioError
 from netfl.exporting.story import Happening, Story
 from netfl.exporting.tracks import LATEST_S, Tracks
+from netfl.parquet import opened
 from netfl.reading import Run
-from netfl.tables import opened
 
 _PIECE = 1 << 16
 _COLUMNS = [*Happening._fields]

@@ -20,6 +20,12 @@ def tensor(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
+def devices() -> list[str]:
+    """What there is to compute on, each in words."""
+    cuda = (f"cuda:{index} ({torch.cuda.get_device_name(index)})" for index in range(torch.cuda.device_count()))
+    return [f"cpu ({torch.get_num_threads()} threads)", *cuda]
+
+
 def device_of(name: str) -> torch.device:
     """The device called *name*: ``cpu``, ``cuda``, or ``auto`` for the one that is there.
 

@@ -23,9 +23,7 @@ from netfl.recording import write_json, write_text
 from netfl.scenario import Scenario
 from netfl.sweeping.engine import place
 from netfl.sweeping.plan import Cell, Point, Task
-
-_FORM = 1
-"""The version of ``sweep.json``."""
+from netfl.version import FORMAT, refuse_newer
 
 
 @dataclass
@@ -53,17 +51,18 @@ class Ledger:
         """What ``sweep.json`` of *folder* says.
 
         Raises:
-            ScenarioError: there is none.
+            ScenarioError: there is none, or a newer netfl wrote it.
             MachineError: it is damaged.
         """
         path = folder / SWEEP
         try:
             told = json.loads(inputs.text(path))
+            refuse_newer(told.get("format"), str(path))
             return cls(folder, told["tasks"], told["points"], told["replicas"], told["errors"])
         except (FileNotFoundError, NotADirectoryError):
             problem = f"{folder} is no folder of a sweep: there is no sweep.json in it"
             raise ScenarioError([Fault("", problem, None, "name a folder that netfl sweep wrote")]) from None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
     def plan(self, scenario: Scenario, points: Sequence[Point], names: Mapping[str, str]) -> None:
@@ -153,7 +152,7 @@ class Ledger:
 
     def write(self) -> None:
         """Write it down, whole or not at all."""
-        told = {"form": _FORM, "replicas": self.replicas, "points": self.points, "tasks": self.tasks}
+        told = {"format": FORMAT, "replicas": self.replicas, "points": self.points, "tasks": self.tasks}
         write_json(self.folder / SWEEP, told | {"errors": self.errors})
         lanes = self.lane_table()
         for name, table in (("points", self.point_table(lanes)), ("lanes", lanes)):

@@ -1,0 +1,46 @@
+"""Parquet files that say which format they are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from netfl.errors import MachineError
+from netfl.version import STAMP, refuse_newer
+
+_MOST_ROWS_PER_BYTE = 64
+"""Rows of an honest table take about a byte and more; one of far more rows only serves to fill the memory."""
+
+
+def stamped(table: pa.Table) -> pa.Table:
+    """The table, which says its format beside what else its metadata says."""
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **STAMP})
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """A table's file, open to be read.
+
+    Raises:
+        MachineError: it cannot be read, is damaged where it is read, or claims more rows than it can hold.
+        ScenarioError: a newer netfl wrote it.
+    """
+    try:
+        file = pq.ParquetFile(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise MachineError(f"{path} cannot be read: {error}") from error
+    with file:
+        if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * path.stat().st_size:
+            told = f"it claims {file.metadata.num_rows} rows, more than a file of its size has"
+            raise MachineError(f"{path} cannot be read: {told}")
+        metadata = file.metadata.metadata or {}
+        for said in (metadata[key] for key in STAMP if key in metadata):
+            refuse_newer(int(said) if said.isdigit() else None, str(path))
+        try:
+            yield file
+        except pa.ArrowException as error:
+            raise MachineError(f"{path} cannot be read: {error}") from error

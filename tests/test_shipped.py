@@ -1,0 +1,110 @@
+"""The scenarios that netfl brings: shown, copied with what they read, never over something else."""
+
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+import netfl
+from netfl import shipped
+from netfl.cli import app
+from netfl.cli.completing import shipped_scenarios
+from netfl.errors import MachineError, ScenarioError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def call(*words):
+    done = CliRunner().invoke(app, words)
+    return done.exit_code, done.output
+
+
+def test_all_are_shown_with_what_they_say_of_themselves():
+    code, output = call("scenarios")
+    assert code == 0
+    assert [line.partition(":")[0] for line in output.splitlines()] == shipped.names()
+    assert output.startswith("closed_loop: Twenty-four users share three channels")
+    assert max(map(len, output.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_descriptions_are_those_of_the_files(name):
+    lines = (shipped.home() / f"{name}.yaml").read_text().split("\naccess:")[0]
+    head = lines.partition("\nusers:")[0]
+    assert shipped.description(name) == " ".join(YAML(typ="safe", pure=True).load(head)["description"].split())
+
+
+def test_a_copy_runs_where_it_lies():
+    assert call("scenarios", "replay") == (0, "scenarios/access/replay.yaml\n")
+    assert Path("scenarios/access/recorded/rounds.parquet").is_file()
+    run = netfl.trace(netfl.load("scenarios/access/replay.yaml", {"rounds": 3}), "run")
+    assert len(run.rounds) == 3
+
+
+def test_a_folder_and_all_are_copied():
+    assert call("scenarios", "validation")[1].split() == [
+        f"scenarios/{name}.yaml" for name in shipped.names() if name.startswith("validation/")
+    ]
+    assert len(shipped.copy("all")) == len(shipped.names())
+
+
+@pytest.mark.parametrize("word", ["paper/fig2a", "fig2a", "scenarios/paper/fig2a.yaml"])
+def test_a_name_may_be_short_or_a_path(word):
+    assert shipped.copy(word) == [Path("scenarios/paper/fig2a.yaml")]
+
+
+def test_what_is_there_already_is_left_and_never_replaced():
+    (path,) = shipped.copy("rural_outage")
+    assert shipped.copy("rural_outage") == [path]
+    path.write_text("mine")
+    code, output = call("scenarios", "rural_outage")
+    assert (code, output) == (
+        2, "scenarios/rural_outage.yaml is there already, and another; move it away, or go to another folder\n",
+    )  # fmt: skip
+    assert path.read_text() == "mine"
+
+
+def test_a_misspelt_name_is_mended():
+    assert call("scenarios", "rural_outtage") == (
+        2, "no such scenario ('rural_outtage'); did you mean 'rural_outage'?\n",
+    )  # fmt: skip
+    with pytest.raises(ScenarioError, match="netfl scenarios shows them"):
+        shipped.copy("xyzzy")
+
+
+def test_a_name_of_two_is_asked_about():
+    with pytest.raises(ScenarioError, match="write access/availability or validation/availability"):
+        shipped.copy("availability")
+
+
+def test_a_folder_that_cannot_be_written_is_told():
+    Path("scenarios").write_text("a file")
+    with pytest.raises(MachineError, match="cannot write into scenarios: "):
+        shipped.copy("rural_outage")
+
+
+@pytest.mark.parametrize("word", ["rural_outage", "scenarios/rural_outage.yaml", "rural_outage.yaml"])
+def test_who_runs_one_without_a_copy_is_told_how_to_get_it(word):
+    code, output = call("run", word)
+    assert code == 2
+    assert output.endswith("there is no such file; copy the one that netfl brings: netfl scenarios rural_outage\n")
+
+
+def test_any_other_path_is_just_not_there():
+    assert call("run", "nothing.yaml") == (2, "nothing.yaml: there is no such file; check the path\n")
+
+
+def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
+    (tmp_path / "netfl/scenarios").mkdir(parents=True)
+    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "netfl/shipped.py"))
+    assert shipped.home() == tmp_path / "netfl/scenarios"
+
+
+def test_names_are_completed():
+    assert shipped_scenarios("rural") == ["rural_outage"]
