@@ -61,7 +61,7 @@ def test_commands_have_their_options(pages, option):
 def test_every_command_is_there(pages):
     headings = [line.removeprefix("## ") for line in pages["commands"].splitlines() if line.startswith("## ")]
     wanted = ["run", "trace", "resume", "extend", "sweep", "check", "list", "schema", "new", "report", "ram", "export"]
-    assert set(headings) == {f"netfl {word}" for word in [*wanted, "data list", "data fetch"]}
+    assert set(headings) == {f"netfl {word}" for word in [*wanted, "scenarios", "version", "data list", "data fetch"]}
 
 
 def test_every_public_name_is_there_and_says_what_it_is(pages):
