@@ -277,7 +277,7 @@ def test_a_download_stays_with_https(tmp_path):
     with pytest.raises(MachineError, match="only https is"):
         _cache._retrieve("http://example.org/x", "0" * 64, tmp_path / "x")
     for url, location in (("https://a.org/x", "http://b.org/x"), ("https://a.org/x", "//b.org"), ("http://a.org", "")):
-        answer = SimpleNamespace(url=url, headers={"location": location} if location else {})
+        answer = SimpleNamespace(url=url, headers={"location": location} if location else {}, close=lambda: None)
         if url.startswith("https") and location.startswith("//"):
             _cache._stay_safe(answer)
         else:

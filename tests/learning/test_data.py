@@ -136,7 +136,7 @@ def tiny(tmp_path, monkeypatch):
     contents = [packed(array) for array in (arrays[0], labels[0], arrays[1], labels[1])]
     names = [name for name, _ in cache.SOURCES["mnist"].files]
     files = tuple((name, hashlib.sha256(content).hexdigest()) for name, content in zip(names, contents, strict=True))
-    monkeypatch.setitem(cache.SOURCES, "mnist", cache.Source("mnist", "http://127.0.0.1:9/", files))
+    monkeypatch.setitem(cache.SOURCES, "mnist", cache.Source("mnist", "https://127.0.0.1:9/", files))
     monkeypatch.setenv("NETFL_DATA", str(tmp_path))
     folder = tmp_path / "mnist"
     folder.mkdir()
@@ -220,6 +220,7 @@ def served(tiny, tmp_path, monkeypatch):
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site)) as server:
         url = f"http://127.0.0.1:{server.server_port}/"
         monkeypatch.setitem(cache.SOURCES, "mnist", replace(cache.SOURCES["mnist"], url=url))
+        monkeypatch.setattr(cache, "_SAFE", {"http"})
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         thread = Thread(target=server.serve_forever)
         thread.start()
@@ -231,6 +232,24 @@ def served(tiny, tmp_path, monkeypatch):
 def test_a_fetched_set_can_be_read(served, tmp_path):
     assert cache.fetch("mnist") == tmp_path / "mnist"
     assert Mnist().load(Streams(0)).test_x.shape == (10, 1, 28, 28)
+
+
+def test_nothing_is_fetched_without_https(served, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "_SAFE", {"https"})
+    with pytest.raises(MachineError, match="is not fetched: only https is; download it by hand to"):
+        cache.fetch("mnist")
+    assert not (tmp_path / "mnist").exists()
+
+
+def test_an_answer_that_leads_away_is_not_followed(served, monkeypatch):
+    def away(handler):
+        handler.send_response(302)
+        handler.send_header("Location", "ftp://127.0.0.1/x")
+        handler.end_headers()
+
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "do_GET", away)
+    with pytest.raises(MachineError, match="cannot be fetched: it leads away from https, to ftp://127"):
+        cache.fetch("mnist")
 
 
 def test_what_is_served_in_its_place_is_not_kept(served, tmp_path):

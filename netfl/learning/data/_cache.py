@@ -21,6 +21,8 @@ _PACKED = (".gz", ".xz")
 _MOST_BYTES = 4_000_000_000
 """The most that a packed file may come to; the largest of the published ones comes to a fraction of it."""
 _MD5_DIGITS = 32
+_SAFE = frozenset({"https"})
+"""Ways by which files are fetched."""
 
 
 class Listed(NamedTuple):
@@ -122,7 +124,7 @@ def _retrieve(url: str, expected: str, path: Path) -> None:
     """Download a file and check it; what is not the published file is not kept."""
     import pooch  # noqa: PLC0415 - slow to import
 
-    if urlsplit(url).scheme != "https":
+    if urlsplit(url).scheme not in _SAFE:
         raise MachineError(f"{url} is not fetched: only https is; download it by hand to {path}")
     try:
         way = pooch.HTTPDownloader(hooks={"response": _stay_safe})
@@ -140,7 +142,8 @@ def _stay_safe(response: Any, *_: object, **__: object) -> None:
         OSError: it does.
     """
     there = urljoin(response.url, response.headers.get("location", ""))
-    if urlsplit(there).scheme != "https":
+    if urlsplit(there).scheme not in _SAFE:
+        response.close()
         raise OSError(f"it leads away from https, to {there}")
 
 
