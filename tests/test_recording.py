@@ -18,7 +18,7 @@ from netfl.tables import SCHEMAS, EventRecorder, Table
 from netfl.thinning import Keeping
 from netfl.types import KINDS, Delivery, Report, Round
 
-ALL = frozenset(KINDS)
+ALL = Keeping(frozenset(KINDS))
 LANES = (("A", 0), ("A", 1), ("B", 0), ("B", 1))
 
 
@@ -124,7 +124,7 @@ class TestTables:
 
 class TestEvents:
     def recorded(self, run, tell, kinds=ALL):
-        writer = Writer(run, 1, kinds, ())
+        writer = Writer(run, 1, kinds if isinstance(kinds, Keeping) else Keeping(kinds), ())
         tell(writer.recorders[0])
         writer.close()
         return writer.recorders[0], open_run(run).events
@@ -203,7 +203,7 @@ class TestEvents:
         pd.testing.assert_frame_equal(reads[0], reads[1])
 
     def test_held_events_stay_bounded(self, run, small_chunks):
-        recorder = EventRecorder(Table(run, "events", SCHEMAS["events"]), 0, Keeping(ALL))
+        recorder = EventRecorder(Table(run, "events", SCHEMAS["events"]), 0, ALL)
         for _ in range(50):
             recorder.event("sent", 1.0, round=1)
             assert len(recorder._held) < tables.CHUNK

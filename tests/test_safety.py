@@ -24,9 +24,9 @@ from netfl.learning.data import _cache, arrays
 from netfl.learning.data._sources import SOURCES
 from netfl.lock import locked
 from netfl.network.topology._read import read_graph
+from netfl.parquet import opened
 from netfl.reading import Run
 from netfl.scenario import load
-from netfl.tables import opened
 from netfl.units import to_si
 from netfl.versionfile import Versions
 
