@@ -88,7 +88,8 @@ class Field:
         """
         if probability >= 1.0:
             return np.ones(np.broadcast_shapes(np.shape(users), np.shape(index), np.shape(draw)), np.int64)
-        trials = np.log(self.uniform(users, index, draw)) / np.log1p(-probability)
+        with np.errstate(over="ignore"):  # infinite, if it hardly ever happens
+            trials = np.log(self.uniform(users, index, draw)) / np.log1p(-probability)
         return np.asarray(np.minimum(np.ceil(trials), 2.0**62), np.int64)
 
 

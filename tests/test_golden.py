@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from netfl import digests
+from netfl.reading import open_run
 
 KNOWN = json.loads(golden.KNOWN.read_text())
 
@@ -15,7 +16,14 @@ KNOWN = json.loads(golden.KNOWN.read_text())
 @pytest.mark.parametrize("name", golden.NAMES)
 def test_runs_give_what_they_gave(name, tmp_path):
     """Where that is meant to be otherwise: ``python tests/golden.py`` renews it, and says what is new."""
-    assert golden.digested(golden.played(name, tmp_path)) == KNOWN[name]
+    folder = golden.played(name, tmp_path)
+    assert golden.digested(folder) == KNOWN[name]
+    run = open_run(folder)
+    told = [run.rounds.drop(columns="energy_J"), run.deliveries, run.events.drop(columns="value"), run.users, run.nodes]
+    assert not any(table.isna().any(axis=None) for table in told)
+    assert (
+        not run.events.value[run.events.kind.isin(("broadcast", "received", "trained", "queued", "sent"))].isna().any()
+    )
 
 
 def test_all_that_is_known_is_tried_and_says_something():

@@ -1,0 +1,100 @@
+"""At the edge of what numbers can hold: no distance, no signal, nobody heard, nobody there; no NaN comes of it."""
+
+import json
+
+import numpy as np
+import pytest
+from golden import NETWORK
+from test_laws import from_example
+
+import netfl
+from netfl.document import Document
+from netfl.errors import ScenarioError
+from netfl.network.channel import Channel
+from netfl.network.placement.listed import Listed
+from netfl.network.topology.star import Star
+from netfl.registry import kinds
+from netfl.scenario import checked
+from netfl.streams import Field, Streams, _unit
+
+STREAMS = Streams(3)
+CVAR = {"kind": "cvar", "alpha": 0.3, "gamma": 0.1, "lr_t": 0.02}
+LEARNER = {"aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 1}
+GONE = {"law": "fixed", "mean": "1e9 s"}
+
+
+def run(folder, learns=False, **said):
+    taught = {
+        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 80}, "partition": "iid", "model": "logistic",
+        "learners": {"A": LEARNER | {"objective": "erm"}, "B": LEARNER | {"objective": CVAR}},
+    }  # fmt: skip
+    access = NETWORK | {"round": {"kind": "first", "m": 2, "deadline": "1 min"}, **said}
+    whole = {"name": "edge", "users": 4, "rounds": 5, "record": "all", "access": access, **(taught if learns else {})}
+    scenario = checked(Document(whole, "edge"))
+    return netfl.run(scenario, folder, device="cpu") if learns else netfl.trace(scenario, folder)
+
+
+@pytest.mark.parametrize("kind", kinds(Channel))
+def test_a_user_on_the_tower_itself_has_a_channel(kind):
+    """Losses over no distance are those of the nearest that a model holds for, if that is not refused."""
+    sites = Star(placement=Listed(places=((0.0, 0.0), (0.0, 0.0)))).open(2, STREAMS)
+    try:
+        gain = from_example("network/channel", kind).open(sites, STREAMS)
+    except ScenarioError as error:
+        assert kind in {"free_space", "two_ray"}
+        assert "no far field" in str(error)
+        return
+    for time_s in (0.0, 10.0):
+        gain_db = gain.gain_db(np.arange(2), time_s)
+        assert not np.isnan(gain_db).any()
+        assert (gain_db < np.inf).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_draws_at_both_ends_have_logarithms():
+    ends = np.array([0, 2**32 - 1], np.uint64)
+    uniform = _unit(ends, ends)
+    assert 0 < uniform[0] < uniform[1] < 1
+    assert np.isfinite(np.log(uniform)).all()
+    assert (-np.log(uniform) > 0).all()
+    assert np.isfinite(np.log10(-np.log(uniform))).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("probability", [5e-324, 1e-300, 1e-17, 1 - 2**-53, 1.0])
+def test_waits_for_what_hardly_ever_happens_are_whole_numbers(probability):
+    waits = Field((1, 2)).geometric(probability, np.arange(1000))
+    assert waits.min() >= 1
+    assert waits.max() <= 2**62
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"radio": {"power": "-200 dBm", "bandwidth": "125 kHz"}},
+        {"channel": [{"kind": "constant", "gain": "-10000 dB"}]},
+        {"outages": [{"kind": "renewal", "nodes": "users", "up": {"law": "fixed", "mean": "1 ms"}, "down": GONE}]},
+    ],
+    ids=["too weak", "no power at all", "all away"],
+)
+def test_rounds_in_which_nobody_is_heard_end_by_their_deadline_and_teach_nothing(said, tmp_path):
+    done = run(tmp_path / "run", learns=True, **said)
+    assert done.rounds.delivered.tolist() == [0] * 5
+    assert (done.rounds.closed_s - done.rounds.opened_s).tolist() == pytest.approx([60.0] * 5)
+    assert not done.rounds.drop(columns="energy_J").isna().any(axis=None)
+    assert not done.metrics.isna().any(axis=None)
+    losses = done.metrics.query("metric == 'loss' and group == ''").groupby("learner", observed=True).value
+    assert (losses.nunique() == 1).all()
+    assert "NaN" not in (done.folder / "summary.json").read_text()
+    assert json.loads((done.folder / "summary.json").read_text())["delay_mean_s"] is None
+
+
+@pytest.mark.parametrize(("gain_db", "heard"), [(0.0, 2), (np.nextafter(0.0, -1), 0)])
+def test_a_signal_at_the_very_threshold_is_received(gain_db, heard, tmp_path):
+    """SNR 0 dB at a threshold of 0 dB: 1 in 1; a bit less is too little."""
+    said = {
+        "radio": {"power": "0 dBm", "bandwidth": 1.0, "noise_figure": 174.0}, "mac": "tdma",
+        "channel": [{"kind": "constant", "gain": gain_db}],
+        "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "20 kbps"},
+    }  # fmt: skip
+    assert set(run(tmp_path / "run", **said).rounds.delivered) == {heard}
