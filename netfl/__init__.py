@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from netfl.version import __version__
+from netfl.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from netfl.coupling import resume, run, trace
@@ -24,7 +24,6 @@ __all__ = [
     "Run",
     "Scenario",
     "Sweep",
-    "__version__",
     "extend",
     "load",
     "open_run",

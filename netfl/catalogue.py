@@ -192,8 +192,7 @@ def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
     from netfl.document import plain  # noqa: PLC0415
     from netfl.yamltext import parse  # noqa: PLC0415
 
-    text = example(model)
-    said = plain(parse(text, f"the example of {kind}")) if text else {}
+    said = plain(parse(text, f"the example of {kind}")) if (text := example(model)) else {}
     fields = {key: value for key, value in said.items() if key != "kind"} if isinstance(said, dict) else said
     try:
         return model.model_validate(fields).laws()

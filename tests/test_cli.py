@@ -138,7 +138,7 @@ def bad(name, content, message):
 
 BAD_FILES = [
     bad("missing", None, "bad.yaml: there is no such file; check the path"),
-    bad("empty", "", "bad.yaml: the file is empty; start from a file of scenarios/"),
+    bad("empty", "", "bad.yaml: the file is empty; start from a scenario of netfl's: netfl scenarios"),
     bad("not YAML", "a: [", "bad.yaml:1: not YAML: while parsing a flow node expected the node content, but found '<stream end>'; mind the indentation"),
     bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not a text in UTF-8: invalid start byte at byte 0; is it a YAML file?"),
     bad("unknown key", GOOD + "usrs: 3\n", "bad.yaml:7: usrs: unknown key; did you mean 'users'?"),

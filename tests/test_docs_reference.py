@@ -60,7 +60,21 @@ def test_commands_have_their_options(pages, option):
 
 def test_every_command_is_there(pages):
     headings = [line.removeprefix("## ") for line in pages["commands"].splitlines() if line.startswith("## ")]
-    wanted = ["run", "trace", "resume", "extend", "sweep", "check", "list", "schema", "new", "report", "ram", "export"]
+    wanted = [
+        "run",
+        "trace",
+        "resume",
+        "extend",
+        "sweep",
+        "check",
+        "list",
+        "schema",
+        "new",
+        "report",
+        "ram",
+        "export",
+        "verify",
+    ]
     assert set(headings) == {f"netfl {word}" for word in [*wanted, "scenarios", "version", "data list", "data fetch"]}
 
 

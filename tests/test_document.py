@@ -144,8 +144,8 @@ def test_a_path_that_leads_nowhere_is_a_fault(document, path, problem):
 
 
 BAD = [
-    (b"", "{}: the file is empty; start from a file of scenarios/"),
-    (b"# only a comment\n", "{}: the file is empty; start from a file of scenarios/"),
+    (b"", "{}: the file is empty; start from a scenario of netfl's: netfl scenarios"),
+    (b"# only a comment\n", "{}: the file is empty; start from a scenario of netfl's: netfl scenarios"),
     (b"just text\n", "{}: holds one value, not a mapping of keys to values; write 'key: value' lines"),
     (b"5\n", "{}: holds one value, not a mapping of keys to values; write 'key: value' lines"),
     (b"- a\n- b\n", "{}: holds a list, not a mapping of keys to values; write 'key: value' lines"),
