@@ -227,8 +227,11 @@ def open_run(folder: str | Path) -> Run:
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether *folder* is that of a sweep."""
-    return (folder / SWEEP).is_file()
+    """Whether *folder* is that of a sweep; nothing is whose name the system refuses."""
+    try:
+        return (folder / SWEEP).is_file()
+    except OSError:
+        return False
 
 
 def _of_sweep(folder: Path) -> str:

@@ -58,7 +58,7 @@ def test_a_truncated_table_is_named_and_the_rest_is_shown(run, name):
         ("scenario.yaml", b"a: [", "while parsing a flow node"),
         ("scenario.yaml", b"- 1", "cannot convert dictionary update sequence"),
         ("scenario.yaml", b"users: many", "users: Input should be a valid integer"),
-        ("scenario.yaml", b"\xff\xfe\x00", "unacceptable character"),
+        ("scenario.yaml", b"\xff\xfe\x00", "can't decode byte 0xff"),
         ("metrics.parquet", b"", "Parquet file size is 0 bytes"),
     ],
 )
