@@ -120,7 +120,7 @@ def tiny(monkeypatch):
     """Puts tiny learners in the place of real ones; gives them their keywords."""
 
     def use(**keywords):
-        def learner_of(staged, device="auto", workers=1):
+        def learner_of(staged, device="auto", workers=1, cluster=None):
             names = staged.scenario.learners
             return Tiny([(name, replica) for name in names for replica in range(staged.scenario.replicas)], **keywords)
 
