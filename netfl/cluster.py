@@ -10,6 +10,7 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import ModuleType
@@ -107,17 +108,16 @@ def _knock(address: str | None) -> None:
 
 
 def imported() -> ModuleType:
-    """Ray.
+    """Ray, which is optional and slow to import.
 
     Raises:
         ScenarioError: it is not installed.
     """
     try:
-        import ray  # noqa: PLC0415 - optional, and slow
+        return import_module("ray")
     except ImportError:
         problem, remedy = "needs ray, which is not installed", "pip install 'netfl[ray]'"
         raise ScenarioError([Fault("--engine", problem, "ray", remedy)]) from None
-    return ray
 
 
 @contextmanager
