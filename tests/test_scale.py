@@ -210,13 +210,11 @@ def test_what_is_known_of_users_who_are_cut_off_changes_nothing(tmp_path, monkey
         pd.testing.assert_frame_equal(known.table(name), anew.table(name), check_exact=True)
 
 
-@pytest.fixture(scope="module")
-def scale():
-    """The benchmark of scale."""
-    spec = importlib.util.spec_from_file_location("scale", ROOT / "benchmarks/scale.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def scale(monkeypatch):
+    """What the benchmark of scale makes a page of."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("scale_page")
 
 
 def test_steepness_and_cost_are_those_of_curves_by_hand(scale):
@@ -227,14 +225,14 @@ def test_steepness_and_cost_are_those_of_curves_by_hand(scale):
 
 
 def test_the_page_of_scale_shows_what_was_measured(scale):
-    kept = json.loads(scale.KEPT.read_text(encoding="utf-8"))
+    kept = json.loads(scale.PAGE.with_suffix(".json").read_text(encoding="utf-8"))
     assert scale.tables(kept) in scale.PAGE.read_text(encoding="utf-8")
-    assert scale.PICTURE.exists()
+    assert scale.PAGE.with_suffix(".png").exists()
 
 
 def test_nothing_that_was_measured_grows_faster_than_linearly(scale):
-    curves = json.loads(scale.KEPT.read_text(encoding="utf-8"))["curves"]
-    assert curves.keys() == scale.POINTS.keys()
+    curves = json.loads(scale.PAGE.with_suffix(".json").read_text(encoding="utf-8"))["curves"]
+    assert curves.keys() == scale.CURVES.keys()
     for name, points in curves.items():
         for figure in ("cpu_s", "peak_mb", "disk_mb"):
             assert scale.steepness(points, figure) < 1.15, (name, figure)

@@ -1,0 +1,155 @@
+"""What docs/background/scale.md shows of the figures that benchmarks/scale.py measured: its tables and its picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scale_curves import CURVES, LANE_ROUNDS
+
+PAGE = Path(__file__).parent.parent / "docs/background/scale.md"
+ACCELERATORS = 1_000
+"""Workers that are planned for."""
+LAST = 3
+"""Points of a curve that say how steep it is."""
+
+
+def steepness(points: Sequence[Mapping[str, float]], figure: str) -> float:
+    """The slope of the straight line through the last points on logarithmic axes, by least squares."""
+    last = points[-LAST:]
+    x, y = (np.log([one[name] for one in last]) for name in ("x", figure))
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def each(points: Sequence[Mapping[str, float]], figure: str) -> float:
+    """What one more costs: the difference between the last two points, 0 where there is none."""
+    before, last = points[-2:]
+    return max(0.0, (last[figure] - before[figure]) / (last["x"] - before["x"]))
+
+
+def tables(kept: Mapping[str, Any]) -> str:
+    """The part of the page that is written from the figures."""
+    head = (
+        "| curve | at | CPU s | peak MB | time ~ x^ | memory ~ x^ | one more takes | one more took before | and takes |"
+    )
+    lines = [head, "|---|---|---|---|---|---|---|---|---|"]
+    for name, points in kept["curves"].items():
+        unit, last = CURVES[name].unit, points[-1]
+        cells = [
+            f"{name}: {CURVES[name].of}",
+            f"{last['x']:,} {_plural(unit)}",
+            f"{last['cpu_s']:.3g}",
+            f"{last['peak_mb']:,.0f}",
+            *(f"{steepness(points, figure):.2f}" for figure in ("cpu_s", "peak_mb")),
+            *(_time(each(part, "cpu_s")) for part in (points, points[:-1])),
+            _bytes(1e6 * each(points, "peak_mb")),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    machine = kept["machine"]
+    least = [min(one["peak_mb"] for one in kept["curves"][f"{kind}, users"]) for kind in ("direct", "learning")]
+    cores, size, load = machine["cores"], f"{machine['memory_gb']:.0f} GB", f"{machine['load']:.1f}"
+    lines += [
+        "",
+        f"{cores} shared cores, {size}, one thread, {machine['when']}; the load was {load} at the end:",
+        "processor time is told, not the wall's.",
+        f"The smallest run takes {least[0]:.0f} MB; one that learns, with torch, takes {least[1]:.0f} MB.",
+        "",
+    ]
+    lines += [*extrapolated(kept["curves"]), "", *limits(kept["curves"], machine["memory_gb"])]
+    return "\n".join(lines)
+
+
+def limits(curves: Mapping[str, Sequence[Mapping[str, float]]], memory_gb: float) -> list[str]:
+    """The table of where it breaks: users that the memory holds, and what a network asks of many accelerators."""
+    lines = ["| where it breaks: extrapolated | at |", "|---|---|"]
+    for name in ("direct, users", "emergent, users", "learning, users"):
+        if name in curves:
+            points = curves[name]
+            most = points[-1]["x"] + (1e3 * memory_gb - points[-1]["peak_mb"]) / each(points, "peak_mb")
+            lines.append(f"| {name}: {memory_gb:.0f} GB of memory are full | {most:.2g} users |")
+    network, lane = curves.get("emergent, a million users, rounds"), curves.get("learning, lanes")
+    if network and lane:
+        round_s, lane_s = each(network, "cpu_s"), each(lane, "cpu_s") / LANE_ROUNDS
+        lines += [
+            f"| a round of a network of a million users, which one processor plays | {_time(round_s)} |",
+            f"| a round of one lane (10 users, MLP 2-64-3) on one processor core | {_time(lane_s)} |",
+            f"| lanes on each of {ACCELERATORS:,} workers from which on these are waited for, not the network, if a "
+            f"worker is as fast as this core | {math.ceil(round_s / lane_s):,} |",
+            f"| the same, if it is a hundred times as fast | {math.ceil(100 * round_s / lane_s):,} |",
+        ]
+    return lines
+
+
+def extrapolated(curves: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
+    """The table of what was not measured: what larger runs would take if the last two points' costs held."""
+    lines = ["| not measured: extrapolated | processor time | memory |", "|---|---|---|"]
+    for name, x in PLANS:
+        if name in curves:
+            points, unit = curves[name], CURVES[name].unit
+            more = x - points[-1]["x"]
+            seconds = points[-1]["cpu_s"] + more * each(points, "cpu_s")
+            size = 1e6 * (points[-1]["peak_mb"] + more * each(points, "peak_mb"))
+            lines.append(f"| {name}: {x:,} {_plural(unit)} | {_time(seconds)} | {_bytes(size)} |")
+    return lines
+
+
+PLANS = (
+    ("direct, users", 10**8),
+    ("direct, a million users, rounds", 10**8),
+    ("emergent, users", 10**7),
+    ("emergent, a million users, rounds", 10**4),
+    ("learning, users", 10**7),
+    ("learning, lanes", 10**4),
+    ("packets", 10**9),
+)
+"""What is extrapolated: a curve, and how far."""
+
+
+def write(kept: Mapping[str, Any]) -> None:
+    """Draw the picture, and put the tables between the page's marks."""
+    draw(kept)
+    begin, end = "<!-- scale: begin -->\n", "<!-- scale: end -->"
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    PAGE.write_text(f"{before}{begin}\n{tables(kept)}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+
+
+def draw(kept: Mapping[str, Any]) -> None:
+    """The picture: time and memory against users and against rounds, on logarithmic axes."""
+    figure = Figure(figsize=(9.6, 6.4), layout="constrained")
+    for column, unit in enumerate(("user", "round")):
+        own = {name: points for name, points in kept["curves"].items() if CURVES[name].unit == unit}
+        for row, (figure_name, label) in enumerate((("cpu_s", "processor time (s)"), ("peak_mb", "peak memory (MB)"))):
+            ax = figure.add_subplot(2, 2, 1 + 2 * row + column)
+            for name, points in own.items():
+                ax.loglog([one["x"] for one in points], [one[figure_name] for one in points], "o-", label=name)
+            ax.set(xlabel=f"{unit}s", ylabel=label)
+            ax.grid(alpha=0.3)
+            if not row:
+                ax.legend(fontsize=8)
+    figure.savefig(PAGE.with_suffix(".png"), dpi=110)
+
+
+def _plural(unit: str) -> str:
+    """Several of a unit: bytes of model."""
+    first, *rest = unit.split(" ")
+    return " ".join([f"{first}s", *rest])
+
+
+def _time(seconds: float) -> str:
+    """A time with a unit that suits it."""
+    for scale, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def _bytes(size: float) -> str:
+    """A size with a unit that suits it."""
+    for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.3g} B"
