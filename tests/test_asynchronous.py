@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from stopping import StopAfter
 
 from netfl import coupling
 from netfl.document import Document
 from netfl.scenario import checked
-from netfl.watch import Unwatched
 
 CVAR = {"kind": "cvar", "alpha": 0.3, "lr_t": 0.1}
 LEARNERS = {
@@ -21,14 +21,6 @@ LEARNERS = {
     "CVaR and FedAU": (CVAR, "fedau"),
     "CVaR and FedBuff": (CVAR, {"kind": "fedbuff", "exponent": 1}),
 }
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = False, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 def scenario(**more):

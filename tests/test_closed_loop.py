@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from stopping import StopAfter
 
 import netfl
 from netfl import coupling
@@ -11,19 +12,10 @@ from netfl.errors import ModelError, ScenarioError
 from netfl.learning.learner import Learner
 from netfl.scenario import checked
 from netfl.staging import rehearse, stage
-from netfl.watch import Unwatched
 
 ROUNDS = 14
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
 SIX = {"kind": "blobs", "centers": [[0, 0], [3, 3], [1, 2]], "samples": 40}
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = rounds == 0, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 def learner(**more):

@@ -10,22 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from stopping import StopAfter
 
 import netfl
 from netfl.types import FATES
-from netfl.watch import Unwatched
 
 MAIN = Path(__file__).parents[1] / "scenarios/rural_outage.yaml"
 SHORT = {"rounds": 40, "replicas": 2, "evaluate.every": 5, "partition.by": "distance", "record": "all"}
 TABLES = ("rounds", "deliveries", "events", "metrics", "users", "nodes")
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = False, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 def main(**changes):

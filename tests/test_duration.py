@@ -6,6 +6,7 @@ import textwrap
 import numpy as np
 import pytest
 from rich.console import Console
+from stopping import StopAfter
 from typer.testing import CliRunner
 
 import netfl
@@ -15,7 +16,6 @@ from netfl.cli import app
 from netfl.consistency import WINDOWS
 from netfl.errors import ScenarioError
 from netfl.staging import rehearse, stage
-from netfl.watch import Unwatched
 
 TOY = """\
 name: toy
@@ -31,14 +31,6 @@ learners:
   A: {objective: erm, aggregation: average, lr: 0.1, batch_size: 16, local_steps: 2}
 evaluate: {every: 5}
 """
-
-
-class StopAfter(Unwatched):
-    def __init__(self, windows):
-        self.stop, self._windows = False, windows
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._windows
 
 
 @pytest.fixture

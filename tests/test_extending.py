@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from stopping import StopAfter
 from typer.testing import CliRunner
 
 import netfl
@@ -15,19 +16,10 @@ from netfl.document import Document
 from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.reading import EXTENSION
 from netfl.scenario import checked
-from netfl.watch import Unwatched
 
 ROUNDS = 12
 NETWORK = ("rounds", "deliveries", "events", "users", "nodes", "figures")
 MAIN = Path(__file__).parents[1] / "scenarios/rural_outage.yaml"
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = False, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 def bernoulli(replicas, **more):

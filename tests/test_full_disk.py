@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from test_survival import LEARNER, StopAfter, a_scenario, assert_same, assert_same_tables
+from stopping import StopAfter
+from test_survival import LEARNER, a_scenario, assert_same, assert_same_tables
 from typer.testing import CliRunner
 
 import netfl

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from small import SECTION
+from stopping import StopAfter
 from typer.testing import CliRunner
 
 import netfl
@@ -22,7 +23,6 @@ from netfl.scenario import checked
 from netfl.sweeping import work
 from netfl.sweeping.engine import place
 from netfl.verifying import verdicts
-from netfl.watch import Unwatched
 
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
 DECIDED = ("rounds", "deliveries", "events", "users", "nodes")
@@ -35,14 +35,6 @@ def a_scenario(**more):
         "learners": {"A": LEARNER}, "evaluate": {"every": 2}, **more,
     }  # fmt: skip
     return checked(Document(said, "small"))
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = False, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 class Here:

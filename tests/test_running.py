@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file
+from stopping import StopAfter
 from typer.testing import CliRunner
 
 import netfl
@@ -47,14 +48,6 @@ def a_scenario(**more):
         **more,
     }
     return checked(Document(said, "small"))
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = False, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 @pytest.fixture(scope="module")

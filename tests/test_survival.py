@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from faults import DiedError, Disk
 from small import SECTION
+from stopping import StopAfter
 
 import netfl
 from netfl.document import Document
 from netfl.errors import MachineError, ScenarioError
 from netfl.keeping import BEFORE, CHECKPOINT, Keeper
 from netfl.scenario import checked
-from netfl.watch import Unwatched
 
 TABLES = ("rounds", "deliveries", "events", "metrics", "users", "nodes", "figures", "regions", "points")
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
@@ -42,14 +42,6 @@ def a_scenario(**more):
         **more,
     }
     return checked(Document({key: value for key, value in said.items() if value is not None}, "small"))
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = rounds == 0, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 def run(folder, **more):

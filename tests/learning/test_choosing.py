@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from stopping import StopAfter
 
 import netfl
 from netfl.document import Document
@@ -9,7 +10,6 @@ from netfl.errors import ScenarioError
 from netfl.learning.choosing import Choices
 from netfl.learning.settings import ChoiceSpec
 from netfl.scenario import checked
-from netfl.watch import Unwatched
 
 LANES = [("a", 3), ("a", 4), ("b", 3), ("b", 4), ("c", 3), ("c", 4)]
 WEIGHTS = [np.array([4.0, 2.0, 0.0]), np.array([1.0, 1.0, 2.0])]
@@ -177,14 +177,6 @@ def test_weights_are_told_where_some_learner_has_them(rule):
     with pytest.raises(ScenarioError) as found:
         checked(Document(said, "a"))
     assert [fault.key for fault in found.value.faults] == ["learners.fast.aggregation.cutof"]
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = False, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 @pytest.mark.parametrize("workers", [1, 2])

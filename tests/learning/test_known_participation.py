@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from stopping import StopAfter
 
 import netfl
 from netfl.document import Document
@@ -12,20 +13,11 @@ from netfl.scenario import checked
 from netfl.staging import stage
 from netfl.streams import Streams
 from netfl.types import Facts
-from netfl.watch import Unwatched
 
 USERS, ROUNDS = 8, 12
 FOLLOWS = {"label_correlated": {"concentration": 0.1, "minimum": 0.02, "mean": 0.2}}
 LISTED = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25]
 BERNOULLI = {"kind": "bernoulli", "probability": FOLLOWS}
-
-
-class StopAfter(Unwatched):
-    def __init__(self, rounds):
-        self.stop, self._rounds = False, rounds
-
-    def closed(self, progress):
-        self.stop = progress.round >= self._rounds
 
 
 def scenario(access=BERNOULLI, rule="known_participation", replicas=1, **more):

@@ -1,0 +1,15 @@
+"""Stops a run."""
+
+from __future__ import annotations
+
+from netfl.watch import Unwatched
+
+
+class StopAfter(Unwatched):
+    """Asks a run to stop when so many rounds, or windows, are closed; with 0, at once."""
+
+    def __init__(self, rounds):
+        self.stop, self._rounds = rounds == 0, rounds
+
+    def closed(self, progress):
+        self.stop = progress.round >= self._rounds
