@@ -126,13 +126,14 @@ class Ledger:
 
     def lane_table(self) -> pd.DataFrame:
         """One row for each point, learner and replica that is there: the task, and what its run calls the lane."""
-        home, rows = self.homes(), []
+        home, rows = self.homes(), list[tuple[int, str, int, str, str]]()
         for number, point in enumerate(self.points):
+            before = len(rows)
             for (learner, lane), replica in product(point["lanes"].items(), range(self.replicas)):
                 task = home((lane, replica, frozenset(point["levels"])))
                 if task is not None:
                     rows.append((number, learner, replica, task, self.tasks[task]["lanes"][lane]))
-            chosen = {row[2]: row[3] for row in rows if row[0] == number}  # all learners are in one task
+            chosen = {replica: task for *_, replica, task, _ in rows[before:]}  # all learners are in one task
             rows += [(number, name, *there, name) for name in point["choices"] for there in chosen.items()]
         return pd.DataFrame(rows, columns=["point", "learner", "replica", "task", "lane"])
 
