@@ -8,16 +8,20 @@ path of names, so that changing one model of a scenario leaves every other model
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_LOW = np.uint64(0xFFFFFFFF)
+_MASK = 0xFFFFFFFF
+_LOW = np.uint64(_MASK)
 _HALF = np.uint64(32)
+_FEW = 6
+"""So many counters are reckoned faster one by one than as arrays."""
 
 
 def philox(counter: tuple[NDArray[np.uint64], ...], key: tuple[int, int], rounds: int = 10) -> list[NDArray[np.uint64]]:
@@ -30,14 +34,26 @@ def philox(counter: tuple[NDArray[np.uint64], ...], key: tuple[int, int], rounds
         key: the two 32-bit words of the key.
         rounds: the number of rounds; 10 is the published generator.
     """
+    keys = [((key[0] + n * _WEYL[0]) & _MASK, (key[1] + n * _WEYL[1]) & _MASK) for n in range(rounds)]
+    if counter[0].size <= _FEW:
+        return _one_by_one(counter, keys)
     a, b, c, d = counter
-    k0, k1 = key
-    for _ in range(rounds):
-        left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+    for k0, k1 in keys:
+        left, right = a * np.uint64(_MULTIPLIERS[0]), c * np.uint64(_MULTIPLIERS[1])
         a, c = (right >> _HALF) ^ b ^ np.uint64(k0), (left >> _HALF) ^ d ^ np.uint64(k1)
         b, d = right & _LOW, left & _LOW
-        k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
     return [a, b, c, d]
+
+
+def _one_by_one(counter: tuple[NDArray[np.uint64], ...], keys: Sequence[tuple[int, int]]) -> list[NDArray[np.uint64]]:
+    """What `philox` gives, by Python's own integers."""
+    found = []
+    for a, b, c, d in zip(*(words.ravel().tolist() for words in counter), strict=True):
+        for k0, k1 in keys:
+            left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+            a, b, c, d = (right >> 32) ^ b ^ k0, right & _MASK, (left >> 32) ^ d ^ k1, left & _MASK  # noqa: PLW2901
+        found.append((a, b, c, d))
+    return [*np.array(found, np.uint64).reshape(-1, 4).T.reshape(4, *counter[0].shape)]
 
 
 @dataclass(frozen=True, slots=True)

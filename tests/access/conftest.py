@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from netfl.streams import Streams
-from netfl.types import Setting
+from netfl.types import Setting, Unrecorded
 
 
 class Memory:
@@ -72,7 +73,7 @@ def presence(hear):
 
     def run(access, world):
         matrix = np.zeros((world.rounds, world.users), bool)
-        for index, users in enumerate(hear(access, world)):
+        for index, users in enumerate(hear(access, replace(world, recorder=Unrecorded()))):
             matrix[index, list(users)] = True
         return matrix
 
