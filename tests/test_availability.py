@@ -160,7 +160,13 @@ class TestBad:
 
 
 class TestWritten:
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=40,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
     @given(
         st.dictionaries(
             st.integers(0, 2**32 - 1),

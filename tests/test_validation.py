@@ -58,19 +58,19 @@ CASES = {
     "mm1k": ({"duration": 30, "access.traffic.load": 1.2, "access.queue.capacity": 4},
              {"loss_ratio": "loss_ratio_theory", "delay_mean_s": "delay_theory_s",
               "utilisation.tower:0-server": "utilisation_theory"}),
-    "slotted_aloha": ({"duration": 6, "warmup": 0},
+    "slotted_aloha": ({"duration": 3, "warmup": 0},
                       {"throughput_bps": "throughput_theory_bps", "delay_mean_s": "delay_theory_s",
                        "collision_probability": "collision_probability_theory"}),
-    "multichannel_aloha": ({"duration": 1, "warmup": 0},
+    "multichannel_aloha": ({"duration": 0.5, "warmup": 0},
                            {"throughput_bps": "throughput_theory_bps",
                             "collision_probability": "collision_probability_theory"}),
-    "jakes": ({"duration": 5, "users": 8, "access.channel.1.sinusoids": 64},
+    "jakes": ({"duration": 3, "users": 8, "access.channel.1.sinusoids": 64},
               {"level_crossing_rate_hz": "level_crossing_rate_theory_hz", "fade_duration_s": "fade_duration_theory_s"}),
-    "gilbert_elliott": ({"duration": 6},
+    "gilbert_elliott": ({"duration": 3},
                         {"loss_ratio": "loss_ratio_theory", "outage_probability": "outage_theory",
                          "level_crossing_rate_hz": "level_crossing_rate_theory_hz",
                          "fade_duration_s": "fade_duration_theory_s", "autocorrelation": "autocorrelation_theory"}),
-    "availability": ({"duration": "4 day", "users": 60},
+    "availability": ({"duration": "3 day", "users": 30},
                      {"availability": "availability_theory", "up_mean_s": "up_mean_theory_s",
                       "down_mean_s": "down_mean_theory_s"}),
 }  # fmt: skip
@@ -105,7 +105,7 @@ def test_outage_under_nakagami_fading(traced, m):
 def test_availability_whatever_the_laws(traced, law):
     outage = "access.outages.0"
     laws = {f"{outage}.up": law | {"mean": "50 min"}, f"{outage}.down": law | {"mean": "10 min"}}
-    told = traced("availability", laws | {"duration": "4 day", "users": 60, "replicas": 8})
+    told = traced("availability", laws | {"duration": "2 day", "users": 40, "replicas": 8})
     held(told, "availability", 5 / 6)
 
 

@@ -46,7 +46,7 @@ def faults(access, users=4, *, timed=True):
 def test_one_link_is_mm1_or_md1(make_setting, law, wait):
     """At load 0.8 packets of 1 ms wait for 4 or for 2 of their times."""
     traffic = {"kind": "poisson", "load": 0.8, "size": {"law": law, "mean": 1000.0}, "enters": "towers"}
-    told, *_ = watch(make_setting, network(traffic=traffic), 1, 400.0, warmup_s=20.0)
+    told, *_ = watch(make_setting, network(traffic=traffic), 1, 200.0, warmup_s=10.0)
     assert told["delay_mean_s"] == pytest.approx((1 + wait) * 1e-3, rel=0.06)
     assert told["utilisation.tower:0-server"] == pytest.approx(0.8, rel=0.02)
     assert told["throughput_bps"] == pytest.approx(8e5, rel=0.02)
@@ -65,7 +65,7 @@ def test_two_kinds_with_priorities_wait_as_cobham_says(make_setting):
     for ranks, expected_s in (((0, 1), 5.46e-3), ((1, 0), 10.68e-3), ((0, 0), 7.63e-3)):
         kinds = [kind | {"priority": rank} for kind, rank in zip((short, long), ranks, strict=True)]
         access = network(traffic=kinds[:: 1 - 2 * ranks[0]], queue={"kind": "priority"})
-        told, *_ = watch(make_setting, access, 1, 400.0, warmup_s=20.0)
+        told, *_ = watch(make_setting, access, 1, 200.0, warmup_s=10.0)
         assert told["delay_mean_s"] == pytest.approx(expected_s, rel=0.07)
 
 
@@ -73,13 +73,13 @@ def test_routers_and_towers_load_their_own_links(make_setting):
     """A tree with two routers of two towers each; every sender of a kind comes at a load of its own link."""
     tree = {"kind": "tree", "fanout": [2, 2], "radius": "1 km", "ring": "2 km", "rate": "1 Mbps", "delay": "0 s"}
     traffic = {"kind": "poisson", "load": 0.4, "size": FIXED, "enters": "routers"}
-    told, *_ = watch(make_setting, Network.model_validate({"topology": tree, "traffic": traffic}), 3, 200.0)
+    told, *_ = watch(make_setting, Network.model_validate({"topology": tree, "traffic": traffic}), 3, 80.0)
     assert told["throughput_bps"] == pytest.approx(2 * 4e5, rel=0.03)
     assert told["jain"] == pytest.approx(1, abs=0.01)
     busy = {name: share for name, share in told.items() if name.startswith("utilisation.router")}
     assert list(busy.values()) == pytest.approx([0.4, 0.4], rel=0.05)
     traffic["enters"], traffic["load"] = "towers", 0.2
-    told, *_ = watch(make_setting, Network.model_validate({"topology": tree, "traffic": traffic}), 3, 200.0)
+    told, *_ = watch(make_setting, Network.model_validate({"topology": tree, "traffic": traffic}), 3, 80.0)
     assert told["throughput_bps"] == pytest.approx(4 * 2e5, rel=0.03)
     assert [told[name] for name in sorted(busy)] == pytest.approx([0.4, 0.4], rel=0.05), "two towers on each"
 
@@ -88,11 +88,11 @@ def test_users_load_the_air_and_then_the_link(make_setting):
     """CSMA/CA: 5 users of 2 % of 6 Mb/s each; the tower's link is of 1 Mb/s, which 600 kb/s load by 0.6."""
     traffic = {"kind": "poisson", "load": 0.02, "size": {"law": "fixed", "mean": 12_000.0}}
     mac = {"kind": "csma_ca", "standard": "802.11a"}
-    told, *_ = watch(make_setting, network(traffic=traffic, mac=mac), 5, 300.0)
+    told, *_ = watch(make_setting, network(traffic=traffic, mac=mac), 5, 120.0)
     assert told["throughput_bps"] == pytest.approx(6e5, rel=0.05)
     assert told["utilisation.tower:0-server"] == pytest.approx(0.6, rel=0.05)
     assert told["delay_mean_s"] > 14e-3
-    early, *_ = watch(make_setting, network(traffic=traffic | {"leaves": "tower"}, mac=mac), 5, 300.0)
+    early, *_ = watch(make_setting, network(traffic=traffic | {"leaves": "tower"}, mac=mac), 5, 120.0)
     assert early["throughput_bps"] == pytest.approx(told["throughput_bps"], rel=0.001)
     assert early["utilisation.tower:0-server"] == 0
     assert early["delay_mean_s"] < 3e-3

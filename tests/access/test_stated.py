@@ -56,8 +56,8 @@ STATED = {
 @pytest.mark.parametrize("name", STATED)
 def test_rates_that_are_stated_are_those_of_being_heard(make_setting, presence, name):
     access = of(name)
-    stated = access.heard_rates(3, make_setting(3, 40_000).streams)
-    assert presence(access, make_setting(3, 40_000)).mean(axis=0) == pytest.approx(stated, abs=0.02)
+    stated = access.heard_rates(3, make_setting(3, 10_000).streams)
+    assert presence(access, make_setting(3, 10_000)).mean(axis=0) == pytest.approx(stated, abs=0.03)
     assert access.process == STATED[name]
 
 
@@ -73,11 +73,11 @@ FOLLOWING = {
 @pytest.mark.parametrize("name", FOLLOWING)
 def test_rates_that_follow_labels_are_stated_where_these_are_known(make_setting, presence, name):
     access, mix = FOLLOWING[name], np.array([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0, 0.2, 0.8]])
-    setting = replace(make_setting(3, 40_000), label_mix=mix)
+    setting = replace(make_setting(3, 10_000), label_mix=mix)
     assert access.heard_rates(3, setting.streams) is None
     stated = access.heard_rates(3, setting.streams, mix)
     assert np.ptp(stated) > 0.1
-    assert presence(access, setting).mean(axis=0) == pytest.approx(stated, abs=0.02)
+    assert presence(access, setting).mean(axis=0) == pytest.approx(stated, abs=0.03)
 
 
 @pytest.mark.parametrize("name", STATED)
@@ -117,8 +117,8 @@ def test_users_who_are_always_there_neither_come_nor_go():
 )
 def test_an_adversary_takes_off_what_it_holds_back(make_setting, presence, base, said):
     access = Adversarial(of=base, users=[0], **said)
-    stated = access.heard_rates(3, make_setting(3, 40_000).streams)
-    assert presence(access, make_setting(3, 40_000)).mean(axis=0) == pytest.approx(stated, abs=0.03)
+    stated = access.heard_rates(3, make_setting(3, 10_000).streams)
+    assert presence(access, make_setting(3, 10_000)).mean(axis=0) == pytest.approx(stated, abs=0.04)
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ def test_every_update_has_one_fate(make_setting):
 
 def test_a_million_rounds_of_a_million_users_can_be_asked(make_setting):
     access = Stationary(rho={"zipf": 1.0})
-    users = [one[0] for one in islice(access.heard(make_setting(10**6, 10**6)), 100)]
-    assert len(set(users)) > 20
+    users = [one[0] for one in islice(access.heard(make_setting(10**6, 10**6)), 25)]
+    assert len(set(users)) > 10
 
 
 @pytest.mark.parametrize(

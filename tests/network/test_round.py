@@ -262,7 +262,7 @@ def conducts(draw):
     return said
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(conducts(), st.integers(0, 5))
 def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
     access, setting, log = make(7, 6, seed, **said)
