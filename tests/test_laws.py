@@ -5,11 +5,11 @@ whole family of tests would fail by chance for one seed in 200; the seed is fixe
 """
 
 import math
-import os
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from draws import DRAWS
 from pydantic import ConfigDict
 from ruamel.yaml import YAML
 from scipy import stats
@@ -22,8 +22,6 @@ from netfl.types import Figure, Law
 
 MODELS = [(family, kind) for family in FAMILIES for kind in kinds(base_of(family))]
 SEED = 20_240_607
-DRAWS = int(os.environ.get("NETFL_DRAWS", "5_000"))
-"""How many draws each law is held to: in more of them smaller faults are seen."""
 
 
 def from_example(family: str, kind: str) -> Spec:

@@ -5,6 +5,7 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
+from draws import DRAWS
 from pydantic import ValidationError
 from scipy import stats
 
@@ -202,7 +203,7 @@ class TestShadowing:
             Uma(frequency=6e9, user_height=22.5, shadowing=shadowing),
             Umi(frequency=6e10, user_height=10, shadowing=shadowing),
         ):
-            assert check(model, STREAMS) == []
+            assert check(model, STREAMS, DRAWS) == []
 
 
 class Out(Paths):

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from draws import DRAWS
 from pydantic import ValidationError
 from recorders import Memory
 
@@ -63,7 +64,7 @@ class TestLaws:
         ],
     )
     def test_what_is_drawn_holds_the_laws(self, said):
-        assert check(compute(**said), STREAMS) == []
+        assert check(compute(**said), STREAMS, DRAWS) == []
 
     def test_wrong_shares_and_medians_would_be_caught(self):
         laws = compute(devices=FLEET).laws()

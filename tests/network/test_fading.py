@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from draws import DRAWS
 from pydantic import ValidationError
 from scipy import integrate, stats
 
@@ -42,7 +43,7 @@ def powers(model, users, time_s, size=None):
     ids=["rician", "m = 0.5", "m = 0.73", "m = 12.5", "lognormal", "changing landscape"],
 )
 def test_variants_hold_their_laws(model):
-    assert check(model, STREAMS) == []
+    assert check(model, STREAMS, DRAWS) == []
 
 
 def test_block_draws_are_what_they_always_were():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from draws import DRAWS
 from pydantic import ValidationError
 from scipy import stats
 
@@ -48,7 +49,7 @@ class TestMarkov:
         ids=["by rates", "nearly a cycle"],
     )
     def test_holds_its_laws(self, model):
-        assert check(model, STREAMS) == []
+        assert check(model, STREAMS, DRAWS) == []
 
     def test_one_user_walks_by_the_matrix(self):
         """50,000 blocks: counts of moves against the matrix, shares against the solution of π P = π: 3/7, 3/7, 1/7."""

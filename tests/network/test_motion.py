@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from draws import DRAWS
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
@@ -96,7 +97,7 @@ class TestRandomWaypoint:
         ],
     )
     def test_all_variants_hold_their_laws(self, model):
-        assert check(model, Streams(11)) == []
+        assert check(model, Streams(11), DRAWS) == []
 
     def test_a_start_that_is_not_stationary_is_caught_by_the_laws(self):
         fresh = RandomWaypoint(radius=100, speed=[1, 5], start="fresh")

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from draws import DRAWS
 from pydantic import ValidationError
 from scipy import integrate, stats
 
@@ -161,7 +162,7 @@ def test_a_pareto_law_without_variance_claims_none():
     assert heavy.variance == math.inf
     model = Renewal(nodes="users", up=EXPONENTIAL, down=heavy)
     assert [law.mean is None for law in model.laws()] == [False, True, False]
-    assert check(model, STREAMS) == []
+    assert check(model, STREAMS, DRAWS) == []
 
 
 def equilibrium_cdf(law):
