@@ -179,7 +179,7 @@ def test_uplinks_that_are_received(factor, channels):
         airtime_s,
         Streams(2),
         lambda who, now: now + 2.0 + rng.exponential(pause_s, len(who)),
-        100 * cycle_s / users,
+        40 * cycle_s / users,
         rows,
     )
     share = (1 - 2 * airtime_s / (channels * cycle_s)) ** (users - 1)
