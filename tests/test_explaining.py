@@ -169,13 +169,13 @@ def test_causes_that_cost_nothing_are_not_named(tmp_path):
         "compute": {"speed": 1.0, "samples": 1, "spread": 0.002},
     }
     named, beyond = Counter(), 0
-    for seed in range(10):
+    for seed in range(6):
         told = explain(run(tmp_path, f"run{seed}", **alike, SEED=seed, USERS=8))
         named.update(cause for one in told.stories for cause in one.named)
         beyond += any(one.gains["compute"] > 2 * (one.heard + 1) ** 0.5 for one in told.stories)
-    assert beyond >= 3
-    assert named["contention"] >= 3
-    assert named.total() - named["contention"] <= 2
+    assert beyond >= 2
+    assert named["contention"] >= 2
+    assert named.total() - named["contention"] <= 1
 
 
 def refused(found, **how):

@@ -195,7 +195,7 @@ def test_a_mac_that_follows_ages_hears_the_unheard_sooner(tmp_path):
     for least in (0.0, 1.0):
         mac = f"{{kind: adaptive_aloha, channels: 1, follows: age, least: {least}}}"
         folder = tmp_path / str(least)
-        found = heard(netfl.trace(written(tmp_path, network("all", mac), 8, 1500), folder), 8)
+        found = heard(netfl.trace(written(tmp_path, network("all", mac), 8, 800), folder), 8)
         gaps = [np.diff(np.flatnonzero(column)) for column in found.T]
         longest.append(np.concatenate(gaps).std())
     assert longest[0] < 0.75 * longest[1]
