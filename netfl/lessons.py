@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -79,7 +79,8 @@ class Lessons:
         self._told: list[Report] = []
         self._digest = blake2b(digest_size=16)
         self._kept = None if learner is None else keeper.load()
-        self._known = _unpack(self._kept)
+        with _of(keeper):
+            self._known = _unpack(self._kept)
 
     @property
     def diverged(self) -> Sequence[Divergence]:
@@ -95,6 +96,16 @@ class Lessons:
     def reports(self) -> list[Report]:
         """All evaluations so far."""
         return [report for report in self._told if report.metrics]
+
+    def restore(self) -> None:
+        """Bring the learner to where the checkpoint left it.
+
+        Raises:
+            MachineError: the checkpoint holds something else than such a learner's state.
+        """
+        if self.learner is not None and self._kept is not None:
+            with _of(self._keeper):
+                self.learner.restore(self._kept.pop("learner"))
 
     def begin(self) -> None:
         """Make the run directory ready to go on in; until then it is only read."""
@@ -129,7 +140,7 @@ class Lessons:
                     f"the rounds up to {index} are not those that {self._keeper.path} was written after: has netfl, a "
                     f"model, the scenario or the machine changed since? {self._keeper.remedy}"
                 )
-            self.learner.restore(self._kept.pop("learner"))
+            self.restore()
         if index <= covered:
             return self._remember(self._known.get(index) or Report(index))
         report = self._remember(self._with_choices(self.learner.step(rounds)))
@@ -195,6 +206,16 @@ class Lessons:
         if report.metrics or report.answers:
             self._told.append(report)
         return report
+
+
+@contextmanager
+def _of(keeper: Keeper) -> Iterator[None]:
+    """Say of what a checkpoint holds, and cannot be used, where it is from."""
+    try:
+        yield
+    except (MachineError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        told = str(error) if isinstance(error, MachineError) else repr(error)
+        raise MachineError(f"{keeper.path} is of no use to this run: {told}. {keeper.remedy}") from error
 
 
 def _unpack(kept: dict[str, Any] | None) -> dict[int, Report]:

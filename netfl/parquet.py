@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,11 @@ import pyarrow.parquet as pq
 from netfl.errors import MachineError
 from netfl.version import STAMP, refuse_newer
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BROKEN = (OSError, ValueError, pa.ArrowException)
+"""What a damaged file makes of its reader."""
 _MOST_ROWS_PER_BYTE = 64
 """Rows of an honest table take about a byte and more; one of far more rows only serves to fill the memory."""
 
@@ -31,7 +37,7 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
     """
     try:
         file = pq.ParquetFile(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except _BROKEN as error:
         raise MachineError(f"{path} cannot be read: {error}") from error
     with file:
         if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * path.stat().st_size:
@@ -42,5 +48,17 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
             refuse_newer(int(said) if said.isdigit() else None, str(path))
         try:
             yield file
-        except pa.ArrowException as error:
+        except _BROKEN as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
+
+
+def frame(path: Path) -> pd.DataFrame:
+    """A whole table as its columns say it; what pandas has noted beside them, such as an index, is passed over.
+
+    Raises:
+        MachineError: as `opened`.
+        ScenarioError: a newer netfl wrote it.
+    """
+    with opened(path) as file:
+        table: pd.DataFrame = file.read().to_pandas(ignore_metadata=True)
+    return table

@@ -15,7 +15,7 @@ import pandas as pd
 from netfl import inputs
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import held
-from netfl.parquet import opened
+from netfl.parquet import frame
 from netfl.tables import SCHEMAS
 from netfl.version import refuse_newer
 from netfl.versionfile import VERSIONS, Versions
@@ -71,9 +71,12 @@ class Run:
     def diverged(self) -> list[str]:
         """Each learner whose training diverged in a replica, in words."""
         told = []
-        for one in self.manifest.get("diverged", []):
-            user = "" if one["user"] is None else f", user {one['user']}"
-            told.append(f"{one['learner']}, replica {one['replica']}{user}: {one['problem']}")
+        try:
+            for one in self.manifest.get("diverged", []):
+                user = "" if one["user"] is None else f", user {one['user']}"
+                told.append(f"{one['learner']}, replica {one['replica']}{user}: {one['problem']}")
+        except (TypeError, KeyError) as error:
+            raise MachineError(f"{self.folder / 'manifest.json'} cannot be read: diverged: {error}") from error
         return told
 
     @cached_property
@@ -103,12 +106,12 @@ class Run:
     def choices(self) -> dict[str, dict[str, Any]]:
         """The choices among learners, by name, as the scenario says them."""
         evaluate = self.scenario.get("evaluate")
-        return dict((evaluate.get("choose") if isinstance(evaluate, dict) else None) or {})
+        return dict(_mapping(_mapping(evaluate).get("choose")))
 
     @property
     def learners(self) -> tuple[str, ...]:
         """The names under which figures of learning stand: the learners, and the choices among them."""
-        return tuple(str(name) for part in (self.scenario.get("learners"), self.choices) for name in part or ())
+        return tuple(str(name) for part in (self.scenario.get("learners"), self.choices) for name in _mapping(part))
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -169,8 +172,7 @@ class Run:
         path = self.folder / f"{name}.parquet"
         if not self._has(path.name):
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
-        with opened(path) as file:
-            table: pd.DataFrame = file.read().to_pandas()
+        table = frame(path)
         if "replica" in table and (self.folder / EXTENSION).exists():
             table = table[table["replica"] < self.manifest.get("replicas", math.inf)]
         return table
@@ -224,6 +226,11 @@ def open_run(folder: str | Path) -> Run:
     if problem:
         raise ScenarioError([Fault("", f"{path} is no run directory: {problem}", None, remedy)])
     return Run(path)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """*value* where it is a mapping; else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def is_sweep(folder: Path) -> bool:

@@ -75,6 +75,8 @@ def parse(text: str, name: str, *, lines: bool = True) -> Any:
         place = f"{name}:{mark.line + 1}" if mark and not name.startswith("--") else name
         said = " ".join(str(part) for part in (error.context, error.problem) if part)
         raise ScenarioError([Fault("", f"not YAML: {said}", None, "mind the indentation", place)]) from None
+    except TypeError:
+        raise ScenarioError([Fault("", "a list or a mapping as a key", None, "keys are texts", name)]) from None
     except (YAMLError, ValueError, RecursionError) as error:
         raise ScenarioError([Fault("", f"not YAML: {str(error).splitlines()[0]}", None, "", name)]) from None
     return found

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from netfl.diagnosis.participation import ROOM, Participation, from_table
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.parquet import frame
 from netfl.reading import Run, open_run
 
 
@@ -31,12 +33,23 @@ def read(
     if not path.exists():
         raise ScenarioError([Fault("", f"there is no {path}", None, "name a run directory or a table of deliveries")])
     if path.is_file():
-        return of_table(_table(path), replica=replica, users=users, rounds=rounds), None
+        table = _table(path)
+        with _of_file(path):
+            return of_table(table, replica=replica, users=users, rounds=rounds), None
     for name, value in (("--users", users), ("--rounds", rounds)):
         if value is not None:
             raise ScenarioError([Fault(name, "has no effect: a run knows its own", value, "leave it out")])
     run = open_run(path)
     return of_run(run, replica), run
+
+
+@contextmanager
+def _of_file(path: Path) -> Iterator[None]:
+    """Say of faults that are of no column or option that they are of the file."""
+    try:
+        yield
+    except ScenarioError as error:
+        raise ScenarioError([one if one.key else replace(one, where=str(path)) for one in error.faults]) from error
 
 
 def of_run(run: Run, replica: int | None = None) -> Participation:
@@ -100,6 +113,8 @@ def of_table(
 
 def _replica(column: pd.Series[int], wanted: int | None) -> tuple[int, list[str]]:
     """The replica to look at, and what to say of the others."""
+    if not pd.api.types.is_numeric_dtype(column) or column.isna().any():
+        raise ScenarioError([Fault("replica", "not a number in each row", None, "number the replicas 0, 1, 2, …")])
     there = sorted(column.unique().tolist())
     if wanted is None:
         more = f"Shown is replica {there[0]}, one of {len(there)}; --replica N shows another."
@@ -113,7 +128,7 @@ def _table(path: Path) -> pd.DataFrame:
     """A table by its ending: Parquet, or else text with commas, semicolons or tabs."""
     try:
         if path.suffix in {".parquet", ".pq"}:
-            return pd.DataFrame(pq.read_table(path).to_pandas())
+            return frame(path)
         with path.open(encoding="utf-8-sig") as file:
             head = file.readline()
         sign = max(",;\t", key=head.count)
@@ -122,8 +137,8 @@ def _table(path: Path) -> pd.DataFrame:
         raise ScenarioError(
             [Fault("", f"{path} is empty", None, "a table with the columns round and user is wanted")]
         ) from None
-    except (ValueError, pa.ArrowException, pd.errors.ParserError) as error:
-        first = str(error).strip().splitlines()[0]
+    except (MachineError, ValueError, pd.errors.ParserError) as error:
+        first = str(error.__cause__ or error).strip().splitlines()[0]
         raise ScenarioError([Fault("", f"{path} is no table: {first}", None, "give CSV or Parquet")]) from error
     except OSError as error:
         raise MachineError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -66,7 +66,7 @@ def load(path: Path) -> dict[str, Any]:
         content = dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # torch's reader lets many kinds of exceptions out
         raise MachineError(f"{path} is not a whole checkpoint") from error
-    if not content.keys() >= _KEYS:
+    if not content.keys() >= _KEYS or not isinstance(content["round"], int):
         raise MachineError(f"{path} is no checkpoint of a run")
     return content
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from netfl import inputs
 from netfl.durable import whole
@@ -24,6 +25,40 @@ from netfl.scenario import Scenario
 from netfl.sweeping.engine import place
 from netfl.sweeping.plan import Cell, Point, Task
 from netfl.version import FORMAT, refuse_newer
+
+_MOST_REPLICAS = 1_000_000
+"""No sweep has more; a file that says so would keep its readers busy."""
+
+
+class _Task(BaseModel):
+    trace: str
+    lanes: dict[str, str]
+    first: Annotated[int, Field(ge=0)]
+    stop: Annotated[int, Field(le=_MOST_REPLICAS)]
+    levels: list[float]
+
+
+class _Point(BaseModel):
+    values: dict[str, Any]
+    trace: str
+    lanes: dict[str, str]
+    levels: list[float]
+    choices: list[str]
+
+
+class _Told(BaseModel):
+    tasks: dict[str, _Task]
+    points: list[_Point]
+    replicas: Annotated[int, Field(ge=1, le=_MOST_REPLICAS)]
+    errors: dict[str, str]
+
+    @field_validator("points")
+    @classmethod
+    def _same_axes(cls, points: list[_Point]) -> list[_Point]:
+        """Refuse points that lie on other axes than the first."""
+        if any(one.values.keys() != points[0].values.keys() for one in points):
+            raise ValueError("points have different axes")
+        return points
 
 
 @dataclass
@@ -58,10 +93,15 @@ class Ledger:
         try:
             told = json.loads(inputs.text(path))
             refuse_newer(told.get("format"), str(path))
+            _Told.model_validate(told)
             return cls(folder, told["tasks"], told["points"], told["replicas"], told["errors"])
         except (FileNotFoundError, NotADirectoryError):
             problem = f"{folder} is no folder of a sweep: there is no sweep.json in it"
             raise ScenarioError([Fault("", problem, None, "name a folder that netfl sweep wrote")]) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise MachineError(f"{path} cannot be read: {place}: {first['msg']}") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 

@@ -132,6 +132,8 @@ class Own(Data):
             raise
         except Exception as error:  # whatever a broken file makes of its reader
             refuse(key, f"cannot be read: {' '.join(str(error).split())}", str(path), "is it whole, and of this form?")
+        if np.ndim(x) < 1 or np.ndim(y) != 1 or (user is not None and np.ndim(user) != 1):
+            refuse(key, "holds no array of examples, or no list of labels or users", str(path), "give a row for each")
         if not len(x) and not len(y):
             refuse(key, "holds no examples", str(path), "give it a row for each")
         counts = [len(x), len(y), len(y if user is None else user)]
@@ -143,15 +145,17 @@ class Own(Data):
         numbers = np.asarray(x)
         if numbers.dtype.kind not in "fiub":
             refuse(key, f"holds features of type {numbers.dtype}", str(path), "make numbers of them")
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(np.float32)
         broken = np.flatnonzero(~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1))
         if broken.size:
-            problem = f"example {broken[0]} (from 0) holds a feature that is no finite number"
+            problem = f"example {broken[0]} (from 0) holds a feature that is no finite number of 32 bits"
             refuse(key, problem, str(path), "fill it in, or leave the example out")
         strange = y[~np.isin(y, np.arange(self.labels))]
         if strange.size:
             problem = f"{path} has other labels than 0 to {self.labels - 1}, such as {strange[0]}"
             refuse("labels", problem, self.labels, "number the labels so")
-        return Columns(numbers.astype(np.float32), y.astype(np.int64), user)
+        return Columns(numbers, y.astype(np.int64), user)
 
     def _known(self, names: NDArray[Any], user: NDArray[Any]) -> NDArray[np.int64]:
         """The numbers of the users of the test file."""

@@ -67,7 +67,7 @@ class Table(Placement):
         yield from user_faults(rows, users)
         if "time_s" not in rows.columns:
             yield from rows.repeated(("user",))
-        missing = np.setdiff1d(np.arange(users), rows.users)
+        missing = np.setdiff1d(np.arange(users), rows.columns["user"])
         if missing.size:
             who = ", ".join(map(str, missing[:8])) + (" …" if missing.size > 8 else "")
             yield Fault("file", f"no line for user {who}", str(self.file), f"place each of the {users} users")
