@@ -52,3 +52,12 @@ def test_neither_writes_into_what_it_is_given():
         one.step(one.open(3, CURRENT), CURRENT, told)
     assert CURRENT.tolist() == [1.0, 1.0, 0.5]
     assert torch.equal(told.models, kept)
+
+
+def test_average_steps_as_far_as_it_is_told_to_and_by_1_to_the_very_mean():
+    current, mean = torch.tensor([1e3, 1e3, -1e3]), torch.tensor([1.0, 1e-7, 3.0])
+    told = updates([1.0, 1e-7, 3.0], samples=[9.0])
+    assert torch.equal(Average().step({}, current, told)[0], mean)
+    for factor in (0.5, 2.0):
+        following = Average(server_lr=factor).step({}, current, told)[0]
+        assert following.tolist() == pytest.approx((current + factor * (mean - current)).tolist())

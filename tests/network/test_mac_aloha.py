@@ -3,12 +3,15 @@
 Statistics: figures are held to 4.5 standard errors, by the spread over independent or nearly independent batches.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
 from scipy.stats import poisson
 
 from netfl.network.mac._adaptive import Known, PseudoBayesian
+from netfl.network.mac._aloha import picker
 from netfl.network.mac._bench import poisson_cell, successes
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.mac.slotted_aloha import SlottedAloha
@@ -136,6 +139,15 @@ def test_successes_on_several_channels(users, probability, channels):
     for count in range(channels + 1):
         share = (counts == count).mean()
         assert abs((heard == count).mean() - share) < 4.5 * np.sqrt(0.25 / slots + 0.25 / 20_000)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 5])
+def test_every_channel_is_taken_as_often(channels):
+    users = np.arange(4000)
+    taken = picker(SimpleNamespace(streams=Streams(1), ids=users), channels)(users)
+    counts = np.bincount(taken, minlength=channels)
+    assert len(counts) == channels
+    assert np.abs(counts - 4000 / channels).max() <= 4.5 * np.sqrt(4000 / channels * (1 - 1 / channels))
 
 
 def test_capture_saves_the_stronger_of_two(make_cell):

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.radio import Air, Radio
+from netfl.network.reception._gray import bit_error_rate, measured_errors, rayleigh_bit_error_rate
 from netfl.network.reception.mcs import Mcs
 from netfl.network.reception.modulation import Modulation
 from netfl.network.reception.shannon import Shannon
@@ -135,6 +136,22 @@ def test_bpsk_under_rayleigh_fading(mean_db):
     mean = 10 ** (mean_db / 10)
     faded = 1 - Modulation(scheme="bpsk").success(10 * np.log10(mean * gain), 1e6, 1.0).mean()
     assert faded == pytest.approx(0.5 * (1 - math.sqrt(mean / (1 + mean))), rel=2e-4)
+
+
+@pytest.mark.parametrize("scheme", ["bpsk", "16qam", "64qam"])
+def test_errors_under_rayleigh_fading_are_the_mean_over_the_gains(scheme):
+    gain = -np.log1p(-(np.arange(20_000) + 0.5) / 20_000)
+    for mean in (0.3, 10.0):
+        over_gains = bit_error_rate(LEVELS[scheme], mean * gain).mean()
+        assert rayleigh_bit_error_rate(LEVELS[scheme], mean) == pytest.approx(over_gains, rel=2e-3)
+
+
+@pytest.mark.parametrize("scheme", ["bpsk", "16qam", "64qam"])
+def test_errors_on_a_channel_are_as_many_as_of_all_decisions(scheme):
+    """Within 5 standard errors; a symbol's bits are wrong together, so these are of symbols."""
+    for ebn0_db in (-3.0, 4.0):
+        wrong = measured_errors(LEVELS[scheme], 10 ** (ebn0_db / 10), Streams(3).at(scheme), 20_000)
+        assert abs(wrong.mean() - by_all_decisions(scheme, ebn0_db)) < 5 * wrong.std() / math.sqrt(wrong.size)
 
 
 def test_a_packet_needs_every_bit():
