@@ -31,11 +31,11 @@ def philox(counter: tuple[NDArray[np.uint64], ...], key: tuple[int, int], rounds
 
     Args:
         counter: four arrays of one shape, each holding 32-bit words.
-        key: the two 32-bit words of the key.
+        key: the two 32-bit words of the key, or arrays of them, which broadcast against the counters.
         rounds: the number of rounds; 10 is the published generator.
     """
     keys = [((key[0] + n * _WEYL[0]) & _MASK, (key[1] + n * _WEYL[1]) & _MASK) for n in range(rounds)]
-    if counter[0].size <= _FEW:
+    if counter[0].size <= _FEW and np.ndim(key[0]) == 0:
         return _one_by_one(counter, keys)
     a, b, c, d = counter
     for k0, k1 in keys:

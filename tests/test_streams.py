@@ -32,6 +32,15 @@ def test_philox_gives_the_published_words(counter, key, expected):
     assert " ".join(f"{int(word[0]):08x}" for word in words) == expected
 
 
+def test_philox_of_few_counters_takes_a_key_for_each():
+    counters = tuple(np.random.default_rng(4).integers(0, 2**32, (4, 3), dtype=np.uint64))
+    keys = np.array([[1, 2, 3], [4, 5, 6]], np.uint64)
+    together = np.array(philox(counters, (keys[0], keys[1])))
+    for at, (first, second) in enumerate(keys.T.tolist()):
+        alone = np.array(philox(tuple(words[at : at + 1] for words in counters), (first, second)))
+        assert (together[:, at : at + 1] == alone).all()
+
+
 def test_philox_of_many_counters_is_that_of_each():
     rng = np.random.default_rng(0)
     counters = rng.integers(0, 2**32, (4, 50), dtype=np.uint64)
