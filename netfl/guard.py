@@ -94,6 +94,15 @@ def note_sweep(scenario: Scenario, quiet: bool) -> None:
         typer.echo("one run, of the scenario as it stands; its sweep is run by: netfl sweep", err=True)
 
 
+def note_work(scenario: Scenario, quiet: bool, *, learning: bool) -> None:
+    """Say that a run will take long, or much room, if it will."""
+    from netfl import workload  # noqa: PLC0415
+
+    work = workload.of(scenario, learning=learning)
+    if work.large and not quiet:
+        typer.echo(workload.warning(work), err=True)
+
+
 def finish(done: Run, quiet: bool, *, report: bool = False, again: str | None = None) -> None:
     """Say how the run ended, and write its report if that is wanted.
 

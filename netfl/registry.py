@@ -14,6 +14,7 @@ import textwrap
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import (
@@ -144,10 +145,14 @@ def kind_of(model: type[Spec]) -> str:
 
 def kinds(base: type[Spec]) -> list[str]:
     """The kinds that netfl brings of a family, in alphabetical order."""
-    package = importlib.import_module(base.__module__)
-    return sorted(
-        name for _, name, folder in pkgutil.iter_modules(package.__path__) if not (folder or name.startswith("_"))
-    )
+    return [*_files(base.__module__)]
+
+
+@cache
+def _files(package: str) -> tuple[str, ...]:
+    """The models in a package, in alphabetical order; looked up once, as a scenario asks for each that it names."""
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    return tuple(sorted(name for _, name, folder in found if not (folder or name.startswith("_"))))
 
 
 def find(base: type[Spec], kind: str) -> type[Spec]:

@@ -31,6 +31,9 @@ from netfl.wording import WordOr, faults_of, line_error
 Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
 """A name that can stand in a table and in a file name."""
 
+MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
+"""What no machine would see the end of, refused before anything is laid out for it."""
+
 
 class Scenario(Spec):
     """Everything that a run is made from."""
@@ -43,11 +46,11 @@ class Scenario(Spec):
     """The version of the format that the file is written in; that of a file without it is 1."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Decides every random draw."""
-    replicas: Annotated[int, Field(ge=1)] = 1
+    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     """Independent repetitions of the network and of learning."""
-    users: Annotated[int, Field(ge=1)]
+    users: Annotated[int, Field(ge=1, le=MOST_USERS)]
     """How many users hold data and train."""
-    rounds: Annotated[int, Field(ge=1)] | None = None
+    rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | None = None
     """How many rounds the server runs; this or ``duration``."""
     duration: Annotated[Seconds, Field(gt=0)] | None = None
     """How long a network is watched that has traffic of its own in place of updates; this or ``rounds``."""

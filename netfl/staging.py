@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl import tracking
+from netfl import tracking, workload
 from netfl.consistency import try_outsiders
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Dataset, Examples
@@ -78,9 +78,10 @@ def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage
         first: the replica to begin with, where those before it are there already.
 
     Raises:
-        ScenarioError: the data are not there, or cannot be dealt out as asked; the access listens to nobody.
+        ScenarioError: too much to do; data not there, or not to be dealt out so; an access that listens to nobody.
     """
     access = scenario.access
+    workload.check(scenario, learning=learning)
     if learning:
         with located(scenario, "track"):
             tracking.check(scenario.track)

@@ -46,6 +46,10 @@ class Access(Spec):
         """How many updates *users* make in the *rounds* at least, each of which ends in a fate."""
         return 0
 
+    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
+        """Roughly how many updates *users* make in the *rounds*, or packets come in *duration_s*, if it has that."""
+        return float(users) * rounds
+
     def rates(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
         """How often each user is heard, ``[users]``, up to a factor; ``None`` where that emerges or is not known.
 

@@ -24,6 +24,10 @@ class Selecting(Access):
     learner: str | None = None
     """The learner whose answers a closed loop goes by, where there are several."""
 
+    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
+        """Of those who may try."""
+        return float(self.selection.most(users)) * rounds
+
     @property
     def closed_loop(self) -> bool:
         """Where the selection asks."""

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from netfl.access._building import build, compute_streams, sites_of
 from netfl.access._consulting import consulting
+from netfl.access._load import packets
 from netfl.access._network_faults import network_faults
 from netfl.access._observed import observed
 from netfl.access._selecting import Selecting
@@ -168,6 +169,10 @@ class Network(Selecting):
             return users
         able = self.selection.most(users) if self.punctual and not self.staleness else 2 * users
         return min(able, self.round.most(able))
+
+    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
+        """An update for each who may try, in each round; or the packets and looks of a watched time."""
+        return float(self.selection.most(users)) * rounds if duration_s is None else packets(self, users) * duration_s
 
     @property
     def punctual(self) -> bool:

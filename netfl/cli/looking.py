@@ -25,6 +25,7 @@ def check(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Say everything that is wrong with scenario files."""
+    from netfl import workload  # noqa: PLC0415
     from netfl.staging import rehearse  # noqa: PLC0415
     from netfl.sweeping.plan import points_of  # noqa: PLC0415
 
@@ -37,6 +38,7 @@ def check(
             points = len(points_of(scenario)) if scenario.sweep is not None else 0
             rehearse(scenario)
             typer.echo(f"{path}: good" + (f", at all {points} points of its sweep too" if points else ""))
+            typer.echo(f"  {workload.of(scenario)}")
         except NetflError as error:
             typer.echo(str(error), err=True)
             failed = max(failed, error.exit_code)

@@ -24,7 +24,7 @@ from netfl.cli.app import (
     Workers,
     app,
 )
-from netfl.guard import check_device, cluster_of, finish, guarded, load, note_sweep
+from netfl.guard import check_device, cluster_of, finish, guarded, load, note_sweep, note_work
 
 
 @app.command()
@@ -50,6 +50,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options
 
     loaded = load(scenario, sets, override, seed)
     note_sweep(loaded, quiet)
+    note_work(loaded, quiet, learning=True)
     check_device(device)
     cluster = cluster_of(engine, address, gpus)
     with watching(quiet=quiet) as watch:
@@ -74,6 +75,7 @@ def trace(  # noqa: PLR0913, PLR0917 - the options
 
     loaded = load(scenario, sets, override, seed)
     note_sweep(loaded, quiet)
+    note_work(loaded, quiet, learning=False)
     with watching(quiet=quiet) as watch:
         done = coupling.trace(loaded, out, watch=watch)
     finish(done, quiet)

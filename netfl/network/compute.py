@@ -39,11 +39,11 @@ class Compute(Spec):
         None
     )
     """Training samples per second: one number for all users (with a spread: their median), or a list, one for each."""
-    spread: Annotated[float, Field(ge=0)] = 0.0
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Standard deviation of the natural logarithm of the users' speeds; only where one speed is given for all."""
     devices: Annotated[Mapping[str, Device], Field(min_length=1)] | None = None
     """In place of both: classes of devices by name, each with its ``share`` or ``users``, ``speed`` and ``spread``."""
-    jitter: Annotated[float, Field(ge=0)] = 0.0
+    jitter: Annotated[float, Field(ge=0, le=100)] = 0.0
     """Coefficient of variation of the time from update to update."""
     samples: Annotated[float, Field(ge=0)] | None = None
     """Training samples that every user processes for one update, in place of the learners' own work."""

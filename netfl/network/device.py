@@ -27,7 +27,7 @@ class Device(Spec):
     """In its place: exactly how many users have it, drawn once; or the numbers of those that have it."""
     speed: Annotated[float, Field(gt=0)]
     """Training samples per second; with a spread: the median of the class."""
-    spread: Annotated[float, Field(ge=0)] = 0.0
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Standard deviation of the natural logarithm of the speeds within the class."""
 
     @model_validator(mode="after")

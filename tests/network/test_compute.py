@@ -243,3 +243,9 @@ class TestFaults:
 )
 def test_users_who_train_equally_long(said, alike):
     assert compute(**said).alike is alike
+
+
+@pytest.mark.parametrize("said", [{"spread": 1e6}, {"jitter": 1e300}])
+def test_speeds_and_times_that_no_number_could_hold_are_refused(said):
+    with pytest.raises(ValueError, match="less than or equal to"):
+        Compute(speed=1.0, samples=1, **said)

@@ -1,6 +1,7 @@
 """Channels that follow a Markov chain, against matrix algebra and walks; false-alarm rate 1e-6 per statistic."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from netfl.network.channel._rainfall import coefficients
 from netfl.network.channel.gilbert_elliott import GilbertElliott
 from netfl.network.channel.markov import Markov
 from netfl.network.channel.rain import Rain
+from netfl.network.outage._alternating import Alternating
 from netfl.network.sites import Paths, Sites
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
@@ -130,6 +132,26 @@ class TestGilbertElliott:
             assert of.mean() == pytest.approx(mean_s, abs=4.9 * mean_s / math.sqrt(len(of)) + 0.01)
         now, then = good[:-100:400], good[100::400][: len(good[:-100:400])]
         assert np.corrcoef(now, then)[0, 1] == pytest.approx(math.exp(-4 / 3), abs=4.9 / math.sqrt(len(now)))
+
+    @pytest.mark.parametrize(("good_s", "bad_s"), [(9.0, 1.0), (1e-9, 1.0), (0.01, 1e-7)])
+    def test_a_far_time_is_looked_at_at_once_and_has_the_same_law(self, good_s, bad_s):
+        """After 10⁷ s, up to 10¹⁶ sojourns: the stationary share, the correlation, and any order of looks."""
+        model, users = GilbertElliott(good=good_s, bad=bad_s, bad_gain=-20), np.arange(4000)
+        gain, share, pace = opened(model, 4000), good_s / (good_s + bad_s), 1 / good_s + 1 / bad_s
+        began_s = time.process_time()
+        now, then = (gain.gain_db(users, 1e7 + after_s) == 0 for after_s in (0.0, 0.5 / pace))
+        assert time.process_time() - began_s < 5
+        error = 4.9 * math.sqrt(share * (1 - share) / 4000)
+        assert now.mean() == pytest.approx(share, abs=error + 1e-9)
+        both = share * (share + (1 - share) * (math.exp(-0.5) if pace < 1e7 else 1.0))
+        assert (now & then).mean() == pytest.approx(both, abs=4.9 * math.sqrt(both * (1 - both) / 4000) + 1e-9)
+        assert (opened(model, 4000).gain_db(users[::-1], 1e7)[::-1] == np.where(now, 0, -20)).all()
+
+    def test_near_times_are_walked_as_ever(self):
+        gain = opened(self.MODEL, 3)
+        near = Alternating(np.arange(3), *self.MODEL._lifetimes, STREAMS)
+        for time_s in (4096 * 4 - 1e-3, 5.0, 777.0):
+            assert ((gain.gain_db(np.arange(3), time_s) > 0) == near.up(np.arange(3), time_s)).all()
 
     def test_bad_is_worse(self):
         with pytest.raises(ValidationError, match="less than good_gain"):

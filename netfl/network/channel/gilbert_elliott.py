@@ -11,12 +11,20 @@ from pydantic import Field, model_validator
 
 from netfl.claims import Law
 from netfl.network.channel import Channel, Gain
+from netfl.network.channel._chain import Chain
 from netfl.network.outage._alternating import Alternating, process_laws
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.network.sites import Sites
 from netfl.streams import Streams
 from netfl.timelaws import autocorrelation
 from netfl.units import Decibels, Seconds
+
+_NEAR = 1 << 12
+"""Pairs of sojourns after which states are no longer walked through."""
+_BLOCK = 1e-6
+"""How long a state is held from then on, as a share of the shorter sojourn."""
+_MANY = 2.0**62
+"""Blocks after which all begins anew, as whole numbers end somewhere."""
 
 
 class GilbertElliott(Channel):
@@ -26,6 +34,10 @@ class GilbertElliott(Channel):
     stationary.  The gain has two values, and at two instants τ apart the correlation exp(-τ (1/g + 1/b)).
     E. N. Gilbert, "Capacity of a burst-noise channel", Bell Syst. Tech. J. 39, 1960; E. O. Elliott, ibid. 42, 1963;
     theirs is the chain of this process looked at every bit.  For states that change in fixed blocks see ``markov``.
+
+    Up to the time 4096 (g + b) sojourns are drawn one after the other.  From then on nothing is walked through, so
+    that the channel can be asked after any idle time: the state is drawn once more from its stationary law, and held in
+    blocks of a millionth of min(g, b), from one to another of which it changes with the very probabilities above.
 
     Example::
 
@@ -53,8 +65,7 @@ class GilbertElliott(Channel):
 
     def open(self, sites: Sites, streams: Streams) -> Gain:
         """An alternating process for each user."""
-        process = Alternating(np.arange(sites.users), *self._lifetimes, streams)
-        return _TwoGains(process, self.good_gain, self.bad_gain)
+        return self._opened(sites.users, streams)
 
     def laws(self) -> tuple[Law, ...]:
         """Those of the alternating process, and of the gain."""
@@ -64,13 +75,16 @@ class GilbertElliott(Channel):
 
         def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
             rows = np.arange(size)
-            gain = _TwoGains(Alternating(rows, *self._lifetimes, streams), self.good_gain, self.bad_gain)
-            found = gain.gain_db(np.repeat(rows, len(times_s)), np.tile(times_s, size))
+            found = self._opened(size, streams).gain_db(np.repeat(rows, len(times_s)), np.tile(times_s, size))
             return found.reshape(size, -1)
 
+        def later(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+            return series(streams, size, self._near_s + times_s)
+
         lags_s = [lag / pace for lag in (0.2, 0.6, 1.5)]
-        correlation = autocorrelation(
-            "exp(-τ (1/g + 1/b))", series, lambda lag_s: math.exp(-lag_s * pace), lags_s, moments
+        correlation, far = (
+            autocorrelation(f"exp(-τ (1/g + 1/b)){word}", at, lambda lag_s: math.exp(-lag_s * pace), lags_s, moments)
+            for word, at in (("", series), (", after long", later))
         )
         gain = Law(
             "gain in dB",
@@ -78,9 +92,25 @@ class GilbertElliott(Channel):
             lambda streams, size: series(streams, size, np.array([1.7 / pace])).ravel(),
             *moments,
             distribution=f"P({self.good_gain:g}) = {share:.4g}, P({self.bad_gain:g}) = {1.0 - share:.4g}",
-            figures=(correlation,),
+            figures=(correlation, far),
         )
         return (gain, *process_laws(*self._lifetimes))
+
+    def _opened(self, users: int, streams: Streams) -> Gain:
+        """The channel of so many users."""
+        near = Alternating(np.arange(users), *self._lifetimes, streams)
+        block_s = _BLOCK * min(self.good, self.bad)
+        leaves = -np.expm1(-block_s * (1.0 / self.good + 1.0 / self.bad)) / (self.good + self.bad)
+        matrix = np.array(
+            [[1.0 - leaves * self.good, leaves * self.good], [leaves * self.bad, 1.0 - leaves * self.bad]]
+        )
+        far = Chain(matrix, streams.field("far"))
+        return _TwoGains(near, far, self._near_s, block_s, (self.bad_gain, self.good_gain))
+
+    @property
+    def _near_s(self) -> float:
+        """Until when sojourns are drawn one after the other."""
+        return _NEAR * (self.good + self.bad)
 
     @property
     def _lifetimes(self) -> tuple[Lifetime, Lifetime]:
@@ -89,15 +119,34 @@ class GilbertElliott(Channel):
 
 
 class _TwoGains(Gain):
-    """One gain while a user's process is up, another while it is down."""
+    """One gain while a user's state is good, another while it is bad.
 
-    def __init__(self, process: Alternating, up_db: float, down_db: float) -> None:
-        self._process, self._up_db, self._down_db = process, up_db, down_db
+    Args:
+        near: the states up to *near_s*, up for good.
+        far: those from then on, 1 for good.
+        near_s: where they meet.
+        block_s: how long each state of *far* is held.
+        gains_db: of bad, and of good.
+    """
+
+    def __init__(
+        self, near: Alternating, far: Chain, near_s: float, block_s: float, gains_db: tuple[float, float]
+    ) -> None:
+        self._near, self._far, self._near_s, self._block_s, self._gains_db = near, far, near_s, block_s, gains_db
 
     def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
         """The gain of each user's state."""
-        return np.where(self._process.up(users, time_s), self._up_db, self._down_db)
+        times_s = np.broadcast_to(np.asarray(time_s, float), users.shape)
+        far = times_s >= self._near_s
+        if not far.any():
+            good = self._near.up(users, times_s)
+        else:
+            good = np.empty(users.shape, bool)
+            good[~far] = self._near.up(users[~far], times_s[~far])
+            blocks = np.floor((times_s[far] - self._near_s) / self._block_s) % _MANY
+            good[far] = self._far.state(users[far], blocks.astype(np.uint64)) == 1
+        return np.where(good, self._gains_db[1], self._gains_db[0])
 
     def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
         """The gain while good."""
-        return np.full(len(users), self._up_db)
+        return np.full(len(users), self._gains_db[1])

@@ -1,0 +1,134 @@
+"""How much a run will have to do, told before it begins: an estimate from what its scenario says.
+
+It is there to warn of what takes hours or fills a disk, and to refuse what would never end.  Counted is what the
+scenario asks for whatever happens in it: each update or packet once, however often contention has it sent again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netfl.access import Access
+from netfl.errors import Fault, ScenarioError
+from netfl.learning import memory
+from netfl.scenario import Scenario
+from netfl.types import FATES
+
+LONG_S = 3600.0
+"""A run of more processor time than this is worth a warning."""
+LARGE_BYTES = 10e9
+"""So are tables that are larger on the disk."""
+ENDLESS_S = 365.25 * 86400.0
+"""A run of more processor time than this is refused."""
+
+_UPDATE_S, _SENT_S, _STEP_S, _NUMBER_S = 1e-6, 3e-4, 1e-4, 2e-9
+"""Processor time of an update that is told who is heard, of one that crosses a network, of a local step, and of a step
+for each example in it and parameter."""
+_ROW_BYTES, _DELIVERY_BYTES = 8, 24
+"""What a row of events, and one of deliveries, takes on the disk."""
+_USER_BYTES = 400
+"""What a user takes in memory, in each replica."""
+_MODELS, _HEARD = 6, 3
+"""Models that a lane has at most, and those of each user that is heard in a round of it."""
+_TIMES = (("day", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
+_SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a run takes, roughly.
+
+    Args:
+        updates: updates that users make, or packets and looks of a watched time.
+        seconds: processor time.
+        memory: bytes that it holds at once.
+        disk: bytes of its events and deliveries.
+    """
+
+    updates: float
+    seconds: float
+    memory: float
+    disk: float
+
+    @property
+    def large(self) -> bool:
+        """Whether it is worth a warning."""
+        return self.seconds > LONG_S or self.disk > LARGE_BYTES
+
+    def __str__(self) -> str:
+        what = f"{self.updates:,.0f}" if self.updates < 1e9 else f"{self.updates:.0e}"
+        sizes = f"{_in(self.memory, _SIZES)} of memory, {_in(self.disk, _SIZES)} on the disk"
+        return f"about {what} updates or packets, {_in(self.seconds, _TIMES)}, {sizes}"
+
+
+def of(scenario: Scenario, *, learning: bool = True) -> Workload:
+    """What a run of *scenario* takes, with its learners or without them."""
+    access, replicas = scenario.access, scenario.replicas
+    updates = float(replicas) * access.work(scenario.users, scenario.steps, scenario.duration)
+    heard = 0.0 if scenario.duration is not None else float(replicas) * _heard(access, scenario)
+    steps_s, models = _learning(scenario, heard / replicas) if learning else (0.0, 0.0)
+    seconds = updates * (_SENT_S if access.networked else _UPDATE_S) + steps_s
+    disk = _ROW_BYTES * _rows(scenario, updates) + _DELIVERY_BYTES * heard
+    return Workload(updates, seconds, float(replicas) * (_USER_BYTES * scenario.users + models), disk)
+
+
+def check(scenario: Scenario, *, learning: bool) -> None:
+    """Refuse what would not end in a year, or whose users do not fit into memory.
+
+    Raises:
+        ScenarioError: it is one or the other.
+    """
+    work, found = of(scenario, learning=learning), []
+    key = "rounds" if scenario.duration is None else "duration"
+    if work.seconds > ENDLESS_S:
+        problem = f"the run would not end in a year: {work}"
+        found.append(Fault(key, problem, getattr(scenario, key), "make it shorter, or take fewer users or replicas"))
+    needed, there = float(_USER_BYTES) * scenario.users * scenario.replicas, memory.available()
+    if there is not None and needed > there:
+        problem = f"they need {_in(needed, _SIZES)} of memory, and {_in(float(there), _SIZES)} are there"
+        found.append(Fault("users", problem, scenario.users, "take fewer users or replicas"))
+    if found:
+        raise ScenarioError(scenario.located(found))
+
+
+def warning(work: Workload) -> str:
+    """What to say of a large one before it starts."""
+    return f"large: {work}; more than {_in(LONG_S, _TIMES)}, or than {_in(LARGE_BYTES, _SIZES)} on the disk"
+
+
+def _heard(access: Access, scenario: Scenario) -> float:
+    """Deliveries in all rounds of a replica, at most."""
+    return float(access.most(scenario.users, scenario.steps)) * scenario.steps
+
+
+def _rows(scenario: Scenario, updates: float) -> float:
+    """Rows of events: a fate for each update, and each of the steps on the way to it, as far as they are kept."""
+    keeping = scenario.keeping
+    each = sum(keeping.wants(kind, 1) for kind in ("sent", "failed", "received", "trained", "queued", "forwarded"))
+    fates = any(keeping.wants(kind, 1) for kind in FATES)
+    kept = 1.0 if keeping.users is None else float(keeping.users.mean())
+    return updates * (fates + (each if scenario.access.networked else 0)) * kept / keeping.every
+
+
+def _learning(scenario: Scenario, heard: float) -> tuple[float, float]:
+    """Processor time of the learners' steps, and bytes of their models, in one replica."""
+    if not scenario.learners or scenario.model is None or scenario.data is None:
+        return 0.0, 0.0
+    data, access = scenario.data, scenario.access
+    parameters = scenario.model.parameters(data.shape, data.classes, data.tokens)
+    seconds = numbers = 0.0
+    for one in scenario.learners.values():
+        steps, batch = one.local_steps or one.local_epochs or 1, one.batch_size
+        each_s = _STEP_S + _NUMBER_S * parameters * (1 if batch == "full" else batch)
+        seconds += scenario.replicas * heard * steps * each_s
+        together = _HEARD * access.most(scenario.users, scenario.steps) + _MODELS
+        numbers += one.aggregation.memory(scenario.users, parameters) + together * parameters
+    return seconds, numbers * (8 if scenario.precision == "float64" else 4)
+
+
+def _in(figure: float, units: tuple[tuple[str, float], ...]) -> str:
+    """A figure in the largest unit of which it has one."""
+    for name, size in units:
+        if figure >= size:
+            return f"{figure / size:,.3g} {name}" if figure < 1000 * size else f"{figure / size:.0e} {name}"
+    return f"under 1 {units[-1][0]}"

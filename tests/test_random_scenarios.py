@@ -1,0 +1,139 @@
+"""Whatever a scenario says, it runs, or is refused with its faults; `netfl check` and `netfl run` agree on which."""
+
+import os
+import re
+import shutil
+import signal
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+import worlds
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from hypothesis import strategies as st
+from typer.main import get_command
+
+from netfl import document
+from netfl.cli import app
+
+EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "300"))
+"""Scenarios that are tried, all in all."""
+SEED = int(os.environ.get("NETFL_EXAMPLES_SEED", "0"))
+"""Which: those of another seed are others."""
+LIMIT_S = 10.0
+"""Processor time that one command may take."""
+UNKNOWN = {"rounds": {"energy_J"}, "events": {"value"}, "figures": {"value"}}
+"""Columns in which a figure may be missing."""
+TOLD = r"^(?:{file}(?::\d+)?: .*\n)+\Z"
+"""Faults, each located."""
+
+
+class EndlessError(BaseException):
+    """A command has taken too long."""
+
+
+def tried(share):
+    """How many examples are drawn, and that they are the same every time."""
+    chosen = settings(
+        max_examples=max(1, round(EXAMPLES * share)),
+        deadline=None,
+        database=None,
+        suppress_health_check=[*HealthCheck],
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
+        print_blob=False,
+    )
+    return lambda test: seed(SEED)(chosen(test))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where scenarios lie and run."""
+    return tmp_path_factory.mktemp("random")
+
+
+@contextmanager
+def limited():
+    """Let nothing take for ever."""
+
+    def stop(*_):
+        raise EndlessError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@cache
+def command():
+    """The command line, which takes long to put together."""
+    return get_command(app)
+
+
+def called(*words):
+    """What a command ends with, and what it says of faults; what it does not catch is raised."""
+    told = StringIO()
+    with limited(), redirect_stdout(StringIO()), redirect_stderr(told):
+        try:
+            code = command().main([*map(str, words)], "netfl", standalone_mode=False) or 0
+        except SystemExit as end:
+            code = end.code
+    note(f"netfl {words[0]}: {code}\n{told.getvalue()}")
+    return code, told.getvalue()
+
+
+def hold(text, folder, verb):
+    """Hold what *verb* makes of a scenario to what `netfl check` says of it."""
+    path, out = folder / "scenario.yaml", folder / "run"
+    path.write_text(text, encoding="utf-8")
+    shutil.rmtree(out, ignore_errors=True)
+    note(text)
+    refused, faults = called("check", path)
+    code, told = called(verb, path, "--out", out, "--quiet", *(["--device", "cpu"] if verb == "run" else []))
+    if verb == "trace" and {refused, code} == {0, 2} and "learners" in text:  # a check is of a run, learners and all
+        return hold(text, folder, "run")
+    assert "Traceback" not in told
+    assert code in {0, 1, 2}
+    assert (code == 2) == (refused == 2)
+    if code == 2:
+        assert re.fullmatch(TOLD.format(file=re.escape(str(path))), told)
+        assert faults == told
+    elif code == 0:
+        for table in out.glob("*.parquet"):
+            see(table)
+    return code
+
+
+def see(path):
+    """Hold a table to numbers that are numbers."""
+    table = pd.read_parquet(path)
+    for name, column in table.items():
+        if column.dtype.kind != "f":
+            continue
+        assert not np.isinf(column).any(), (path.stem, name)
+        if name not in UNKNOWN.get(path.stem, ()):
+            assert not column.isna().any(), (path.stem, name)
+
+
+@tried(0.4)
+@given(data=worlds.good(), learns=st.booleans())
+def test_a_good_scenario_runs_or_is_refused(folder, data, learns):
+    hold(document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
+
+
+@tried(0.2)
+@given(data=worlds.good(edits=2, wild=True), learns=st.booleans())
+def test_a_scenario_of_wild_figures_runs_or_is_refused(folder, data, learns):
+    hold(document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
+
+
+@tried(0.4)
+@given(text=worlds.spoilt(), learns=st.booleans())
+def test_any_scenario_runs_or_is_refused(folder, text, learns):
+    hold(text, folder, "run" if "learners" in text and learns else "trace")

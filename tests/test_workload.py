@@ -1,0 +1,86 @@
+"""What a run will take is told before it begins; what would never end is refused."""
+
+import pytest
+from small import SECTION
+from typer.testing import CliRunner
+
+import netfl
+from netfl import workload
+from netfl.cli import app
+from netfl.document import Document
+from netfl.errors import ScenarioError
+from netfl.scenario import checked
+
+DIRECT = {"access": {"kind": "bernoulli", "probability": 0.5}, "users": 20, "rounds": 30}
+PACKETS = {
+    "kind": "network",
+    "topology": {"kind": "star", "radius": "200 m"},
+    "traffic": {"kind": "poisson", "rate": 20, "enters": "towers"},
+}
+NETWORK = {key: SECTION[key] for key in SECTION if key != "compute"} | {
+    "mac": "tdma", "compute": {"speed": 100, "samples": 1}, "update_size": "1 kbit",
+}  # fmt: skip
+
+
+def made(**said):
+    return checked(Document({"name": "x"} | said, "x"))
+
+
+def test_what_is_foretold_is_what_comes(tmp_path):
+    """Each update of a direct access has one fate; a round of a network has one of each who may try, at most."""
+    scenario = made(**DIRECT)
+    run, told = netfl.trace(scenario, tmp_path / "direct"), workload.of(scenario, learning=False)
+    fates = run.events["kind"].isin(["delivered", "superseded", "unfinished"]).sum()
+    assert told.updates == fates == 600
+    scenario = made(users=10, rounds=3, access=NETWORK, replicas=2)
+    run, told = netfl.trace(scenario, tmp_path / "network"), workload.of(scenario, learning=False)
+    assert told.updates == 60
+    assert len(run.deliveries) <= 60
+
+
+def test_rows_and_steps_are_counted():
+    base = workload.of(made(**DIRECT))
+    assert workload.of(made(**DIRECT, record="none")).disk < base.disk
+    assert workload.of(made(**DIRECT, record={"users": 10})).disk < base.disk
+    assert workload.of(made(**DIRECT, replicas=3)).disk == 3 * base.disk
+    learning = {
+        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]]}, "partition": "iid", "model": "logistic",
+        "learners": {"a": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 5}},
+    }  # fmt: skip
+    assert workload.of(made(**DIRECT, **learning)).seconds > base.seconds + 600 * 5 * 1e-5
+    assert workload.of(made(**DIRECT, **learning), learning=False).seconds == base.seconds
+
+
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        (DIRECT | {"users": 200, "rounds": 10**12, "record": "none"}, "rounds"),
+        ({"access": PACKETS, "users": 2, "duration": 1e300}, "duration"),
+        (DIRECT | {"users": 10**7, "rounds": 1, "replicas": 10**6, "record": "none"}, "users"),
+    ],
+)
+def test_what_would_never_end_is_refused_before_it_starts(said, key):
+    with pytest.raises(ScenarioError) as told:
+        workload.check(made(**said), learning=False)
+    assert key in {fault.key for fault in told.value.faults}
+
+
+@pytest.mark.parametrize("key", ["users", "rounds", "replicas"])
+def test_numbers_beyond_all_machines_are_faults_at_once(key):
+    with pytest.raises(ScenarioError, match=f"{key}: should be less than"):
+        made(**DIRECT | {key: 10**30})
+
+
+def test_a_large_run_is_warned_of(tmp_path, monkeypatch):
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\nusers: 3\nrounds: 4\naccess: {kind: bernoulli, probability: 0.5}\n")
+
+    def traced(*words):
+        result = CliRunner().invoke(app, ["trace", str(path), "--out", str(tmp_path / f"run{len(words)}"), *words])
+        assert result.exit_code == 0
+        return result.output
+
+    assert "large: " not in traced()
+    monkeypatch.setattr(workload, "LONG_S", 1e-9)
+    assert "large: about 12 updates or packets, under 1 s" in traced("--seed", "1")
+    assert "large: " not in traced("--quiet")
