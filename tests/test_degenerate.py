@@ -12,6 +12,7 @@ from netfl.document import Document
 from netfl.errors import ScenarioError
 from netfl.network.channel import Channel
 from netfl.network.placement.listed import Listed
+from netfl.network.reception import Reception
 from netfl.network.topology.star import Star
 from netfl.registry import kinds
 from netfl.scenario import checked
@@ -48,6 +49,22 @@ def test_a_user_on_the_tower_itself_has_a_channel(kind):
         gain_db = gain.gain_db(np.arange(2), time_s)
         assert not np.isnan(gain_db).any()
         assert (gain_db < np.inf).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", kinds(Reception))
+@pytest.mark.parametrize("bits", [1.0, 1e12])
+def test_signals_of_any_strength_have_a_chance_that_is_one(kind, bits):
+    """From no signal at all to one without noise; the stronger is never less likely."""
+    model = from_example("network/reception", kind)
+    snr_db = np.array([-np.inf, -1e5, -3000.0, -30.0, 0.0, 30.0, 3000.0, 1e5, np.inf])
+    modes = model.choose(snr_db, 125e3)
+    assert ((modes >= 0) & (modes < model.modes)).all()
+    for mode in range(model.modes):
+        chance = model.success(snr_db, 125e3, bits, mode)
+        assert ((chance >= 0) & (chance <= 1)).all()
+        assert (np.diff(chance) >= 0).all()
+        assert chance[-1] == 1
 
 
 @pytest.mark.filterwarnings("error")
@@ -98,3 +115,17 @@ def test_a_signal_at_the_very_threshold_is_received(gain_db, heard, tmp_path):
         "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "20 kbps"},
     }  # fmt: skip
     assert set(run(tmp_path / "run", **said).rounds.delivered) == {heard}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("gain", "heard"), [("10000 dB", 2), ("-10000 dB", 0)])
+@pytest.mark.parametrize("air", [{"interference": "sinr"}, {"capture": "1 dB"}], ids=str)
+def test_signals_past_all_numbers_meet_as_any_others_do(air, gain, heard, tmp_path):
+    """Four of one strength at once are at -4.8 dB each, however strong; none of them captures the tower."""
+    said = {
+        "mac": {"kind": "slotted_aloha", "probability": 1.0 if "interference" in air else 0.3}, **air,
+        "channel": [{"kind": "constant", "gain": gain}], "unreachable": "keep",
+        "reception": {"kind": "snr_threshold", "threshold": "-5 dB", "rate": "20 kbps"},
+        "compute": {"speed": 10.0, "samples": 50},
+    }  # fmt: skip
+    assert run(tmp_path / "run", **said).rounds.delivered.tolist() == [heard] * 5

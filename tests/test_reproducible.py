@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from small import SECTION
 from stopping import StopAfter
+from tiny import said_of, world
 from typer.testing import CliRunner
 
 import netfl
@@ -18,7 +19,9 @@ from netfl import digests
 from netfl.cli import app
 from netfl.document import Document
 from netfl.errors import ScenarioError
+from netfl.learning.model import Model
 from netfl.manifest import versions
+from netfl.registry import kinds
 from netfl.scenario import checked
 from netfl.sweeping import work
 from netfl.sweeping.engine import place
@@ -219,6 +222,18 @@ class TestPrecision:
         assert told(run) == told(alone)
         assert not run.metrics.value.equals(alone.metrics.value)
         pd.testing.assert_frame_equal(run.metrics, alone.metrics, rtol=1e-5)
+
+    @pytest.mark.parametrize("kind", [kind for kind in kinds(Model) if kind not in {"logistic", "cnn", "lstm"}])
+    def test_it_is_that_of_every_model(self, kind, tmp_path):
+        """In a round single precision leads away from double by its rounding, and by no more."""
+        said = world("learning/model", said_of("learning/model", kind), tmp_path) | {"rounds": 1}
+        single, double = (
+            netfl.run(checked(Document(said | {"precision": one}, "small")), tmp_path / one, device="cpu").metrics
+            for one in ("float32", "float64")
+        )
+        losses = [table[table.metric == "loss"].value.to_numpy() for table in (single, double)]
+        assert np.abs(losses[0] - losses[1]).max() > 0
+        np.testing.assert_allclose(*losses, rtol=1e-3)
 
     def test_it_is_of_use_to_learners_alone(self):
         with pytest.raises(ScenarioError, match="precision: has no effect without learners"):

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.network.decibels import ratio
 from netfl.network.flight import Flight, touch_s
 from netfl.network.medium import Ids, Medium, Verdict, lost, unknown
 from netfl.network.presence import Presence
@@ -133,12 +134,12 @@ class FadingMedium(Medium):
         )
         if not met:
             return alone, alone
-        signal, rest = 10.0 ** (snr_db / 10.0), self._interference(flight, snr_db)
+        signal, rest = ratio(snr_db), self._interference(flight, snr_db)
         if self._sinr:
             sinr_db = 10.0 * np.log10(signal / (rest + (1.0 if noisy else _NO_NOISE)))
             return alone, self._reception.success(sinr_db, self._bandwidth_hz, bits, flight.mode)
-        ratio = 10.0 ** ((self._capture_db or 0.0) / 10.0)
-        return alone, np.where((signal >= rest * ratio) & (signal > rest), alone, 0.0)
+        least = 10.0 ** ((self._capture_db or 0.0) / 10.0)
+        return alone, np.where((signal >= rest * least) & (signal > rest), alone, 0.0)
 
     def _strong(self, ids: Ids, figures: NDArray[np.float64], ample: float) -> NDArray[np.float64]:
         """*figures* of users, but *ample* of those whose signal is always enough."""
@@ -154,7 +155,7 @@ class FadingMedium(Medium):
 
     def _interference(self, flight: Flight, snr_db: NDArray[np.float64]) -> NDArray[np.float64]:
         """The power of all others over that of the noise, for each sender of *flight*, at its worst moment, ``[n]``."""
-        own = 10.0 ** (snr_db / 10.0)
+        own = ratio(snr_db)
         spans = [(rival.start_s, rival.end_s - touch_s(rival), self._power(rival, flight)) for rival in flight.rivals]
         moments = {max(start_s, flight.start_s) for start_s, _, _ in spans}
         worst = max((sum(p for start_s, end_s, p in spans if start_s <= at_s < end_s) for at_s in moments), default=0.0)
@@ -162,4 +163,4 @@ class FadingMedium(Medium):
 
     def _power(self, rival: Flight, flight: Flight) -> float:
         """What the tower of *flight* hears of *rival*, over the noise."""
-        return float((10.0 ** (self._air.snr_db(rival.ids, rival.start_s, flight.tower[0]) / 10.0)).sum())
+        return float(ratio(self._air.snr_db(rival.ids, rival.start_s, flight.tower[0])).sum())

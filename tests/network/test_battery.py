@@ -141,6 +141,53 @@ class TestAgainstSecondBySecond:
         assert not timeline.up(ONE, 3 * DAY)[0]
 
 
+def reckoned(said, charge, uses, until_s):
+    """The charge at the end, whether the user is up then, and the joules that came, were used and found no room."""
+    capacity, idle, charger = said["capacity"], said["idle"], said.get("charger", {"power": 0.0})
+    edges = [day * DAY + charger[key] for day in range(-1, 5) for key in ("opens", "closes") if key in charger]
+    up, now_s, came, used, spilt = charge > 0, 0.0, 0.0, 0.0, 0.0
+    for end_s in sorted({*edges, *uses, until_s}):
+        while now_s < end_s <= until_s:
+            hour = (now_s + end_s) / 2 % DAY
+            plugged = "opens" not in charger or (charger["opens"] <= hour) != (hour < charger["closes"])
+            power = charger["power"] * plugged
+            net = power - idle * up
+            goal = 0.0 if up else said["restart"] * capacity
+            left_s = (goal - charge) / net if net else math.inf
+            turns = (net < 0) == up and 0 < left_s <= end_s - now_s
+            span_s = left_s if turns else end_s - now_s
+            came, used = came + power * span_s, used + idle * up * span_s
+            spilt += max(0.0, charge + net * span_s - capacity)
+            charge = goal if turns else min(charge + net * span_s, capacity)
+            up, now_s = up != turns, now_s + span_s if turns else end_s
+        if end_s in uses:
+            taken = min(charge, uses[end_s])
+            charge, used, up = charge - taken, used + taken, up and taken < charge
+    return charge, up, came, used, spilt
+
+
+class TestEveryJouleIsSomewhere:
+    @pytest.mark.parametrize("seed", range(40))
+    def test_what_was_there_and_came_is_used_spilt_or_left(self, seed):
+        """Batteries at random, beside a reckoning of one at a time, whose account adds up."""
+        rng = np.random.default_rng(seed)
+        said = {"capacity": rng.uniform(50, 5000), "idle": rng.uniform(0.005, 0.2), "restart": rng.uniform(0.05, 1)}
+        if seed % 4:
+            said["charger"] = {"power": rng.uniform(0.01, 0.5)}
+        if seed % 4 > 1:
+            said["charger"] |= {"opens": rng.uniform(13, 24) * HOUR, "closes": rng.uniform(1, 12) * HOUR}
+        share, until_s = rng.uniform(), rng.uniform(1, 3.5) * DAY
+        timeline = battery(per_bit=1.0, initial=share, **said)
+        uses = dict(zip(np.sort(rng.uniform(0, until_s, 20)).tolist(), rng.exponential(300, 20).tolist(), strict=True))
+        for at_s, joules in uses.items():
+            timeline.transmit(ONE, at_s, joules)
+        start = share * said["capacity"]
+        charge, up, came, used, spilt = reckoned(said, start, uses, until_s)
+        assert start + came == pytest.approx(charge + used + spilt)
+        assert timeline.charge_j(ONE, until_s) == pytest.approx(charge, abs=1e-6 * said["capacity"])
+        assert timeline.up(ONE, until_s)[0] == up
+
+
 class TestPresenceOfBatteries:
     def test_what_users_do_is_told_and_forgotten(self):
         timeline = battery(2, capacity=100, per_training=40, per_bit=0.001, charger={"power": 1}, restart=0.1)

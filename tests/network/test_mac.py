@@ -12,12 +12,14 @@ from typing import Annotated
 import numpy as np
 import pytest
 from pydantic import Field
+from test_laws import from_example
 
 from netfl.network import mac as family
 from netfl.network.mac._bench import successes, waits
 from netfl.network.mac._slots import after
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
+from netfl.registry import kinds
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Seconds
@@ -161,3 +163,18 @@ def test_the_example_of_the_how_to_works(make_cell):
     exec(compile(textwrap.dedent(text), "how-to", "exec"), names)
     world = make_cell(3, plan={1: [(0.5, 9.0)]})
     assert play(world, names["Polling"](poll="1 s"), [0.0], 30.0) == [(2, 3.0, 4.0), (0, 5.0, 6.0), (1, 10.0, 11.0)]
+
+
+@pytest.mark.parametrize("kind", kinds(family.Mac))
+def test_after_a_long_time_all_goes_on_as_at_the_start(make_cell, kind):
+    """What is sent from 10^7 s on is what would be sent from 300 s on, but for the last bits of the clock."""
+    told = []
+    for start_s in (300.0, 1e7 - 1e7 % 300):
+        world = make_cell(3, compute_s=[0.0, 0.25, 0.25])
+        heard = play(world, from_example("network/mac", kind), [0.3, *(start_s + 50.0 * np.arange(6))], start_s + 400)
+        sent = [(user, time_s - start_s) for time_s, user in world.memory.of("sent") if time_s >= start_s]
+        told.append((sent, [(user, at_s - start_s) for user, _, at_s in heard if at_s >= start_s]))
+    for early, late in zip(*told, strict=True):
+        assert len(early) >= 6
+        assert [user for user, _ in late] == [user for user, _ in early]
+        assert [at_s for _, at_s in late] == pytest.approx([at_s for _, at_s in early], abs=1e-7)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.network.decibels import ratio
 from netfl.network.reception import Reception
 from netfl.network.reception._gray import bit_error_rate, measured_errors, rayleigh_bit_error_rate
 from netfl.streams import Streams
@@ -71,7 +72,7 @@ class Modulation(Reception):
 
     def bit_error_rate(self, sinr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.float64]:
         """The probability that a bit is wrong, ``[n]``."""
-        return bit_error_rate(_SHAPES[self.scheme][0], 10.0 ** (np.asarray(sinr_db) / 10.0) * self._gain(bandwidth_hz))
+        return bit_error_rate(_SHAPES[self.scheme][0], ratio(sinr_db) * self._gain(bandwidth_hz))
 
     def laws(self) -> tuple[Law, ...]:
         """Errors of symbols that are sent and decided, and error rates under fading."""

@@ -1,0 +1,150 @@
+"""What holds of every run is held over the scenarios that netfl brings, cut short, and over random worlds.
+
+``NETFL_EXAMPLES=2000 pytest tests/test_invariants.py`` tries so many random worlds in place of a few.
+"""
+
+import copy
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import worlds
+from golden import EXPONENTIAL, NETWORK, NETWORKS
+from hypothesis import HealthCheck, Phase, given, reject, seed, settings
+from hypothesis import strategies as st
+from invariants import hold, hold_tables, of_memory, watched
+from pydantic import ValidationError
+from recorders import Memory
+
+import netfl
+from netfl import shipped
+from netfl.access.network import Network
+from netfl.consistency import faults_below
+from netfl.document import Document
+from netfl.errors import ModelError, ScenarioError
+from netfl.scenario import checked
+from netfl.streams import Streams
+from netfl.types import Facts, Setting
+from netfl.watch import Unwatched
+
+EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "40"))
+SEED = int(os.environ.get("NETFL_SEED", "0"))
+SHOWN = [name for name in shipped.names() if not name.startswith(("learning/", "paper/"))]
+"""The others are direct accesses to data sets that take long to be handed out."""
+ENERGY = {"per_training": 1.0, "per_sample": 0.02, "efficiency": 0.5, "receive": 0.3, "idle": 0.01}
+PARTS = [
+    *NETWORKS.values(),
+    {"busy": "finish"}, {"busy": "ignore"}, {"staleness": 1},
+    {"round": {"kind": "quorum", "quorum": 0.5, "deadline": 60}}, {"round": {"kind": "available", "deadline": 60}},
+    {"round": {"kind": "first", "deadline": 45}},
+    {"broadcast_rate": None, "downlink": {"mode": "multicast", "tries": 2}},
+    {"broadcast_rate": None, "downlink": {"mode": "unicast"}},
+    {"selection": {"kind": "uniform", "m": 4}}, {"selection": {"kind": "oldest", "m": 3}},
+    {"mac": {"kind": "pure_aloha", "backoff": "3 s", "max_attempts": 3}}, {"mac": {"kind": "priority"}},
+    {"mac": {"kind": "multichannel_aloha", "channels": 2, "probability": 0.2}}, {"capture": "6 dB"},
+    {"interference": "sinr"}, {"mac": {"kind": "slotted_aloha", "probability": 0.4, "max_attempts": 2}},
+    {"queue": {"kind": "red", "min_threshold": 1, "max_threshold": 4, "capacity": 5}},
+    {"queue": {"kind": "drop_tail", "capacity": 0}}, {"queue": {"kind": "drr", "quantum": "500 B", "capacity": 3}},
+    {"queue": {"kind": "relay", "holds": 1}}, {"queue": {"kind": "drop_tail", "capacity_bytes": "3 kB"}},
+    {"topology": {"kind": "tree", "fanout": [2], "ring": "800 m", "radius": "700 m", "rate": "8 kbps", "delay": "1 s"}},
+    {"traffic": {"kind": "poisson", "rate": 0.1, "size": {"mean": "100 B"}}},
+    {"outages": [{"kind": "battery", "capacity": "600 J", "per_training": 40.0, "per_bit": "10 mJ", "idle": 1,
+                  "restart": 0.3, "charger": {"power": "3 W"}}]},
+    {"outages": [{"kind": "renewal", "nodes": nodes, "up": EXPONENTIAL, "down": EXPONENTIAL | {"mean": 20},
+                  "spares_uploads": nodes == "users"} for nodes in ("users", "towers", "routers")]},
+]  # fmt: skip
+"""What a network may say otherwise."""
+
+
+@st.composite
+def networks(draw):
+    """A network in which much goes wrong at once, and how many users and rounds it has."""
+    said = copy.deepcopy(NETWORK | {"energy": ENERGY})
+    for part in draw(st.lists(st.sampled_from(PARTS), max_size=5)):
+        said |= part
+    users, rounds = draw(st.integers(1, 7)), draw(st.integers(1, 6))
+    try:
+        network = Network.model_validate({key: value for key, value in said.items() if key != "kind"})
+    except ValidationError:
+        reject()
+    if [*faults_below(network, "", Facts(users, rounds))]:
+        reject()
+    return network, users, rounds
+
+
+def played(network, users, rounds, number):
+    """Its rounds, looked at while they go on, and all that was recorded."""
+    log, streams = Memory(), Streams(number).at("access", 0)
+    setting = Setting(users, rounds, 0, streams, np.full(users, 50.0), 1e4, 1e4, log, held=np.arange(1.0, users + 1))
+    try:
+        with watched():
+            return list(network.rounds(setting)), log
+    except (ModelError, ScenarioError):  # nothing can happen any more; parts do not fit the topology
+        return reject()
+
+
+class StopAfter(Unwatched):
+    """Stops a run after so many rounds."""
+
+    def __init__(self, rounds):
+        self.stop, self._rounds = False, rounds
+
+    def closed(self, progress):
+        self.stop = progress.round >= self._rounds
+
+
+def short(name):
+    """The least that shows anything of a scenario."""
+    whole = netfl.load(shipped.home() / f"{name}.yaml")
+    less = {"replicas": 1, "record": "all"}
+    if whole.duration is not None:
+        return whole.at(less | {"duration": whole.duration / 1000, "warmup": whole.warmup / 1000})
+    less["rounds"] = 25 if "adversarial" in name else 4
+    return whole.at(less | ({"access.energy": ENERGY} if whole.access.placed and whole.access.energy is None else {}))
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_scenarios_that_netfl_brings(name, tmp_path):
+    scenario = short(name)
+    with watched() as watch:
+        run = (netfl.run if name == "closed_loop" else netfl.trace)(scenario, tmp_path / "run")
+    hold(run, scenario)
+    assert scenario.access.placed == (watch.worlds > 0)
+
+
+ONCE = {"deadline": None, "database": None, "phases": [Phase.generate], "suppress_health_check": [*HealthCheck]}
+
+
+@seed(SEED)
+@settings(max_examples=EXAMPLES, **ONCE)
+@given(networks(), st.integers(0, 99))
+def test_networks_in_which_much_goes_wrong(told, number):
+    network, users, rounds = told
+    tables = of_memory(*played(network, users, rounds, number))
+    hold_tables(tables, users, rounds, network.model_dump(mode="json"))
+
+
+@seed(SEED)
+@settings(max_examples=EXAMPLES // 5, **ONCE)
+@given(worlds.good([one for one in worlds.BASES if one[0].startswith(("access", "network"))]), st.integers(0, 4))
+def test_worlds_of_all_models(said, again):
+    scenario = checked(Document(said | {"record": "all"}, "world"))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with watched():
+                run = netfl.trace(scenario, Path(folder, "run"))
+        except (ModelError, ScenarioError):
+            reject()
+        hold(run, scenario)
+        if not again and scenario.steps > 1:
+            same_however_done(run, scenario, Path(folder))
+
+
+def same_however_done(run, scenario, folder):
+    """A second run, and one that is stopped and goes on, have the same tables."""
+    again = netfl.trace(scenario, folder / "again")
+    netfl.trace(scenario, folder / "parts", watch=StopAfter(scenario.steps // 2))
+    for other in (again, netfl.resume(folder / "parts")):
+        assert other.manifest["digests"] == run.manifest["digests"]
