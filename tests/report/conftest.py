@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 from netfl import report
@@ -258,3 +259,17 @@ def filmed(tmp_path_factory):
     run = make_run(tmp_path_factory.mktemp("filmed") / "run", rounds=300, replicas=2, attempts=20)
     report.write(run)
     return run
+
+
+@pytest.fixture
+def sketched(monkeypatch):
+    """Figures of pages are painted but not rendered, which takes most of the time of a page."""
+    rendered = Figure.savefig
+
+    def savefig(self, out, *, format, **told):
+        if format == "svg":
+            out.write('<svg height="1pt" viewBox="0 0 1 1" width="1pt"></svg>')
+        else:
+            rendered(self, out, format=format, **told)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)

@@ -96,6 +96,7 @@ def test_ids_are_unique_and_references_lead_somewhere(whole):
         assert re.fullmatch(r"url\(#(.+)\)", style)[1] in ids
 
 
+@pytest.mark.usefixtures("sketched")
 def test_the_table_holds_means_with_their_t_intervals(make):
     run = make(users=8, rounds=60, learners=("B", "A"))
     rows = run.metrics[(run.metrics["metric"] == "rare_accuracy") & (run.metrics["round"] >= 54)]
@@ -134,6 +135,7 @@ def test_no_trace_is_left_in_matplotlib(make):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
 def test_a_run_without_tables_has_a_page(tmp_path, status):
     (tmp_path / "manifest.json").write_text(json.dumps({"status": status, "error": "the disk is <full>"}))
@@ -146,6 +148,7 @@ def test_a_run_without_tables_has_a_page(tmp_path, status):
     assert report.picture(run).exists()
 
 
+@pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("missing", ["rounds", "deliveries", "events", "metrics", "users", "nodes"])
 def test_any_table_may_be_missing(make, missing):
     run = make(users=8, rounds=30)
@@ -155,12 +158,14 @@ def test_any_table_may_be_missing(make, missing):
     report.picture(run)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_a_direct_access_has_no_map_and_says_that_fates_are_unknown(make):
     found = read(make(network=False))
     assert "network" not in found.of("id")
     assert "No fates of updates were recorded" in "".join(found.said)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_users_are_rare_only_where_others_are_not(make):
     run = make(network=False)
     held = run.users.assign(**{"class:8": 1})
@@ -168,6 +173,7 @@ def test_users_are_rare_only_where_others_are_not(make):
     assert "hold a rare class" not in "".join(read(open_run(run.folder)).said)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_fairness_is_told_with_standard_deviations_over_replicas(make):
     run = make()
     said = "".join(read(run).said)
@@ -178,6 +184,7 @@ def test_fairness_is_told_with_standard_deviations_over_replicas(make):
     assert f"{finals.mean():.1f}± {finals.std():.1f}" in said
 
 
+@pytest.mark.usefixtures("sketched")
 def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
     run = make(replicas=2)
     assert "first evaluation that finds no less" not in "".join(read(run).said)
@@ -194,6 +201,7 @@ def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
     ]
 
 
+@pytest.mark.usefixtures("sketched")
 def test_divergence_gradients_and_staleness_are_drawn_where_they_were_asked_for(make):
     run = make()
     assert "besides" not in read(run).of("id")
@@ -232,6 +240,7 @@ def with_choices(run):
     return open_run(run.folder)
 
 
+@pytest.mark.usefixtures("sketched")
 def test_choices_stand_as_last_made_and_win_nothing(make):
     run = with_choices(make(users=8, rounds=60, replicas=1))
     page = report.write(run).read_text(encoding="utf-8")
@@ -245,6 +254,7 @@ def test_choices_stand_as_last_made_and_win_nothing(make):
     assert not any("tuned" in line for line in words.verdicts(View(run)))
 
 
+@pytest.mark.usefixtures("sketched")
 def test_validation_and_weights_are_shown_where_they_were_asked_for(make):
     found = read(with_choices(make(users=8, rounds=60, replicas=1)))
     said = "".join(found.said)
@@ -262,6 +272,7 @@ def test_a_learner_that_diverged_says_so_in_legends(make):
         assert ("FedAvg (diverged)" in "".join(read(open_run(run.folder)).said)) == sure
 
 
+@pytest.mark.usefixtures("sketched")
 def test_it_can_be_written_elsewhere(make, tmp_path):
     run = make(learners=(), network=False)
     path = report.write(run, tmp_path / "here.html")

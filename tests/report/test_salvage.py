@@ -14,6 +14,8 @@ from netfl.report import words
 from netfl.report.salvage import salvaged
 from netfl.report.view import look
 
+pytestmark = pytest.mark.usefixtures("sketched")
+
 
 @pytest.fixture
 def run(make):
