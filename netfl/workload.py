@@ -26,6 +26,8 @@ _UPDATE_S, _SENT_S, _STEP_S, _NUMBER_S = 1e-6, 3e-4, 1e-4, 2e-9
 for each example in it and parameter."""
 _ROW_BYTES, _DELIVERY_BYTES = 8, 24
 """What a row of events, and one of deliveries, takes on the disk."""
+_PROCESS_BYTES = (150e6, 450e6)
+"""What the process of any run takes in memory, and that of one that learns (docs/background/scale.md)."""
 _USER_BYTES = 400
 """What a user takes in memory, in each replica."""
 _MODELS, _HEARD = 6, 3
@@ -69,7 +71,8 @@ def of(scenario: Scenario, *, learning: bool = True) -> Workload:
     steps_s, models = _learning(scenario, heard / replicas) if learning else (0.0, 0.0)
     seconds = updates * (_SENT_S if access.networked else _UPDATE_S) + steps_s
     disk = _ROW_BYTES * _rows(scenario, updates) + _DELIVERY_BYTES * heard
-    return Workload(updates, seconds, float(replicas) * (_USER_BYTES * scenario.users + models), disk)
+    process = _PROCESS_BYTES[learning and bool(scenario.learners)]
+    return Workload(updates, seconds, process + float(replicas) * (_USER_BYTES * scenario.users + models), disk)
 
 
 def check(scenario: Scenario, *, learning: bool) -> None:

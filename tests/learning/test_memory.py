@@ -152,11 +152,11 @@ def test_what_is_left_is_the_least_that_the_machine_and_the_group_have(tmp_path,
 
 def test_a_run_is_held_against_what_is_there(monkeypatch):
     """3 replicas of 2 learners of 387 numbers, of which one user a round is heard, with twins."""
-    monkeypatch.setattr(memory, "available", lambda: 0)
     loads, check = [], memory.check
     monkeypatch.setattr(memory, "check", lambda *told: (loads.append(told[1]), check(*told)))
     fig2a = Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"
     staged = stage(netfl.load(fig2a, {"evaluate.metrics": ["weight_divergence"]}, ["full"]))
+    monkeypatch.setattr(memory, "available", lambda: 0)
     with pytest.raises(ScenarioError, match=r"learners\.FedAvg\.aggregation: the run needs 0\.0 GB.* 387 parameters"):
         schooling.learner_of(staged, "cpu")
     assert loads == [memory.Load(users=3, most=1, parameters=387, replicas=3, twins=True)]
