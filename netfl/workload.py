@@ -28,8 +28,8 @@ _ROW_BYTES, _DELIVERY_BYTES = 8, 24
 """What a row of events, and one of deliveries, takes on the disk."""
 _PROCESS_BYTES = (150e6, 450e6)
 """What the process of any run takes in memory, and that of one that learns (docs/background/scale.md)."""
-_USER_BYTES = 400
-"""What a user takes in memory, in each replica."""
+_USER_BYTES = (400, 2000)
+"""What a user takes in memory, in each replica, and one who learns."""
 _MODELS, _HEARD = 6, 3
 """Models that a lane has at most, and those of each user that is heard in a round of it."""
 _TIMES = (("day", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
@@ -72,7 +72,7 @@ def of(scenario: Scenario, *, learning: bool = True) -> Workload:
     seconds = updates * (_SENT_S if access.networked else _UPDATE_S) + steps_s
     disk = _ROW_BYTES * _rows(scenario, updates) + _DELIVERY_BYTES * heard
     process = _PROCESS_BYTES[learning and bool(scenario.learners)]
-    return Workload(updates, seconds, process + float(replicas) * (_USER_BYTES * scenario.users + models), disk)
+    return Workload(updates, seconds, process + _users(scenario, learning) + replicas * models, disk)
 
 
 def check(scenario: Scenario, *, learning: bool) -> None:
@@ -86,7 +86,7 @@ def check(scenario: Scenario, *, learning: bool) -> None:
     if work.seconds > ENDLESS_S:
         problem = f"the run would not end in a year: {work}"
         found.append(Fault(key, problem, getattr(scenario, key), "make it shorter, or take fewer users or replicas"))
-    needed, there = float(_USER_BYTES) * scenario.users * scenario.replicas, memory.available()
+    needed, there = _users(scenario, learning), memory.available()
     if there is not None and needed > there:
         problem = f"they need {_in(needed, _SIZES)} of memory, and {_in(float(there), _SIZES)} are there"
         found.append(Fault("users", problem, scenario.users, "take fewer users or replicas"))
@@ -97,6 +97,11 @@ def check(scenario: Scenario, *, learning: bool) -> None:
 def warning(work: Workload) -> str:
     """What to say of a large one before it starts."""
     return f"large: {work}; more than {_in(LONG_S, _TIMES)}, or than {_in(LARGE_BYTES, _SIZES)} on the disk"
+
+
+def _users(scenario: Scenario, learning: bool) -> float:
+    """Bytes of memory that users take, in all replicas."""
+    return float(_USER_BYTES[learning and bool(scenario.learners)]) * scenario.users * scenario.replicas
 
 
 def _heard(access: Access, scenario: Scenario) -> float:

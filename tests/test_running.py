@@ -203,7 +203,8 @@ def test_where_all_diverge_the_run_fails(tmp_path, workers):
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 5000)
+    monkeypatch.setattr("netfl.workload.check", lambda *told, **more: None)  # refuses users that do not fit
+    monkeypatch.setattr(memory, "available", lambda: 100)
     with pytest.raises(ScenarioError, match=r"learners\.A\.aggregation: the run needs .* GB of memory"):
         netfl.run(a_scenario(), tmp_path / "run", device="cpu")
     assert not (tmp_path / "run").exists()
