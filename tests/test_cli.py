@@ -95,7 +95,7 @@ class TestGood:
         code, output = call("check", "good.yaml", "learning.yaml")
         assert code == 0
         assert output.splitlines()[::2] == ["good.yaml: good", "learning.yaml: good"]
-        assert output.splitlines()[1].startswith("  about 30 updates or packets, under 1 s, 1.2 kB of memory")
+        assert output.splitlines()[1].startswith("  about 30 updates or packets, under 1 s, 150 MB of memory")
         assert not Path("runs").exists()
 
     def test_resume_goes_on(self, folder):
