@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import lzma
-import tarfile
+from functools import partial
 
 import numpy as np
 import pytest
 from PIL import Image
 from pydantic import ValidationError
+from reader_seeds import packed
 from scipy.io import savemat
 
 from netfl.errors import MachineError
@@ -24,17 +25,7 @@ from netfl.learning.data.svhn import Svhn, read
 from netfl.streams import Streams
 
 RNG = np.random.default_rng(5)
-
-
-def archived(files):
-    """A gzipped tar archive."""
-    into = io.BytesIO()
-    with tarfile.open(fileobj=into, mode="w:gz") as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return into.getvalue()
+archived = partial(packed, mode="w:gz")
 
 
 def pictures(count):
