@@ -32,8 +32,8 @@ _USER_BYTES = (400, 2000)
 """What a user takes in memory, in each replica, and one who learns."""
 _MODELS, _HEARD = 6, 3
 """Models that a lane has at most, and those of each user that is heard in a round of it."""
-_TIMES = (("day", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
-_SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+_TIMES = (("years", ENDLESS_S), ("days", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
+_SIZES = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,12 @@ class Workload:
     @property
     def large(self) -> bool:
         """Whether it is worth a warning."""
-        return self.seconds > LONG_S or self.disk > LARGE_BYTES
+        return not self.endless and (self.seconds > LONG_S or self.disk > LARGE_BYTES)
+
+    @property
+    def endless(self) -> bool:
+        """Whether it is refused."""
+        return self.seconds > ENDLESS_S
 
     def __str__(self) -> str:
         what = f"{self.updates:,.0f}" if self.updates < 1e9 else f"{self.updates:.0e}"
@@ -83,7 +88,7 @@ def check(scenario: Scenario, *, learning: bool) -> None:
     """
     work, found = of(scenario, learning=learning), []
     key = "rounds" if scenario.duration is None else "duration"
-    if work.seconds > ENDLESS_S:
+    if work.endless:
         problem = f"the run would not end in a year: {work}"
         found.append(Fault(key, problem, getattr(scenario, key), "make it shorter, or take fewer users or replicas"))
     needed, there = _users(scenario, learning), memory.available()

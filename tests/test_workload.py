@@ -84,3 +84,14 @@ def test_a_large_run_is_warned_of(tmp_path, monkeypatch):
     monkeypatch.setattr(workload, "LONG_S", 1e-9)
     assert "large: about 12 updates or packets, under 1 s" in traced("--seed", "1")
     assert "large: " not in traced("--quiet")
+
+
+def test_an_endless_run_is_refused_and_not_warned_of_too(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\nusers: 3\nrounds: 4\naccess: {kind: bernoulli, probability: 0.5}\n")
+    settings = ("users=1000000", "rounds=1000000000", "record=none")
+    words = [word for setting in settings for word in ("--set", setting)]
+    result = CliRunner().invoke(app, ["trace", str(path), "--out", str(tmp_path / "run"), *words])
+    assert result.exit_code == 2
+    assert "large: " not in result.output
+    assert "the run would not end in a year: about 1e+15 updates or packets, 31.7 years" in result.output
