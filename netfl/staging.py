@@ -89,10 +89,8 @@ def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage
             try_outsiders(scenario.learners, scenario.users, access.most(scenario.users, scenario.steps))
     if access.closed_loop:
         _check_answerer(scenario, scenario.learners if learning else {})
-    wanted = access.wants_samples or access.wants_label_mix or access.wants_held
-    needed = scenario.data is not None and (learning or wanted)
     dataset = None
-    if needed and scenario.data is not None:
+    if scenario.data is not None and (learning or access.wants_data):
         with located(scenario, "data"):
             dataset = scenario.data.load(Streams(scenario.seed).at("data"))
             _check_test_set(dataset, scenario.rare_classes)

@@ -77,24 +77,30 @@ def of(scenario: Scenario, *, learning: bool = True) -> Workload:
     seconds = updates * (_SENT_S if access.networked else _UPDATE_S) + steps_s
     disk = _ROW_BYTES * _rows(scenario, updates) + _DELIVERY_BYTES * heard
     process = _PROCESS_BYTES[learning and bool(scenario.learners)]
-    return Workload(updates, seconds, process + _users(scenario, learning) + replicas * models, disk)
+    held = process + _users(scenario, learning) + _examples(scenario, learning) + replicas * models
+    return Workload(updates, seconds, held, disk)
 
 
 def check(scenario: Scenario, *, learning: bool) -> None:
-    """Refuse what would not end in a year, or whose users do not fit into memory.
+    """Refuse what would not end in a year, or whose users or made-up examples do not fit into memory.
 
     Raises:
         ScenarioError: it is one or the other.
     """
     work, found = of(scenario, learning=learning), []
-    key = "rounds" if scenario.duration is None else "duration"
     if work.endless:
+        key = "rounds" if scenario.duration is None else "duration"
         problem = f"the run would not end in a year: {work}"
         found.append(Fault(key, problem, getattr(scenario, key), "make it shorter, or take fewer users or replicas"))
-    needed, there = _users(scenario, learning), memory.available()
-    if there is not None and needed > there:
-        problem = f"they need {_in(needed, _SIZES)} of memory, and {_in(float(there), _SIZES)} are there"
-        found.append(Fault("users", problem, scenario.users, "take fewer users or replicas"))
+    there = memory.available()
+    parts = (
+        ("users", _users(scenario, learning), scenario.users, "take fewer users or replicas"),
+        ("data", _examples(scenario, learning), None, "make fewer of them"),
+    )
+    for key, needed, value, remedy in parts:
+        if there is not None and needed > there:
+            problem = f"they need {_in(needed, _SIZES)} of memory, and {_in(float(there), _SIZES)} are there"
+            found.append(Fault(key, problem, value, remedy))
     if found:
         raise ScenarioError(scenario.located(found))
 
@@ -107,6 +113,13 @@ def warning(work: Workload) -> str:
 def _users(scenario: Scenario, learning: bool) -> float:
     """Bytes of memory that users take, in all replicas."""
     return float(_USER_BYTES[learning and bool(scenario.learners)]) * scenario.users * scenario.replicas
+
+
+def _examples(scenario: Scenario, learning: bool) -> float:
+    """Bytes of memory that examples take that are made up."""
+    if scenario.data is None or not (learning or scenario.access.wants_data):
+        return 0.0
+    return scenario.data.memory
 
 
 def _heard(access: Access, scenario: Scenario) -> float:

@@ -1,5 +1,7 @@
 """What a run will take is told before it begins; what would never end is refused."""
 
+import tracemalloc
+
 import pytest
 from small import SECTION
 from typer.testing import CliRunner
@@ -10,6 +12,7 @@ from netfl.cli import app
 from netfl.document import Document
 from netfl.errors import ScenarioError
 from netfl.scenario import checked
+from netfl.streams import Streams
 
 DIRECT = {"access": {"kind": "bernoulli", "probability": 0.5}, "users": 20, "rounds": 30}
 PACKETS = {
@@ -38,17 +41,20 @@ def test_what_is_foretold_is_what_comes(tmp_path):
     assert len(run.deliveries) <= 60
 
 
+BLOBS = {"kind": "blobs", "centers": [[0, 0], [3, 3]]}
+LEARNING = {
+    "data": BLOBS, "partition": "iid", "model": "logistic",
+    "learners": {"a": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 5}},
+}  # fmt: skip
+
+
 def test_rows_and_steps_are_counted():
     base = workload.of(made(**DIRECT))
     assert workload.of(made(**DIRECT, record="none")).disk < base.disk
     assert workload.of(made(**DIRECT, record={"users": 10})).disk < base.disk
     assert workload.of(made(**DIRECT, replicas=3)).disk == 3 * base.disk
-    learning = {
-        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]]}, "partition": "iid", "model": "logistic",
-        "learners": {"a": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 5}},
-    }  # fmt: skip
-    assert workload.of(made(**DIRECT, **learning)).seconds > base.seconds + 600 * 5 * 1e-5
-    assert workload.of(made(**DIRECT, **learning), learning=False).seconds == base.seconds
+    assert workload.of(made(**DIRECT, **LEARNING)).seconds > base.seconds + 600 * 5 * 1e-5
+    assert workload.of(made(**DIRECT, **LEARNING), learning=False).seconds == base.seconds
 
 
 @pytest.mark.parametrize(
@@ -63,6 +69,28 @@ def test_what_would_never_end_is_refused_before_it_starts(said, key):
     with pytest.raises(ScenarioError) as told:
         workload.check(made(**said), learning=False)
     assert key in {fault.key for fault in told.value.faults}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [BLOBS | {"samples": 10**12}, {"kind": "synthetic", "users": 10**11}, {"kind": "synthetic", "users": 10**10}],
+)
+def test_made_up_examples_that_no_memory_holds_are_refused_before_it_starts(data):
+    scenario = made(**DIRECT, **LEARNING | {"data": data})
+    with pytest.raises(ScenarioError, match=r"data: they need [\d.,]+ [TP]B of memory, and .* are there.*make fewer"):
+        workload.check(scenario, learning=True)
+    workload.check(scenario, learning=False)
+
+
+def test_made_up_examples_take_the_memory_that_is_told():
+    for data in (BLOBS | {"samples": 1000}, {"kind": "synthetic", "users": 60, "sigma": 1}):
+        family = made(**DIRECT, **LEARNING | {"data": data}).data
+        family.load(Streams(0))  # imports what it needs
+        tracemalloc.start()
+        family.load(Streams(0))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert 0.5 * most < family.memory < 2 * most
 
 
 @pytest.mark.parametrize("key", ["users", "rounds", "replicas"])

@@ -111,6 +111,11 @@ class Access(Spec):
         return False
 
     @property
+    def wants_data(self) -> bool:
+        """Whether any of this hangs on the examples."""
+        return self.wants_samples or self.wants_label_mix or self.wants_held
+
+    @property
     def closed_loop(self) -> bool:
         """Whether `rounds` asks the learners, so that who is heard depends on what is learned (``Round.asks``)."""
         return False

@@ -243,7 +243,7 @@ class TestRenewalsNodes:
 
 def test_any_order_of_asking_gives_the_same_instants_over_thousands_of_sojourns():
     law = {"law": "exponential", "mean": 1.0}
-    users, times_s = np.arange(5), np.linspace(0.0, 3000.0, 400)
+    users, times_s = np.arange(5), np.linspace(0.0, 2000.0, 100)
     forward = renewal(law, law, 5)
     expected = {float(t): forward.next_change(users, t).tolist() for t in times_s}
     shuffled = renewal(law, law, 5)
@@ -260,3 +260,30 @@ def test_looking_far_ahead_again_and_again_does_not_walk_there_each_time(monkeyp
         timeline.up(np.array([0]), float(now_s))
         timeline.up(np.array([0]), now_s + 10_000.0)
     assert len(steps) < 10_300 / 8 + 300 * 2 * (16 + 3)
+
+
+@pytest.mark.parametrize("down", [{"law": "exponential", "mean": 0.5}, {"law": "pareto", "mean": 0.5, "shape": 1.5}])
+def test_a_leap_over_many_sojourns_ends_where_steps_do(down, monkeypatch):
+    far_s = 5_000.0 + 1_000.0 * np.arange(4)
+    asked_s = [*np.linspace(0.0, 7_000.0, 57), 20.0, 300.0, 6_000.0]
+    up = {"law": "exponential", "mean": 1.5}
+
+    def told(timeline, first_s):
+        users = np.arange(4)
+        found = [timeline.next_change(users, first_s).tolist()]
+        return found + [[timeline.up(users, t).tolist(), timeline.next_change(users, t).tolist()] for t in asked_s]
+
+    leaping = renewal(up, down, 4)
+    found = told(leaping, far_s)
+    monkeypatch.setattr(Alternating, "_leap", None)
+    monkeypatch.setattr("netfl.network.outage._alternating._LEAP", 0)
+    assert told(renewal(up, down, 4), far_s) == found
+
+
+def test_millions_of_sojourns_are_leapt_over(monkeypatch):
+    steps, step = [], Alternating._advance
+    monkeypatch.setattr(Alternating, "_advance", lambda self, rows: (steps.append(rows), step(self, rows)))
+    law = {"law": "exponential", "mean": 1.0}
+    timeline = renewal(law, law, 3)
+    assert (timeline.next_change(np.arange(3), 3e5) > 3e5).all()
+    assert len(steps) < 200

@@ -76,6 +76,11 @@ class Data(Spec):
         """How many tokens there are, 0 … tokens-1, where examples are rows of tokens; ``None`` for measurements."""
         return None
 
+    @property
+    def memory(self) -> float:
+        """Bytes of memory that the examples take while they are made up, roughly; 0 where they come from files."""
+        return 0.0
+
     @abstractmethod
     def load(self, streams: Streams) -> Dataset:
         """The examples; what is drawn comes from *streams*.

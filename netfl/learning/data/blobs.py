@@ -14,6 +14,9 @@ from netfl.learning.data._split import split
 from netfl.streams import Streams
 from netfl.types import Law
 
+_BYTES = 66
+"""What a point takes in memory."""
+
 
 class Blobs(Data):
     """Points in the plane, normally scattered around centres; a point's label is the number of its centre.
@@ -60,6 +63,11 @@ class Blobs(Data):
     def shape(self) -> tuple[int, ...]:
         """A point of the plane."""
         return (2,)
+
+    @property
+    def memory(self) -> float:
+        """The points, as they are made and once again as they are split."""
+        return float(_BYTES * self.samples * len(self.centers))
 
     def load(self, streams: Streams) -> Dataset:
         """Draw and split the points."""

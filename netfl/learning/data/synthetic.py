@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,6 +16,8 @@ from netfl.streams import Streams
 from netfl.types import Law
 
 _FEATURES, _CLASSES = 60, 10
+_BYTES = 560
+"""What an example takes in memory."""
 
 
 class Synthetic(OfUsers):
@@ -70,15 +73,23 @@ class Synthetic(OfUsers):
         """The standard deviation of the logarithm of the sizes."""
         return self.sigma if self.sigma is not None else 2.0 if self.version == "non_iid" else 1.0
 
+    @property
+    def memory(self) -> float:
+        """The examples, as they are made and once again as they are split."""
+        return _BYTES * self.users * (50 + math.exp(4 + self._spread**2 / 2))
+
     def load(self, streams: Streams) -> Dataset:
         """Draw the examples by ``seed`` and split them by ``split``, whatever the seed of the run."""
         own = Streams(self.seed).at("synthetic")
         counts = self.sizes(own, self.users)
-        examples = [self.examples(own, user, count) for user, count in enumerate(counts.tolist())]
-        x, y = (np.concatenate(parts) for parts in zip(*examples, strict=True))
+        x = np.empty((int(counts.sum()), _FEATURES), np.float32)
+        y = np.empty(len(x), np.int64)
+        ends = counts.cumsum().tolist()
+        for of, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
+            x[end - count : end], y[end - count : end] = self.examples(own, of, count)
         user = np.repeat(np.arange(self.users), counts)
         rows = by_user(user, self.validation_share, self.test_share, own.rng("split", self.split))
-        return divided(x.astype(np.float32), y, user, rows, self.classes)
+        return divided(x, y, user, rows, self.classes)
 
     def sizes(self, streams: Streams, users: int) -> NDArray[np.int64]:
         """How many examples each user has."""

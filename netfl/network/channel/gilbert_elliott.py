@@ -12,7 +12,8 @@ from pydantic import Field, model_validator
 from netfl.claims import Law
 from netfl.network.channel import Channel, Gain
 from netfl.network.channel._chain import Chain
-from netfl.network.outage._alternating import Alternating, process_laws
+from netfl.network.outage._alternating import Alternating
+from netfl.network.outage._alternating_laws import process_laws
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.network.sites import Sites
 from netfl.streams import Streams

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -13,13 +11,14 @@ from netfl.network.outage import Timeline
 from netfl.network.outage._clock import DayClock
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.streams import Streams
-from netfl.types import Law
 
 Start = float | Literal["stationary", "up"]
 
 _STEP = 8
 _SPAN = 2 * _STEP
 _STRIDE = 16 * _STEP
+_LEAP = 1 << 18
+"""Sojourns that are drawn at once where the time asked for is far away."""
 
 
 class Alternating(Timeline):
@@ -126,12 +125,19 @@ class Alternating(Timeline):
         return state, until_s
 
     def _approach(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
-        """Move the windows of *rows* on towards *time_s*: to a mark on the way there, or a step."""
+        """Move the windows of *rows* on towards *time_s*: to a mark on the way there, by a leap, or a step."""
         ahead = self._mark(rows, time_s) * _STRIDE > self._index[rows]
         if ahead.any():
             self._rewind(rows[ahead], time_s[ahead])
-        if not ahead.all():
-            self._advance(rows[~ahead])
+        rows, time_s = rows[~ahead], time_s[~ahead]
+        far = self._clock is None and len(rows) > 0
+        mean_s = (self._up.mean + self._down.mean) / 2
+        to_go = float((time_s - self._ends_s[rows, -1]).min()) / mean_s if far else 0.0
+        strides = int(min(0.9 * to_go, _LEAP / max(1, len(rows)))) // _STRIDE
+        if strides:
+            self._leap(rows, time_s, strides)
+        elif len(rows):
+            self._advance(rows)
 
     def _mark(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> NDArray[np.int64]:
         """The number of each row's last known mark that is not after *time_s*."""
@@ -145,6 +151,29 @@ class Alternating(Timeline):
         self._advance(rows)
         self._advance(rows)
 
+    def _leap(self, rows: NDArray[np.int64], time_s: NDArray[np.float64], strides: int) -> None:
+        """Move the windows of *rows* on by many sojourns at once, and back to a mark where that was beyond *time_s*."""
+        skipped, window_s, index = strides * _STRIDE, self._ends_s[rows], self._index[rows]
+        further_s = self._follow(rows, window_s[:, -1], index[:, None] + np.arange(_SPAN, _SPAN + skipped))
+        ends_s = np.hstack([window_s, further_s])
+        to_mark = _STRIDE - index % _STRIDE
+        places = np.arange(0, skipped, _STRIDE)
+        marks_s = np.take_along_axis(ends_s, to_mark[:, None] - 1 + places, axis=1)
+        self._keep(rows[:, None], (index + to_mark)[:, None] // _STRIDE + np.arange(strides), marks_s)
+        self._ends_s[rows], self._since_s[rows] = ends_s[:, skipped:], ends_s[:, skipped - 1]
+        self._index[rows] = index + skipped
+        beyond = self._since_s[rows] > time_s
+        if beyond.any():
+            self._rewind(rows[beyond], time_s[beyond])
+
+    def _keep(self, rows: NDArray[np.int64], columns: NDArray[np.int64], marks_s: NDArray[np.float64]) -> None:
+        """Remember marks of *rows*."""
+        missing = int(columns.max()) + 1 - self._marks_s.shape[1]
+        if missing > 0:
+            room = max(missing, self._marks_s.shape[1])
+            self._marks_s = np.pad(self._marks_s, ((0, 0), (0, room)), constant_values=np.inf)
+        self._marks_s[rows, columns] = marks_s
+
     def _advance(self, rows: NDArray[np.int64]) -> None:
         """Move the windows of *rows* on by half their span; a step is even, so that parity tells the state."""
         kept = self._ends_s[rows, _STEP:]
@@ -154,11 +183,7 @@ class Alternating(Timeline):
         self._ends_s[rows] = np.hstack([kept, self._follow(rows, kept[:, -1], index)])
         marked = rows[(self._index[rows] >= 0) & (self._index[rows] % _STRIDE == 0)]
         if marked.size:
-            column = self._index[marked] // _STRIDE
-            missing = int(column.max()) + 1 - self._marks_s.shape[1]
-            if missing > 0:
-                self._marks_s = np.pad(self._marks_s, ((0, 0), (0, missing)), constant_values=np.inf)
-            self._marks_s[marked, column] = self._since_s[marked]
+            self._keep(marked, self._index[marked] // _STRIDE, self._since_s[marked])
 
 
 def _earliest(rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -172,68 +197,3 @@ def _earliest(rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> tuple[NDA
 def availability(up: Lifetime, down: Lifetime) -> float:
     """The long-run share of time up, E[up] / (E[up] + E[down])."""
     return up.mean / (up.mean + down.mean)
-
-
-def process_laws(up: Lifetime, down: Lifetime, start: Start = "stationary") -> tuple[Law, ...]:
-    """What an alternating process with these sojourns claims."""
-
-    def opened(streams: Streams, size: int) -> tuple[Alternating, NDArray[np.int64]]:
-        rows = np.arange(size)
-        return Alternating(rows, up, down, streams, start), rows
-
-    def sojourn(wanted: bool, streams: Streams, size: int) -> NDArray[np.float64]:
-        process, rows = opened(streams, size)
-        begin_s = process.next_change(rows, 0.0)
-        begin_s = np.where(process.up(rows, begin_s) == wanted, begin_s, process.next_change(rows, begin_s))
-        return process.next_change(rows, begin_s) - begin_s
-
-    laws = [
-        Law(
-            f"sojourn {word} in s",
-            f"{law.law} with mean {law.mean:g} s, all sojourns independent",
-            draw=partial(sojourn, wanted),
-            mean=law.mean if law.provable(1) else None,
-            variance=law.variance if law.provable(2) else None,
-            cdf=None if law.law == "fixed" else law.cdf,
-        )
-        for word, wanted, law in (("up", True, up), ("down", False, down))
-    ]
-    return (*laws, *_stationary_laws(up, down, opened)) if start == "stationary" else tuple(laws)
-
-
-def _stationary_laws(
-    up: Lifetime, down: Lifetime, opened: Callable[[Streams, int], tuple[Alternating, NDArray[np.int64]]]
-) -> tuple[Law, ...]:
-    """What it claims besides when it starts stationary: the same at every instant."""
-    share, instant_s = availability(up, down), 1.7 * (up.mean + down.mean)
-
-    def state(streams: Streams, size: int) -> NDArray[np.float64]:
-        process, rows = opened(streams, size)
-        return process.up(rows, instant_s).astype(float)
-
-    def rest(streams: Streams, size: int) -> NDArray[np.float64]:
-        process, rows = opened(streams, size)
-        return process.next_change(rows, instant_s) - instant_s
-
-    state_law = Law(
-        "state at any instant (1 is up)",
-        "up with probability E[up] / (E[up] + E[down])",
-        draw=state,
-        mean=share,
-        variance=share * (1.0 - share),
-    )
-    if max(up.moment(3), down.moment(3)) == np.inf:
-        return (state_law,)
-    first, second = (
-        share * up.moment(power + 1) / ((power + 1) * up.mean)
-        + (1.0 - share) * down.moment(power + 1) / ((power + 1) * down.mean)
-        for power in (1, 2)
-    )
-    rest_law = Law(
-        "time to the next change, from any instant, in s",
-        "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the sojourn X that one is in",
-        draw=rest,
-        mean=first,
-        variance=second - first**2 if max(up.moment(5), down.moment(5)) < np.inf else None,
-    )
-    return (state_law, rest_law)

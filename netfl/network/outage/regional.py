@@ -9,7 +9,8 @@ from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._alternating import Alternating, Start, process_laws
+from netfl.network.outage._alternating import Alternating, Start
+from netfl.network.outage._alternating_laws import process_laws
 from netfl.network.outage._area import Ground, Groups
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.network.sites import Sites

@@ -7,7 +7,8 @@ from typing import Literal
 
 from netfl.errors import Fault
 from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._alternating import Alternating, process_laws
+from netfl.network.outage._alternating import Alternating
+from netfl.network.outage._alternating_laws import process_laws
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.network.outage._nodes import Nodes, faults_of, numbers, rows
 from netfl.network.sites import Sites
