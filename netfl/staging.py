@@ -49,7 +49,8 @@ class Stage:
         at = self.replicas.index(replica)
         setting = self.settings[at]
         columns: dict[str, NDArray[Any]] = {"user": np.arange(setting.users)}
-        columns |= self.scenario.access.places(setting)
+        with located(self.scenario, "access"):
+            columns |= self.scenario.access.places(setting)
         order = self.orders[at]
         if order is not None:
             columns["rank"] = np.argsort(order)
@@ -61,7 +62,8 @@ class Stage:
 
     def nodes(self, replica: int) -> Mapping[str, NDArray[Any]]:
         """The columns of the nodes table for one replica."""
-        return self.scenario.access.nodes(self.settings[self.replicas.index(replica)])
+        with located(self.scenario, "access"):
+            return self.scenario.access.nodes(self.settings[self.replicas.index(replica)])
 
 
 def streams_of(scenario: Scenario, replica: int) -> Streams:
@@ -208,7 +210,8 @@ def _order(scenario: Scenario, replica: int, held: NDArray[np.float64]) -> NDArr
         if heard is None:
             raise ValueError("a partition by rho needs an access that states rho")
     elif by == "distance":
-        heard = -scenario.access.places(setting)["distance_m"]
+        with located(scenario, "access"):
+            heard = -scenario.access.places(setting)["distance_m"]
     else:
         heard = np.zeros(scenario.users)
         with located(scenario, "access"):

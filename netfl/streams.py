@@ -8,8 +8,9 @@ path of names, so that changing one model of a scenario leaves every other model
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -24,36 +25,42 @@ _FEW = 6
 """So many counters are reckoned faster one by one than as arrays."""
 
 
-def philox(counter: tuple[NDArray[np.uint64], ...], key: tuple[int, int], rounds: int = 10) -> list[NDArray[np.uint64]]:
+def philox(counter: Sequence[NDArray[np.uint64]], key: tuple[int, int], rounds: int = 10) -> list[NDArray[np.uint64]]:
     """The four 32-bit words of Philox4x32 for each counter, held in uint64 arrays.
 
     Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
 
     Args:
-        counter: four arrays of one shape, each holding 32-bit words.
+        counter: four arrays, which broadcast against each other, each holding 32-bit words.
         key: the two 32-bit words of the key, or arrays of them, which broadcast against the counters.
-        rounds: the number of rounds; 10 is the published generator.
+        rounds: the number of rounds; 10 is the published generator, and from 3 on all words are of the whole shape.
     """
-    keys = [((key[0] + n * _WEYL[0]) & _MASK, (key[1] + n * _WEYL[1]) & _MASK) for n in range(rounds)]
-    if counter[0].size <= _FEW and np.ndim(key[0]) == 0:
-        return _one_by_one(counter, keys)
     a, b, c, d = counter
-    for k0, k1 in keys:
-        left, right = a * np.uint64(_MULTIPLIERS[0]), c * np.uint64(_MULTIPLIERS[1])
+    one, two = map(np.uint64, _MULTIPLIERS)
+    for k0, k1 in _schedule(*key, rounds):
+        left, right = a * one, c * two
         a, c = (right >> _HALF) ^ b ^ np.uint64(k0), (left >> _HALF) ^ d ^ np.uint64(k1)
         b, d = right & _LOW, left & _LOW
     return [a, b, c, d]
 
 
-def _one_by_one(counter: tuple[NDArray[np.uint64], ...], keys: Sequence[tuple[int, int]]) -> list[NDArray[np.uint64]]:
-    """What `philox` gives, by Python's own integers."""
-    found = []
-    for a, b, c, d in zip(*(words.ravel().tolist() for words in counter), strict=True):
+def _schedule(first: int, second: int, rounds: int = 10) -> list[tuple[int, int]]:
+    """The keys of the rounds."""
+    return [((first + n * _WEYL[0]) & _MASK, (second + n * _WEYL[1]) & _MASK) for n in range(rounds)]
+
+
+_kept_schedule = lru_cache(4096)(_schedule)
+
+
+def _one_by_one(counters: Iterable[tuple[int, int, int, int]], key: tuple[int, int]) -> NDArray[np.uint64]:
+    """What `philox` gives, by Python's own integers, ``[counters, 4]``."""
+    keys, found = _kept_schedule(*key), []
+    for a, b, c, d in counters:
         for k0, k1 in keys:
             left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
             a, b, c, d = (right >> 32) ^ b ^ k0, right & _MASK, (left >> 32) ^ d ^ k1, left & _MASK  # noqa: PLW2901
         found.append((a, b, c, d))
-    return [*np.array(found, np.uint64).reshape(-1, 4).T.reshape(4, *counter[0].shape)]
+    return np.array(found, np.uint64).reshape(-1, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +79,12 @@ class Field:
 
     def words(self, users: ArrayLike, index: ArrayLike = 0, draw: ArrayLike = 0) -> list[NDArray[np.uint64]]:
         """Four independent 32-bit words for each (user, index, draw)."""
-        user, at, sub = np.broadcast_arrays(
-            np.asarray(users, np.uint64), np.asarray(index, np.uint64), np.asarray(draw, np.uint64)
-        )
-        return philox((user, sub, at & _LOW, at >> _HALF), self.key)
+        user, at, sub = (np.asarray(one, np.uint64) for one in (users, index, draw))
+        together = np.broadcast(user, at, sub)
+        if together.size > _FEW or np.ndim(self.key[0]):
+            return philox((user, sub, at & _LOW, at >> _HALF), self.key)
+        each = ((int(u), int(s), int(i) & _MASK, int(i) >> 32) for u, i, s in together)
+        return [*_one_by_one(each, self.key).T.reshape(4, *together.shape)]
 
     def uniform(self, users: ArrayLike, index: ArrayLike = 0, draw: ArrayLike = 0) -> NDArray[np.float64]:
         """Uniform draws on the open interval (0, 1), with 53 random bits."""

@@ -1,12 +1,17 @@
 """What tests of whole runs share."""
 
+import functools
 import os
 import sys
 from pathlib import Path
 
 import pytest
+import typer.testing
 
 from netfl.learning.data import _cache as cache
+
+# the command line is put together once, and not for each call of each test
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 WATCHED = '''
 import numpy as np

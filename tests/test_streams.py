@@ -51,6 +51,27 @@ def test_philox_of_many_counters_is_that_of_each():
     assert together.max() < 2**32
 
 
+@pytest.mark.parametrize("number", [0, 1, 2, 6, 7, 30])
+def test_few_counters_and_many_get_the_published_words(number):
+    field = Streams(11).field("words")
+    rng = np.random.default_rng(number)
+    users, draws = rng.integers(0, 2**32, (2, number), dtype=np.uint64)
+    index = rng.integers(0, 2**64, number, dtype=np.uint64)
+    counters = (users, draws, index & np.uint64(2**32 - 1), index >> np.uint64(32))
+    assert np.array_equal(field.words(users, index, draws), philox(counters, field.key))
+    for draw in (3, 2**32 - 1):
+        alone = philox(
+            (
+                users[:, None],
+                np.full((1, 2), draw, np.uint64),
+                np.array([[5, 6]], np.uint64),
+                users[:, None] * np.uint64(0),
+            ),
+            field.key,
+        )
+        assert np.array_equal(field.words(users[:, None], [5, 6], draw), alone)
+
+
 @given(st.permutations(range(12)), st.integers(0, 2**64 - 1))
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 def test_draws_do_not_depend_on_the_order_of_queries(order, index):
