@@ -135,6 +135,44 @@ def test_adaptive_rules_are_told_of_channels_on_which_several_met_and_none_was_r
     assert world.env.now < 50, "nothing is left to be done"
 
 
+def test_adaptive_users_count_those_alone_who_have_something(make_cell):
+    """One of ten: n = 1, so that it sends in the first slot."""
+    for seed in range(5):
+        world = make_cell(10, compute_s=[1e6] * 4 + [2.2] + [1e6] * 5, seed=seed)
+        world.env.process(SlottedAloha(adaptive="known").serve(world.cell))
+        world.tower.expect(0, 0.0)
+        world.env.run(until=20)
+        assert world.memory.of("sent") == [(3.0, 4)]
+
+
+class Clock(Known):
+    """Its estimate is the number of slots so far; everybody sends with 0.2."""
+
+    def probability(self, estimate, backlog):
+        return 0.2
+
+    def idle(self, estimate, slots):
+        return estimate + slots
+
+    def heard(self, estimate, collided):
+        self.told.append(estimate)
+        return estimate + 1
+
+    told = ()
+
+
+def test_adaptive_rules_are_told_of_each_slot_once(make_cell):
+    """Of the one before the first, too: what is heard at the end of slot k follows k + 1 others."""
+    world, rule = make_cell(3, compute_s=[0.0, 3.5, 40.0]), Clock(1)
+    rule.told = []
+    world.env.process(serve_adaptive(world.cell, 1.0, rule, None, lambda users: np.zeros(len(users), int)))
+    for version, at_s in enumerate([0.0, 70.5, 300.0]):
+        world.tower.expect(version, at_s)
+    world.env.run(until=500)
+    assert len(rule.told) >= 9
+    assert rule.told == sorted({time_s + 1 for time_s, _ in world.memory.of("sent")})
+
+
 def test_binary_exponential_backoff_of_two(make_cell):
     """Both send at once; after k failures each does so in a slot with 2^-k: the slots until the first success."""
     expected = 0.0

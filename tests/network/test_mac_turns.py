@@ -248,6 +248,11 @@ def test_lottery_among_those_who_have_something(make_cell):
     assert abs(np.mean(np.array(first) == 0) - 0.9) < 4.5 * np.sqrt(0.09 / 300)
 
 
+def test_weights_of_users_that_are_not_named_are_1():
+    who, _ = winners(Priority(weights={1: 3.0}, by="stride"), None, 3, 50)
+    assert np.bincount(who).tolist() == [10, 30, 10]
+
+
 def test_weights_of_users_that_there_are_not():
     for duration_s in (None, 10.0):
         [fault] = Priority(weights={7: 2.0, 4: 1.0}).faults(Facts(users=5, rounds=1, duration_s=duration_s))
