@@ -48,7 +48,7 @@ class Cyclic(Intermittent):
     @property
     def coming(self) -> str:
         """The same in every cycle, if anybody is ever away."""
-        always = bool(self.listed) and (self.stretch(np.array(self.listed)) >= self.cycle).all()
+        always = self.listed and self.shares(np.array(self.listed)).min() == 1.0
         return "stationary" if always else "cyclic"
 
     def laws(self) -> tuple[Law, ...]:

@@ -56,8 +56,7 @@ class Markov(Intermittent):
     def coming(self) -> str:
         """Users come and go as chains do; one that comes as surely as it stays has no memory."""
         on, off = self.switches(np.array(self.listed))
-        forgets = bool(self.listed) and np.allclose(np.where(on < 1.0, on + off, 1.0), 1.0)
-        return "stationary" if self.always or forgets else "Markovian"
+        return "stationary" if self.listed and np.allclose(on + off, 1.0) else "Markovian"
 
     def laws(self) -> tuple[Law, ...]:
         """Stationarity after many rounds, and the lengths of stays, for users like the first."""

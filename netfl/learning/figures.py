@@ -98,11 +98,10 @@ def spread(users: Performance) -> Iterator[tuple[str, Floats]]:
     mean = _mean(figures, there)
     total, squares = (np.where(there, part, 0.0).sum(1) for part in (figures, figures**2))
     yield "accuracy_users_mean", mean
-    yield "accuracy_users_worst10", _mean(ranked, (place < tenth) & (place < last))
+    yield "accuracy_users_worst10", _mean(ranked, place < tenth)
     yield "accuracy_users_best10", _mean(ranked, (place >= last - tenth) & (place < last))
     yield "accuracy_users_variance", _mean((figures - mean[:, None]) ** 2, there)
-    jain = np.where(squares > 0, total**2 / np.where(squares > 0, squares * known, 1.0), 1.0)
-    yield "accuracy_users_jain", np.where(known > 0, jain, np.nan)
+    yield "accuracy_users_jain", np.where((known > 0) & (squares == 0), 1.0, _ratio(total**2, squares * known))
 
 
 def over_objectives(
@@ -135,8 +134,8 @@ def over_objectives(
 
 
 def _mean(figures: Floats, counted: NDArray[np.bool_]) -> Floats:
-    """The mean of those of *figures* that are *counted*, over the last axis; NaN of none."""
-    return _ratio(np.where(counted, figures, 0.0).sum(-1), counted.sum(-1).astype(float))
+    """The mean of those of *figures* that are *counted*, ``[lanes]``; NaN of none."""
+    return _ratio(np.where(counted, figures, 0.0).sum(1), counted.sum(1).astype(float))
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,6 +56,17 @@ def setting(users=4, rounds=10, seed=1, replica=0, label_mix=None):
 def make_setting():
     """Makes a setting with a recorder that keeps all."""
     return setting
+
+
+@pytest.fixture
+def drawing():
+    """Makes streams of which all numbers are one and the same."""
+
+    def make(number):
+        field = SimpleNamespace(uniform=lambda *at: np.full(np.broadcast_shapes(*map(np.shape, at)), number))
+        return SimpleNamespace(field=lambda name: field)
+
+    return make
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from netfl.access.cyclic import Cyclic
@@ -36,3 +37,19 @@ def test_rates_are_the_shares_of_a_cycle(make_setting):
 def test_a_replica_has_its_own_offsets(make_setting, presence):
     one, other = (presence(Cyclic(probability=0.1), make_setting(50, 100, replica=at)) for at in (0, 1))
     assert np.any(one != other)
+
+
+@pytest.mark.parametrize(
+    ("probability", "process"),
+    [
+        (1.0, "stationary"),
+        (0.996, "stationary"),  # 99.6 rounds of 100 are 100
+        ([1.0, 0.999], "stationary"),
+        (0.994, "cyclic"),
+        ([1.0, 0.5], "cyclic"),
+        ({"label_correlated": {"minimum": 1.0}}, "cyclic"),
+    ],
+)
+def test_nobody_comes_and_goes_whose_stretch_is_the_whole_cycle(probability, process):
+    """Where probabilities follow labels it is not known."""
+    assert Cyclic(probability=probability).process == process

@@ -64,3 +64,31 @@ def test_stays_are_geometric(make_setting, presence):
 def test_stickiness_alone_leaves_the_shares(make_setting):
     access = [Markov(probability=0.2, switch_on=switch) for switch in (0.01, 0.2)]
     assert access[0].rates(3, make_setting().streams).tolist() == access[1].rates(3, make_setting().streams).tolist()
+
+
+@pytest.mark.parametrize(
+    ("p", "switch_on", "process"),
+    [
+        (0.3, 0.3, "stationary"),  # comes with 0.3, stays with 1 - 0.3 (1 / 0.3 - 1) = 0.3
+        ([1.0, 0.3], 0.3, "stationary"),
+        (1.0, 0.05, "stationary"),
+        ([0.3, 0.4], 0.3, "Markovian"),
+        (0.5, 1.0, "Markovian"),  # there in every second round
+        (0.8, 1.0, "Markovian"),  # never away for two rounds
+        ({"label_correlated": {}}, 0.3, "Markovian"),
+    ],
+)
+def test_a_chain_has_no_memory_where_one_comes_as_surely_as_one_stays(p, switch_on, process):
+    assert Markov(probability=p, switch_on=switch_on).process == process
+
+
+def test_a_chain_that_always_switches_is_there_in_every_second_round(make_setting, presence):
+    there = presence(Markov(probability=0.5, switch_on=1.0), make_setting(50, 20))
+    assert (there[1:] != there[:-1]).all()
+    assert 10 < there[0].sum() < 40
+
+
+def test_who_leaves_for_sure_leaves_whatever_is_drawn(drawing):
+    """With the least number that can be drawn one comes whenever that is possible, and leaves all the same."""
+    there = [*Markov(probability=0.02).present(np.array([0.02, 1.0]), 4, drawing(0.0))]
+    assert np.array(there).T.tolist() == [[True, False, True, False], [True] * 4]

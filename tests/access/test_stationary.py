@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from scipy import stats
 
 from netfl.access.stationary import Stationary
+from netfl.streams import Streams
 from netfl.types import Facts
 
 RHO30 = [
@@ -56,6 +58,46 @@ def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hea
     long = hear(access, make_setting(50, 20_000 if first == 1 else 3_000))
     assert hear(access, make_setting(50, 37)) == long[:37]
     assert hear(access, make_setting(50, 37, replica=1)) != long[:37]
+
+
+@pytest.mark.parametrize("rounds", [1, 5, 16_384, 16_385, 16_386])
+def test_every_round_is_told_at_once_where_one_user_is_heard(make_setting, hear, rounds):
+    access = Stationary(rho=[0.5, 0.3, 0.2])
+    blocks = [*access.heard_at_once(make_setting(3, rounds), 1)]
+    assert all(block.shape[1] == 1 and len(block) for block in blocks)
+    assert np.concatenate(blocks).tolist() == [[*one] for one in access.heard(make_setting(3, rounds), 1)]
+    assert sum(map(len, blocks)) == rounds
+    assert access.heard_at_once(make_setting(3, rounds), 2) is None
+    assert access.heard_at_once(make_setting(3, rounds)) is None
+
+
+@pytest.mark.parametrize(
+    ("rho", "drawn", "heard"),
+    [
+        ([0.0, 0.5, 0.5], 0.0, 1),
+        ([0.5, 0.0, 0.5], 0.5, 2),
+        ([0.1] * 10, 1 - 2.0**-53, 9),  # of which the sum is that: below 1
+        ([0.5, 0.5, 0.0], 1 - 2.0**-53, 1),
+    ],
+)
+def test_users_of_rate_zero_are_not_heard_at_the_edges_of_shares_either(make_setting, drawing, rho, drawn, heard):
+    setting = replace(make_setting(len(rho), 3), streams=drawing(drawn))
+    assert [one.tolist() for one in Stationary(rho=rho).heard(setting, 1)] == [[heard]] * 3
+
+
+def test_users_of_the_same_luck_are_heard_in_the_order_of_their_rates(make_setting, drawing):
+    setting = replace(make_setting(4, 3), streams=drawing(0.4))
+    heard = Stationary(rho=[0.2, 0.5, 0.0, 0.3], first=3).heard(setting)
+    assert [one.tolist() for one in heard] == [[1, 3, 0]] * 3
+
+
+def test_shares_of_the_first_are_bernoulli():
+    """0.5 and 0.2 of the rounds, of variances 0.25 and 0.16."""
+    for law, share in zip(Stationary(rho=[0.5, 0.3, 0.2]).laws(), (0.5, 0.2), strict=True):
+        assert (law.mean, law.variance) == pytest.approx((share, share * (1 - share)))
+        drawn = law.draw(Streams(3), 4_000)
+        assert set(drawn) == {0.0, 1.0}
+        assert abs(drawn.mean() - share) < 4.5 * np.sqrt(share * (1 - share) / 4_000)
 
 
 def test_zipf_and_the_random_simplex(make_setting):

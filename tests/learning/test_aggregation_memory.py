@@ -1,6 +1,7 @@
 """What aggregations keep from round to round, what they make of the odd case, and what they do not go with."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -91,7 +92,24 @@ def test_memory_counts_what_is_kept(rule):
     probability = {"probability": (0.5,) * users} if rule == "known_participation" else {}
     one = RULES[rule].model_copy(update=probability)
     kept = sum(part.numel() for part in one.open(users, torch.zeros(parameters + 1)).values())
-    assert 0 <= kept - one.memory(users, parameters) <= 3 * users
+    assert kept - one.memory(users, parameters) in {0, users, 2 * users, 3 * users}
+
+
+@pytest.mark.parametrize("losses", [[1e8, 1e7, 2e-5], [3e-8, 2e-8, 1e-9]])
+def test_fair_powers_of_losses_neither_overflow_nor_vanish(losses):
+    """F^60 of 10^480, or of 10^-480: as exact fractions.  h = q F^(q-1) |Δ|² L² + F^q L, without t; L = 1 / lr."""
+    updates, current = told(1, [0, 1, 2], losses=losses), torch.zeros(SIZE, dtype=torch.float64)
+    following, _ = Qfedavg(q=60).step({}, current, updates)
+    changes = [[Fraction(x) for x in one] for one in (updates.models - updates.bases).tolist()]
+    scales = [1 / Fraction(rate) for rate in updates.rates[:, 0].tolist()]
+    powers = [(Fraction(loss) + Fraction(1e-10)) for loss in losses]
+    least = [
+        60 * loss**59 * sum(x * x for x in one[:-1]) * scale**2 + loss**60 * scale
+        for loss, one, scale in zip(powers, changes, scales, strict=True)
+    ]
+    for place, value in enumerate(following.tolist()):
+        moved = sum(loss**60 * scale * one[place] for loss, one, scale in zip(powers, changes, scales, strict=True))
+        assert value == pytest.approx(float(moved / sum(least)), rel=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -186,6 +186,11 @@ def test_known_participation_divides_by_the_probability():
     )
 
 
+def test_known_participation_gives_no_weight_to_who_is_never_heard():
+    rule = KnownParticipation().informed(np.array([0.5, 0.0, 0.2]))
+    assert rule.open(3, torch.zeros(2))["weights"].tolist() == [2.0, 0.0, 5.0]
+
+
 def test_known_participation_wants_a_probability_for_each_user():
     rule = KnownParticipation(probability=(0.5, 0.2))
     (fault,) = rule.faults(Facts(users=3, rounds=1))

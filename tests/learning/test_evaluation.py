@@ -10,7 +10,7 @@ from torch import nn
 
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.evaluation import Evaluation
-from netfl.learning.figures import Performance, cvar, over_users, spread
+from netfl.learning.figures import Performance, cvar, over_classes, over_objectives, over_users, spread
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
@@ -181,3 +181,67 @@ def test_how_accuracies_spread_over_users():
     assert found["loss/user:3"].tolist() == [pytest.approx(0.85), 1, 0]
     few = dict(spread(Performance(*[accuracy[:, 5:8]] * 2, np.ones((3, 3)))))
     assert few["accuracy_users_worst10"][0] == 0.25
+
+
+def test_the_whole_weighs_groups_by_what_they_count_and_nothing_has_no_figures():
+    """(0.5 · 1 + 0.9 · 3) / 4 = 0.8 and (2 · 1 + 1 · 3) / 4 = 1.25; a group may count for less than one example."""
+    counts = np.array([[1.0, 3.0], [0.0, 0.0], [0.0, 0.25]])
+    accuracy, loss = np.array([[0.5, 0.9]] * 3), np.array([[2.0, 1.0]] * 3)
+    groups = Performance(accuracy, loss, counts)
+    assert groups.whole()[0] == pytest.approx([0.8, np.nan, 0.9], nan_ok=True)
+    assert groups.whole()[1] == pytest.approx([1.25, np.nan, 1.0], nan_ok=True)
+    assert groups.shown()[0] == pytest.approx(np.array([[0.5, 0.9], [np.nan] * 2, [np.nan, 0.9]]), nan_ok=True)
+    assert groups.shown()[1] == pytest.approx(np.array([[2.0, 1.0], [np.nan] * 2, [np.nan, 1.0]]), nan_ok=True)
+
+
+def test_classes_are_told_that_some_lane_has_and_the_rare_ones_together():
+    """Class 1 is in the second lane alone, class 3 in none; 0 and 2 are rare: (0.5 · 4 + 1 · 1) / 5 = 0.6."""
+    counts = np.array([[4.0, 0.0, 1.0, 0.0], [2.0, 2.0, 2.0, 0.0]])
+    accuracy = np.array([[0.5, 0.0, 1.0, 0.0], [0.25, 1.0, 0.75, 0.0]])
+    classes = Performance(accuracy, 1 - accuracy, counts)
+    told = dict(over_classes(classes, (0, 2)))
+    names = [f"{name}{of}" for name in ("accuracy", "loss") for of in ("", "/class:0", "/class:1", "/class:2")]
+    assert [*told] == [*names, "rare_accuracy"]
+    assert told["rare_accuracy"] == pytest.approx([0.6, 0.5])
+    assert told["accuracy"] == pytest.approx([0.6, 4 / 6])
+    assert told["loss/class:1"] == pytest.approx([np.nan, 0.0], nan_ok=True)
+    assert [*dict(over_classes(classes, ()))] == names
+
+
+def test_jains_index_of_a_few_small_accuracies():
+    """0.1, 0.2, 0.3: 0.6² / (3 · 0.14) = 6/7; (0.2, 0): 1/2; all 0 or a lone user: 1; nobody: none."""
+    accuracy = np.array([[0.1, 0.2, 0.3], [0.2, 0.0, 0.9], [0.0] * 3, [0.7, 0.4, 0.4], [0.5] * 3, [0.9, 0.9, 0.0]])
+    counts = np.array([[1, 1, 1], [2, 2, 0], [1, 1, 1], [0, 0.5, 0], [0, 0, 0], [0, 0, 1]])
+    told = dict(spread(Performance(accuracy, accuracy, counts)))
+    assert told["accuracy_users_jain"] == pytest.approx([6 / 7, 1 / 2, 1, 1, np.nan, 1], nan_ok=True)
+    assert told["accuracy_users_mean"] == pytest.approx([0.2, 0.1, 0, 0.4, np.nan, 0], nan_ok=True)
+    assert told["accuracy_users_variance"] == pytest.approx([0.02 / 3, 0.01, 0, 0, np.nan, 0], nan_ok=True)
+    for end, expected in (("worst10", [0.1, 0, 0, 0.4, np.nan, 0]), ("best10", [0.3, 0.2, 0, 0.4, np.nan, 0])):
+        assert told[f"accuracy_users_{end}"] == pytest.approx(expected, nan_ok=True)
+
+
+def test_cvar_is_over_the_last_axis_however_many_there_are():
+    """Of losses 1, 2, 4 with probabilities 0.5, 0.4, 0.1 the worst half is (0.1 · 4 + 0.4 · 2) / 0.5 = 2.4."""
+    losses, rho = np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.4, 0.1])
+    assert cvar(losses, rho, 0.5) == pytest.approx(2.4)
+    order = np.array([[[0, 1, 2], [2, 0, 1]], [[1, 2, 0], [2, 1, 0]]])
+    assert cvar(losses[order], rho[order], 0.5) == pytest.approx(np.full((2, 2), 2.4))
+    assert cvar(losses[order], rho, 1.0) == pytest.approx(losses[order] @ rho)
+
+
+def test_objectives_weigh_users_by_how_often_they_were_heard_and_alike_if_never():
+    """Who has no figures does not count, however often it was heard; a lane of such users has no objective."""
+    counts = np.array([[1, 1, 1], [1, 1, 0], [0.5, 1, 0], [0, 0, 0], [1, 1, 1]])
+    losses = np.array([[3.0, 1.0, 2.0], [3.0, 1.0, 9.0], [3.0, 1.0, 9.0], [3.0, 1.0, 9.0], [0.3, 0.1, 0.2]])
+    rho = np.array([[0.2, 0.2, 0.6], [0.1, 0.3, 0.6], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    t, tail = np.array([0.0, 1.5, 0.0, 0.0, 0.0]), Cvar(alpha=0.5, gamma=0.0, lr_t=1)
+    told = dict(
+        over_objectives([Erm(), tail, Erm(), Erm(), Erm()], Performance(losses, losses, counts), rho, t, (0.5, 1))
+    )
+    assert [*told] == ["t", "objective", "cvar/alpha:0.5", "cvar/alpha:1"]
+    assert told["t"].tolist() == t.tolist()
+    # 0.2 · 3 + 0.2 · 1 + 0.6 · 2; 1.5 + (3 - 1.5) / 4 / 0.5, as users count 1/4 and 3/4; then alike
+    assert told["objective"] == pytest.approx([2.0, 2.25, 2.0, np.nan, 0.2], nan_ok=True)
+    assert told["cvar/alpha:1"] == pytest.approx([2.0, 1.5, 2.0, np.nan, 0.2], nan_ok=True)
+    worst = [(0.2 * 3 + 0.3 * 2) / 0.5, (3 / 4 + 1 / 4) / 0.5, 3.0, np.nan, (0.3 / 3 + 0.2 / 6) / 0.5]
+    assert told["cvar/alpha:0.5"] == pytest.approx(worst, nan_ok=True)

@@ -77,6 +77,76 @@ class TestByHand:
         assert timeline.next_change(ONE, 10.0) == [math.inf]
         assert Outages([timeline]).next_up(ONE, 20.0) == [math.inf]
 
+    @pytest.mark.parametrize("cost", ["per_training", "per_sample", "per_bit"])
+    def test_each_kind_of_use_is_metered(self, cost):
+        assert battery(capacity=10, **{cost: 1}).metered
+
+    def test_half_a_joule_is_enough_to_be_up(self):
+        """At the start, after a use, and as a charger comes on."""
+        timeline = battery(capacity=100, per_training=1, initial=0.015)
+        assert timeline.up(ONE, 0.0)
+        timeline.train(ONE, 3.0, 0)
+        assert timeline.charge_j(ONE, 4.0) == pytest.approx(0.5)
+        assert timeline.up(ONE, 4.0)
+        assert battery(capacity=100, idle=1, initial=0.005).next_change(ONE, 0.0) == pytest.approx(0.5)
+        timeline = battery(capacity=3600.5, idle=1, charger={"power": 2, "opens": "1 h", "closes": "2 h"})
+        assert timeline.charge_j(ONE, HOUR) == pytest.approx(0.5)
+        assert timeline.next_change(ONE, 0.0) == pytest.approx(3 * HOUR + 0.5)
+
+    def test_one_that_is_empty_at_the_start_is_down(self):
+        timeline = battery(capacity=100, idle=0.5, initial=0, charger={"power": 1}, restart=0.2)
+        assert timeline.next_change(ONE, 0.0) == pytest.approx(20)
+        assert timeline.up(np.zeros(3, int), [0.0, 19.0, 21.0]).tolist() == [False, False, True]
+
+    def test_one_that_is_empty_just_as_the_charger_comes_on_is_down_until_it_restarts(self):
+        """3600 J at 1 W are gone at 1 h; then 2 W bring 1800 J in 900 s."""
+        charger = {"power": 2, "opens": "1 h", "closes": "2 h"}
+        timeline = battery(capacity=3600, idle=1, charger=charger, restart=0.5)
+        assert timeline.next_change(np.zeros(2, int), [0.0, HOUR]) == pytest.approx([HOUR, HOUR + 900])
+        assert timeline.up(np.zeros(3, int), [HOUR - 1, HOUR + 1, HOUR + 901]).tolist() == [True, False, True]
+
+    def test_one_that_may_restart_just_as_the_charger_goes_is_up(self):
+        """0.5 W bring 1800 J from 1 h to 2 h, which then last half an hour."""
+        charger = {"power": 0.5, "opens": "1 h", "closes": "2 h"}
+        timeline = battery(capacity=3600, idle=1, charger=charger, restart=0.5, initial=0)
+        assert timeline.next_change(np.zeros(2, int), [0.0, 2 * HOUR]) == pytest.approx([2 * HOUR, 2.5 * HOUR])
+        assert timeline.up(np.zeros(3, int), [2 * HOUR - 1, 2 * HOUR + 1, 2.6 * HOUR]).tolist() == [False, True, False]
+
+    def test_what_one_night_brings_counts_in_the_next(self):
+        """1125 J of the first window and 675 J of the second make 1800 J: after 2160 s of it."""
+        charger = {"power": 0.3125, "opens": "1 h", "closes": "2 h"}
+        timeline = battery(capacity=3600, idle=1, charger=charger, restart=0.5, initial=0)
+        assert timeline.next_change(ONE, 0.0) == pytest.approx(25 * HOUR + 2160)
+
+    def test_a_use_leaves_what_has_been_as_it_was(self):
+        """Empty at 100, 140 and 180, up again 20 s after each; at 210 there are 10 J: with 5 less it lasts to 215."""
+        timeline = battery(capacity=100, idle=2, per_bit=1, charger={"power": 1}, restart=0.2)
+        timeline.transmit(ONE, 210.0, 5)
+        assert timeline.charge_j(ONE, 210.0) == pytest.approx(5)
+        looks = np.arange(5.0, 210.0, 10.0)
+        many = np.zeros(len(looks), int)
+        assert timeline.up(many, looks).tolist() == [at_s < 100 or at_s // 20 % 2 == 0 for at_s in looks]
+        before = looks < 200
+        found = timeline.next_change(many[before], looks[before])
+        assert found == pytest.approx(np.maximum(100.0, 20.0 * (looks[before] // 20 + 1)))
+        assert timeline.next_change(np.zeros(3, int), [205.0, 210.0, 212.0]) == pytest.approx([215.0] * 3)
+
+    def test_a_use_at_the_instant_of_a_restart_finds_the_battery_up(self):
+        timeline = battery(capacity=100, idle=2, per_bit=1, charger={"power": 1}, restart=0.2)
+        at_s = timeline.next_change(ONE, 105.0)
+        assert at_s == pytest.approx(120)
+        timeline.transmit(ONE, at_s, 5)
+        assert timeline.up(ONE, at_s)
+        assert timeline.next_change(ONE, at_s) == pytest.approx(135)
+
+    def test_a_look_ahead_ends_some_time_although_nothing_changes(self):
+        """So it is not exact, and who asks must ask on."""
+        timeline = battery(capacity=100, idle=1e-9, charger={"power": 1, "opens": "1 h", "closes": "2 h"})
+        until_s = timeline.next_change(ONE, 0.0)
+        assert DAY < until_s < 1000 * DAY
+        assert timeline.up(np.zeros(2, int), [until_s[0] - 1.0, until_s[0] + 1.0]).all()
+        assert not timeline.exact
+
 
 SOLAR = {"capacity": 40e3, "idle": 0.4, "restart": 0.3, "solar": {"peak": 1.3, "clouds": 0.9}, "initial": [0.1, 1]}
 NIGHTLY = {"power": 0.8, "opens": "21 h", "closes": "7 h", "spread": 7200}

@@ -381,6 +381,15 @@ def test_an_outage_in_the_midst_of_a_frame_loses_it(monkeypatch, planned):
     assert world.cell.failed == {"collided": 0, "faded": 0, "lost": 1}
 
 
+def test_who_has_no_frame_any_more_when_it_is_cut_off_does_not_back_off_once_it_is_back(monkeypatch, planned):
+    """Its only attempt ends at 2124, when it is down; the next frame finds the medium idle and goes at once."""
+    backoffs(monkeypatch, (2, 15), (1, 15), (15, 15))
+    medium = Medium(6e6, presence_of(planned, {0: [(1000, 3000)]}))
+    world = play(A.model_copy(update={"max_attempts": 1}), 12_000, script([0, 9000]), 1, medium=medium)
+    assert world.sent == [(52, 0), (9000, 0)]
+    assert world.heard == [(9000 + 2072, 0)]
+
+
 def test_a_frame_that_fades_alone_leaves_room_for_its_ack(monkeypatch, planned):
     """0 fades: from 2124 it waits 45, bystander 1 the 60 of SIFS and ACK and then DIFS, with two slots left."""
     backoffs(monkeypatch, (2, 15), (4, 15), (20, 31), (15, 15))

@@ -16,7 +16,7 @@ from test_laws import from_example
 
 from netfl.network import mac as family
 from netfl.network.mac._bench import successes, waits
-from netfl.network.mac._slots import after
+from netfl.network.mac._slots import after, serve_slots, slots_from
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
 from netfl.registry import kinds
@@ -140,6 +140,55 @@ def test_the_slot_after_a_full_one_is_the_next_however_late_it_is(start_s, slot_
     for slot in range(first, first + 1000):
         begin_s = slot * slot_s
         assert after(slot, begin_s + ((begin_s + slot_s) - begin_s), slot_s) == slot + 1
+
+
+def test_the_slot_after_one_is_another_however_short_the_attempt_was():
+    assert after(7, 7.0 + 1e-7, 1.0) == 8
+
+
+@pytest.mark.parametrize("slot_s", [9e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("start_s", [0.0, 1e7, 1e8])
+def test_slots_are_met_to_the_last_steps_of_the_clock(start_s, slot_s):
+    slots = int(start_s / slot_s) + np.arange(1, 1001)
+    begin_s = slots * slot_s
+    for steps in (-1, 0, 1, 2):
+        assert (slots_from(begin_s + steps * np.spacing(begin_s), slot_s) == slots).all()
+    assert (slots_from(begin_s + slot_s / 2, slot_s) == slots + 1).all()
+
+
+def test_slots_of_users_on_channels_of_their_own_do_not_collide(make_cell):
+    """Users 1 and 2 are on one, and are given up after two slots; user 3 comes later, alone on a third."""
+    world, channels = make_cell(4, compute_s=[0.0, 0.0, 0.0, 10.0]), np.array([0, 1, 1, 2])
+    slots = serve_slots(world.cell, 1.0, lambda users, first: first, 2, channel=lambda users: channels[users])
+    assert served(world, slots) == [(0, 0.0), (3, 10.0)]
+    assert world.memory.of("sent") == [(0.0, 0), (0.0, 1), (0.0, 2), (1.0, 1), (1.0, 2), (10.0, 3)]
+
+
+def test_slots_are_on_the_channel_of_all_others_if_none_is_named(make_cell, monkeypatch):
+    world, told = make_cell(2), []
+    attempt = world.cell.attempt
+    monkeypatch.setattr(
+        world.cell, "attempt", lambda users, **how: told.append(how["channel"]) or attempt(users, **how)
+    )
+    assert served(world, Tdma().serve(world.cell)) == [(0, 0.0), (1, 1.0)]
+    assert told == [0, 0]
+
+
+def test_slots_that_an_attempt_takes_away_from_others_are_made_up_for(make_cell, make_air, monkeypatch):
+    """Frames of three slots; user 0 is heard until 1.4, so that user 1 has to wait for slot 4."""
+    monkeypatch.setattr(make_air, "delay_s", lambda self, users, time_s: np.full(len(users), 0.4))
+    world = make_cell(3)
+    assert served(world, Tdma().serve(world.cell)) == [(0, 0.0), (2, 2.0), (1, 4.0)]
+    assert world.memory.of("sent") == [(0.0, 0), (2.0, 2), (4.0, 1)]
+
+
+def served(world, slots):
+    """(user, sent_s) of what gets through of one version; then nothing is left to be done, and time comes to an end."""
+    world.env.process(slots)
+    world.tower.expect(0, 0.0)
+    world.env.run()
+    assert world.env.now < 50
+    return [(message.user, message.sent_s) for _, message in world.sent_on]
 
 
 @pytest.mark.parametrize("slot_s", [1.1, 1.0 + 2**-40])

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import poisson
 
-from netfl.network.mac._adaptive import Known, PseudoBayesian
+from netfl.network.mac._adaptive import Known, PseudoBayesian, serve_adaptive
 from netfl.network.mac._aloha import picker
 from netfl.network.mac._bench import poisson_cell, successes
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
@@ -107,6 +107,72 @@ def test_adaptive_users_have_equal_chances_in_every_slot():
     assert abs((heard[1:] * heard[:-1]).mean() - share**2) < 4.5 * np.sqrt(share**2 * (1 + 2 * share) / 6000)
 
 
+class AllAtOnce(Known):
+    """Everybody sends in each slot; keeps how many channels had collisions."""
+
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.told = []
+
+    def probability(self, estimate, backlog):
+        return 1.0
+
+    def heard(self, estimate, collided):
+        self.told.append(collided)
+        return estimate
+
+
+def test_adaptive_rules_are_told_of_channels_on_which_several_met_and_none_was_received(make_cell):
+    """0 and 1 meet, 2 is alone, of 3 and 4 the latter is cut off, 5 fades alone, 7 is stronger than 6."""
+    channels, gains_db = np.array([0, 0, 1, 2, 2, 3, 4, 4]), np.array([0.0, 0, 0, 0, 0, -9, 0, 20])
+    world = make_cell(8, plan={4: [(0.0, 9.5)]}, snr_db=lambda users, time_s: gains_db[users], capture_db=6.0)
+    rule = AllAtOnce(5)
+    world.env.process(serve_adaptive(world.cell, 1.0, rule, 1, lambda users: channels[users]))
+    world.tower.expect(0, 0.0)
+    world.env.run()
+    assert [(message.user, message.sent_s) for _, message in world.sent_on] == [(2, 0), (3, 0), (7, 0), (4, 10)]
+    assert rule.told == [1, 0]
+    assert world.env.now < 50, "nothing is left to be done"
+
+
+def test_adaptive_users_count_those_alone_who_have_something(make_cell):
+    """One of ten: n = 1, so that it sends in the first slot."""
+    for seed in range(5):
+        world = make_cell(10, compute_s=[1e6] * 4 + [2.2] + [1e6] * 5, seed=seed)
+        world.env.process(SlottedAloha(adaptive="known").serve(world.cell))
+        world.tower.expect(0, 0.0)
+        world.env.run(until=20)
+        assert world.memory.of("sent") == [(3.0, 4)]
+
+
+class Clock(Known):
+    """Its estimate is the number of slots so far; everybody sends with 0.2."""
+
+    def probability(self, estimate, backlog):
+        return 0.2
+
+    def idle(self, estimate, slots):
+        return estimate + slots
+
+    def heard(self, estimate, collided):
+        self.told.append(estimate)
+        return estimate + 1
+
+    told = ()
+
+
+def test_adaptive_rules_are_told_of_each_slot_once(make_cell):
+    """Of the one before the first, too: what is heard at the end of slot k follows k + 1 others."""
+    world, rule = make_cell(3, compute_s=[0.0, 3.5, 40.0]), Clock(1)
+    rule.told = []
+    world.env.process(serve_adaptive(world.cell, 1.0, rule, None, lambda users: np.zeros(len(users), int)))
+    for version, at_s in enumerate([0.0, 70.5, 300.0]):
+        world.tower.expect(version, at_s)
+    world.env.run(until=500)
+    assert len(rule.told) >= 9
+    assert rule.told == sorted({time_s + 1 for time_s, _ in world.memory.of("sent")})
+
+
 def test_binary_exponential_backoff_of_two(make_cell):
     """Both send at once; after k failures each does so in a slot with 2^-k: the slots until the first success."""
     expected = 0.0
@@ -148,6 +214,15 @@ def test_every_channel_is_taken_as_often(channels):
     counts = np.bincount(taken, minlength=channels)
     assert len(counts) == channels
     assert np.abs(counts - 4000 / channels).max() <= 4.5 * np.sqrt(4000 / channels * (1 - 1 / channels))
+
+
+def test_every_channel_of_two_can_save_two_who_always_send(make_cell):
+    """On one they would collide for ever; that they still do after 100 slots has probability 2^-100."""
+    world = make_cell(2)
+    world.env.process(MultichannelAloha(probability=1, channels=2).serve(world.cell))
+    world.tower.expect(0, 0.0)
+    world.env.run(until=100)
+    assert {message.user for _, message in world.sent_on} == {0, 1}
 
 
 def test_capture_saves_the_stronger_of_two(make_cell):

@@ -68,6 +68,14 @@ def test_who_is_cut_off_sends_as_soon_as_it_is_back(make_cell):
     assert world.memory.of("sent") == [(9.0, 0), (20.0, 1)]
 
 
+def test_a_loser_backs_off_although_the_winner_of_that_instant_does_not(make_cell):
+    """20 dB apart, capture at 6 dB: user 1 is received, and user 0 has to wait for long."""
+    world = make_cell(2, snr_db=lambda users, time_s: 20.0 * users, capture_db=6.0)
+    start(world, PureAloha(backoff=1e6), 100.0)
+    assert [(message.user, at_s) for at_s, message in world.sent_on] == [(1, 1.0)]
+    assert world.memory.of("sent") == [(0.0, 0), (0.0, 1)]
+
+
 @pytest.mark.parametrize(("users", "load"), [(2, 1.0), (5, 0.3), (40, 0.5), (40, 1.5)])
 @pytest.mark.parametrize("limit", [1, None])
 def test_the_chance_of_an_attempt(users, load, limit):

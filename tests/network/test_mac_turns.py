@@ -135,6 +135,78 @@ def test_proportional_fair_step_by_step():
     assert who.tolist() == expected
 
 
+def fairly(users, window, rates_at, turns):
+    """Whose turn it is by the definition, each ``(user, begins_s)``: *rates_at* gives (R, length of a turn) of all."""
+    average, now_s, told = [0.0] * users, 0.0, []
+    for _ in range(turns):
+        rates, lengths_s = rates_at(now_s)
+        merit = [rate / had if had else np.inf for rate, had in zip(rates, average, strict=True)]
+        turn = merit.index(max(merit))
+        told.append((turn, now_s))
+        fade = np.exp(-lengths_s[turn] / window)
+        average = [had * fade + (1 - fade) * rates[user] * (user == turn) for user, had in enumerate(average)]
+        now_s += lengths_s[turn]
+    return told
+
+
+def test_proportional_fair_step_by_step_as_channels_fade():
+    medium, users = Faded([3.0, 2.0, 0.5, 1.0], 7), np.arange(4)
+    who, _ = winners(ProportionalFair(window=5.0), medium, 4, 300)
+    expected = fairly(4, 5.0, lambda at_s: (np.log2(1 + 10 ** (medium.snr_db(users, "", at_s) / 10)), [1.0] * 4), 300)
+    assert who.tolist() == [user for user, _ in expected]
+    assert (np.bincount(who) > 40).all()
+
+
+class Modes(Medium):
+    """Three modes, which users take in turn as time goes by."""
+
+    modes, LENGTHS_S = 3, (1.0, 1.7, 3.1)
+
+    def airtime_s(self, bits, mode=0):
+        return self.LENGTHS_S[mode]
+
+    def choose(self, ids, tower, time_s, boost_db=0.0):
+        return (ids + int(time_s / 2.3)) % 3
+
+
+def test_proportional_fair_by_airtimes_step_by_step():
+    """R is one over the airtime in the mode of the moment, and turns are as long as that."""
+    medium = Modes(1.0)
+
+    def rates_at(at_s):
+        lengths_s = [medium.LENGTHS_S[(user + int(at_s / 2.3)) % 3] for user in range(4)]
+        return [1 / length_s for length_s in lengths_s], lengths_s
+
+    expected = fairly(4, 20.0, rates_at, 100)
+    who, bench = winners(ProportionalFair(window=20.0, rate="airtime"), medium, 4, expected[-1][1])
+    assert who.tolist()[:99] == [user for user, _ in expected][:99]
+    assert [sent_s for _, sent_s, _ in bench.heard][:99] == pytest.approx([at_s for _, at_s in expected][:99])
+
+
+@pytest.mark.parametrize("users", [1, 3])
+def test_proportional_fair_begins_with_each_user_once(make_cell, users):
+    """Whenever that is, and again after so long a time that all that was had is as good as forgotten."""
+    world = make_cell(users)
+    heard = play(world, ProportionalFair(window=0.1), [2.5, 77.0, 900.0], 1000.0)
+    assert heard == [(user, at_s + user) for at_s in (2.5, 77.0, 900.0) for user in range(users)]
+
+
+def test_proportional_fair_shares_evenly_however_weak_or_strong_users_are():
+    """log(1 + x) is x for small x, and log x for large ones: a turn is as much for each of them."""
+    medium = Still(np.ones(4))
+    medium._snr_db = np.array([-3000.0, -180.0, 10.0, 5000.0])
+    who, _ = winners(ProportionalFair(window=200.0), medium, 4, 400)
+    assert np.bincount(who) == pytest.approx([100] * 4, abs=2)
+
+
+def test_proportional_fair_by_no_rate_at_all_waits_for_the_others():
+    with np.errstate(divide="ignore"):
+        medium = Still(np.array([1.0, 0.0, 2.0]))
+    who, _ = winners(ProportionalFair(window=200.0), medium, 3, 40)
+    assert np.bincount(who).tolist() == [20, 0, 20]
+    assert set(winners(ProportionalFair(window=200.0), Still(np.array([1e-320])), 1, 4)[0]) == {0}
+
+
 def test_proportional_fair_by_airtimes_is_round_robin_where_all_are_alike():
     who, _ = winners(ProportionalFair(window=50.0, rate="airtime"), None, 4, 40)
     assert np.bincount(who).tolist() == [10, 10, 10, 10]
@@ -174,6 +246,11 @@ def test_lottery_among_those_who_have_something(make_cell):
         first.append(play(world, Priority(weights=[9, 50, 1], by="lottery"), [0.0], 5.0)[0][0])
     assert set(first) == {0, 2}
     assert abs(np.mean(np.array(first) == 0) - 0.9) < 4.5 * np.sqrt(0.09 / 300)
+
+
+def test_weights_of_users_that_are_not_named_are_1():
+    who, _ = winners(Priority(weights={1: 3.0}, by="stride"), None, 3, 50)
+    assert np.bincount(who).tolist() == [10, 30, 10]
 
 
 def test_weights_of_users_that_there_are_not():

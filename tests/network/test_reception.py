@@ -237,6 +237,18 @@ def test_choice_by_packet_error():
         assert mode == max(would_do, default=0)
 
 
+def test_a_mode_does_that_loses_just_as_many_packets_as_may_be():
+    class Half(SnrThreshold):
+        def success(self, sinr_db, bandwidth_hz, bits, mode=0):
+            return np.full(len(sinr_db), 0.5)
+
+    rows = (SnrThreshold(threshold=0, rate=1e6), Half(threshold=0, rate=2e6))
+    model = Mcs(table=[{"kind": "snr_threshold", "threshold": 0, "rate": 1e6}], packet_error=0.5)
+    assert model.model_copy(update={"table": rows}).choose(np.array([3.0]), 1e6).tolist() == [1]
+    stricter = {"table": rows, "packet_error": 0.49}
+    assert model.model_copy(update=stricter).choose(np.array([3.0]), 1e6).tolist() == [0]
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -46,18 +47,17 @@ class ProportionalFair(Turns):
     """What is taken for a rate."""
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """The best in relation; who has had nothing so far comes first."""
-        average, then_s, had = np.zeros(cell.size), cell.env.now, (-1, 0.0)
+        """The best in relation; who has had nothing so far comes first, and last who has no rate at all."""
+        average, then_s, had = np.zeros(cell.size), cell.env.now, (0, 0.0)
 
         def pick(backlog: Users) -> int:
             nonlocal then_s, had
             fade = np.exp(-(cell.env.now - then_s) / self.window)
             average[:] *= fade
-            if had[0] >= 0:
-                average[had[0]] += (1.0 - fade) * had[1]
+            average[had[0]] += (1.0 - fade) * had[1]
             rates = self._rates(cell, backlog)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                merit = np.where(average[backlog] > 0.0, rates / average[backlog], np.inf)
+            with np.errstate(all="ignore"):  # long ago is 0, or next to it
+                merit = np.divide(rates, average[backlog], out=np.zeros(len(rates)), where=rates > 0.0)
             best = int(merit.argmax())
             then_s, had = cell.env.now, (int(backlog[best]), float(rates[best]))
             return had[0]
@@ -65,10 +65,10 @@ class ProportionalFair(Turns):
         return self._serve(cell, pick)
 
     def _rates(self, cell: Cell, users: Users) -> NDArray[np.float64]:
-        """R."""
+        """R, but for a factor, which averages have as well."""
         if self.rate == "airtime":
             return 1.0 / cell.airtimes_s(users)
-        return np.log2(1.0 + 10.0 ** (cell.snr_db(users) / 10.0))
+        return np.logaddexp(0.0, cell.snr_db(users) * (math.log(10.0) / 10.0))
 
     def laws(self) -> tuple[Law, ...]:
         """The gain by multi-user diversity, where it has a closed form: all alike, long windows."""
