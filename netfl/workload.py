@@ -21,9 +21,8 @@ LARGE_BYTES = 10e9
 ENDLESS_S = 365.25 * 86400.0
 """A run of more processor time than this is refused."""
 
-_UPDATE_S, _SENT_S, _STEP_S, _NUMBER_S = 1e-6, 3e-4, 1e-4, 2e-9
-"""Processor time of an update that is told who is heard, of one that crosses a network, of a local step, and of a step
-for each example in it and parameter."""
+_STEP_S, _NUMBER_S = 1e-4, 2e-9
+"""Processor time of a local step, and of a step for each example in it and parameter."""
 _ROW_BYTES, _DELIVERY_BYTES = 8, 24
 """What a row of events, and one of deliveries, takes on the disk."""
 _PROCESS_BYTES = (150e6, 450e6)
@@ -74,7 +73,9 @@ def of(scenario: Scenario, *, learning: bool = True) -> Workload:
     updates = float(replicas) * access.work(scenario.users, scenario.steps, scenario.duration)
     heard = 0.0 if scenario.duration is not None else float(replicas) * _heard(access, scenario)
     steps_s, models = _learning(scenario, heard / replicas) if learning else (0.0, 0.0)
-    seconds = updates * (_SENT_S if access.networked else _UPDATE_S) + steps_s
+    counted = not (learning and scenario.learners) and not any(scenario.keeping.wants(kind, 1) for kind in FATES)
+    rounds_s = access.seconds(scenario.users, scenario.steps, scenario.duration, counted=counted)
+    seconds = replicas * rounds_s + steps_s
     disk = _ROW_BYTES * _rows(scenario, updates) + _DELIVERY_BYTES * heard
     process = _PROCESS_BYTES[learning and bool(scenario.learners)]
     held = process + _users(scenario, learning) + _examples(scenario, learning) + replicas * models

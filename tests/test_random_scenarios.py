@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
 from typer.main import get_command
 
-from netfl import document
+import netfl
+from netfl import document, workload
 from netfl.cli import app
 
 EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "300"))
@@ -26,6 +27,8 @@ SEED = int(os.environ.get("NETFL_EXAMPLES_SEED", "0"))
 """Which: those of another seed are others."""
 LIMIT_S, LIMIT_BYTES = 10.0, 12 << 30
 """Processor time, and memory, that one command may take."""
+LONG_S = 1.0
+"""What is told beforehand to take more of it is believed."""
 UNKNOWN = {"rounds": {"energy_J"}, "events": {"value"}, "figures": {"value"}}
 """Columns in which a figure may be missing."""
 TOLD = r"^(?:{file}(?::\d+)?: .*\n)+\Z"
@@ -63,7 +66,7 @@ def limited():
         raise EndlessError
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S, 1.0)  # again and again, as what is raised in a callback is lost
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, most))
     try:
@@ -99,6 +102,8 @@ def hold(text, folder, verb):
     shutil.rmtree(out, ignore_errors=True)
     note(text)
     refused, faults = called("check", path)
+    if not refused and workload.of(netfl.load(path), learning=verb == "run").seconds > LONG_S:
+        return refused
     code, told = called(verb, path, "--out", out, "--quiet", *(["--device", "cpu"] if verb == "run" else []))
     if verb == "trace" and 2 in {refused, code} and faults != told and "learners" in text:  # a check is of a run
         return hold(text, folder, "run")

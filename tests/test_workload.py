@@ -123,3 +123,11 @@ def test_an_endless_run_is_refused_and_not_warned_of_too(tmp_path):
     assert result.exit_code == 2
     assert "large: " not in result.output
     assert "the run would not end in a year: about 1e+15 updates or packets, 31.7 years" in result.output
+
+
+def test_rounds_that_are_only_counted_are_told_as_the_little_that_they_take():
+    said = {"access": {"kind": "stationary", "rho": {"zipf": 1}}, "users": 10**6, "rounds": 10**6, "record": "none"}
+    assert not workload.of(made(**said), learning=False).large
+    assert workload.of(made(**said | {"record": {"users": 1000}}), learning=False).large
+    held_back = {"kind": "adversarial", "of": said["access"], "users": [1], "every": 2}
+    assert workload.of(made(**said | {"access": held_back}), learning=False).large

@@ -20,6 +20,9 @@ from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Report, Round, Setting
 
+_ROUND_S, _UPDATE_S = 3e-4, 1e-6
+"""Processor time of a round, and of an update in it that is told whether it is heard."""
+
 
 class Access(Spec):
     """The contract of an access."""
@@ -49,6 +52,10 @@ class Access(Spec):
     def work(self, users: int, rounds: int, duration_s: float | None) -> float:
         """Roughly how many updates *users* make in the *rounds*, or packets come in *duration_s*, if it has that."""
         return float(users) * rounds
+
+    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
+        """Roughly the processor time of all this; *counted*: whether nobody learns, and updates are only counted."""
+        return _ROUND_S * rounds + _UPDATE_S * self.work(users, rounds, duration_s)
 
     def rates(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
         """How often each user is heard, ``[users]``, up to a factor; ``None`` where that emerges or is not known.

@@ -26,6 +26,9 @@ _BLOCK = 1 << 16
 _RECORDED = ("broadcast", "delivered", "superseded", "unfinished")
 """What happens in each round."""
 
+_DRAWN_S = 5e-6
+"""Processor time of a round that is drawn with many others."""
+
 Censor = Callable[[int, NDArray[np.int64]], NDArray[np.bool_]]
 """Of a round, by its number, and the users whose updates would arrive in it, in that order: which ones pass."""
 
@@ -47,6 +50,11 @@ class Direct(Selecting):
             most: only so many are looked at; ``None`` for all, as where the server selects among them.
         """
 
+    @property
+    def at_once(self) -> bool:
+        """Whether all rounds can be drawn at once where everybody may try."""
+        return False
+
     def heard_at_once(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]] | None:
         """The same, ``[rounds, users]`` for many rounds at a time; ``None`` where rounds cannot be drawn so."""
         return None
@@ -57,6 +65,12 @@ class Direct(Selecting):
             return None
         told = self.heard_at_once(setting, self.first)
         return None if told is None else self._blocks_of(told, setting)
+
+    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
+        """Little, where rounds are drawn at once."""
+        if counted and self.at_once and self._everybody:
+            return _DRAWN_S * rounds
+        return super().seconds(users, rounds, duration_s, counted=counted)
 
     def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
         """Put what `heard` says on the clock: the updates of a round arrive evenly spaced, the last as it closes."""

@@ -75,6 +75,10 @@ class Adversarial(Access):
         """As of the other access."""
         return self.of.work(users, rounds, duration_s)
 
+    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
+        """No round is only counted."""
+        return self.of.seconds(users, rounds, duration_s, counted=False)
+
     def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
         """The other's rates, less what is held back of listed users; not known where limits or counts decide."""
         rates = self.of.rates(users, streams)

@@ -42,6 +42,9 @@ from netfl.registry import Member
 from netfl.types import Facts, Law, Report, Round, Setting
 from netfl.units import Bitrate, Bits, Decibels
 
+_SENT_S = 3e-4
+"""Processor time of an update that crosses a network, or of a packet."""
+
 
 class Network(Selecting):
     """Who is heard emerges from a simulated network: towers, fading links, contention, routers, outages.
@@ -173,6 +176,10 @@ class Network(Selecting):
     def work(self, users: int, rounds: int, duration_s: float | None) -> float:
         """An update for each who may try, in each round; or the packets and looks of a watched time."""
         return float(self.selection.most(users)) * rounds if duration_s is None else packets(self, users) * duration_s
+
+    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
+        """Most is what crosses the network."""
+        return _SENT_S * (rounds + self.work(users, rounds, duration_s))
 
     @property
     def punctual(self) -> bool:

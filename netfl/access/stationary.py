@@ -52,6 +52,11 @@ class Stationary(Direct):
         for clocks in uniforms(draws, able, setting.rounds):
             yield able[soonest(-np.log(clocks) / rho[able], most)]
 
+    @property
+    def at_once(self) -> bool:
+        """With one user in each round."""
+        return self.first == 1
+
     def heard_at_once(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]] | None:
         """One user in each round."""
         return self._drawn(setting) if most == 1 else None
