@@ -29,11 +29,10 @@ def poisson(mean, users=20):
 
 def chains(rng):
     """Users who stay, and stay away, for ten rounds in the mean, in two replicas."""
-    x = np.zeros((2, 600, 12), np.int64)
-    x[:, 0] = rng.random((2, 12)) < 0.3
-    for at in range(1, 600):
-        x[:, at] = np.where(rng.random((2, 12)) < 0.9, x[:, at - 1], rng.random((2, 12)) < 0.3)
-    return x
+    stays = rng.random((2, 600, 12)) < 0.9
+    stays[:, 0] = False
+    drawn = np.maximum.accumulate(np.where(stays, 0, np.arange(600)[:, None]), axis=1)
+    return np.take_along_axis(rng.random((2, 600, 12)) < 0.3, drawn, axis=1).astype(np.int64)
 
 
 @pytest.mark.parametrize("mean", [1, 4, 12, 60, 400])

@@ -58,11 +58,10 @@ def test_shares_are_held_where_users_have_memory():
     p = np.array([0.6, 0.4, 0.3, 0.1, 0.5, 0.5])
     worlds = []
     for _ in range(30):
-        x = np.zeros((4000, 6), bool)
-        x[0] = rng.random(6) < p
-        for at, draws in enumerate(rng.random((3999, 6)), start=1):
-            x[at] = np.where(draws < 0.9, x[at - 1], rng.random(6) < p)
-        worlds.append(x)
+        stays = rng.random((2500, 6)) < 0.9
+        stays[0] = False
+        drawn = np.maximum.accumulate(np.where(stays, 0, np.arange(2500)[:, None]), axis=0)
+        worlds.append(np.take_along_axis(rng.random((2500, 6)) < p, drawn, axis=0))
     assert shares_held(worlds, p / p.sum()) >= 27
 
 

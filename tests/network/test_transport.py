@@ -349,7 +349,7 @@ def networks(draw):
     return said
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(networks(), ARQS, st.sampled_from([1500.0, 3000.0, 10_100.0]), st.integers(0, 9))
 def test_every_update_has_one_fate_and_all_bits_are_counted(said, arq, mtu, seed):
     transport = {"grain": "packet", "mtu": mtu, "header": 100, "arq": arq}
@@ -358,7 +358,7 @@ def test_every_update_has_one_fate_and_all_bits_are_counted(said, arq, mtu, seed
     assert play(said | {"transport": transport}, seed=seed)[0] == rounds
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(networks(), st.integers(0, 9))
 def test_one_packet_without_a_header_is_a_message(said, seed):
     rounds, log = survives(said, seed)

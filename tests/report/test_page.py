@@ -265,7 +265,7 @@ def test_validation_and_weights_are_shown_where_they_were_asked_for(make):
 
 
 def test_a_learner_that_diverged_says_so_in_legends(make):
-    run = make(replicas=2)
+    run = make(users=8, rounds=40, replicas=2)
     lost = [{"learner": "FedAvg", "replica": 0, "round": 1, "user": None, "problem": "p"}]
     for told, sure in ((lost, False), ([*lost, lost[0] | {"replica": 1}], True)):
         (run.folder / "manifest.json").write_text(json.dumps({"status": "done", "diverged": told}))
@@ -282,7 +282,7 @@ def test_it_can_be_written_elsewhere(make, tmp_path):
 
 
 def test_a_long_run_stays_small(make):
-    path = report.write(make(rounds=4000, replicas=1, attempts=60))
+    path = report.write(make(rounds=2000, replicas=1, attempts=60))
     assert path.stat().st_size < 3e6
 
 

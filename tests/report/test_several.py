@@ -254,9 +254,9 @@ def test_where_nothing_can_be_shown_there_is_one_line(tmp_path, runs):
 def test_long_runs_stay_small(tmp_path, make_run):
     folders = [tmp_path / f"{number}" for number in range(4)]  # enough that each has panels of its own
     for number, folder in enumerate(folders):
-        make_run(folder, rounds=4000, replicas=1, users=10, attempts=2, seed=number)
+        make_run(folder, rounds=2000, replicas=1, users=10, attempts=2, seed=number)
     assert report.write_several(folders, tmp_path / "x.html").stat().st_size < len(folders) * 8e5
-    assert pd.read_parquet(folders[0] / "rounds.parquet")["round"].max() == 4000
+    assert pd.read_parquet(folders[0] / "rounds.parquet")["round"].max() == 2000
 
 
 def test_final_figures_are_worked_out_once(cast, monkeypatch):
