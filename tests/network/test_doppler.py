@@ -61,27 +61,27 @@ def test_a_doppler_shift_that_is_off_by_a_tenth_is_caught():
 class TestRayleighOverTime:
     def test_the_square_of_the_power(self):
         """E[g²] is 2 - 1/N; its estimate from n draws has the variance (E[g⁴] - 4) / n, E[g⁴] = 24."""
-        power = powers(Rayleigh(doppler=10), np.arange(40_000), 3.3)
-        assert power.mean() == pytest.approx(1, abs=4.9 / 200)
-        assert (power**2).mean() == pytest.approx(2 - 1 / 128, abs=4.9 * math.sqrt(20) / 200)
+        power = powers(Rayleigh(doppler=10), np.arange(10_000), 3.3)
+        assert power.mean() == pytest.approx(1, abs=4.9 / 100)
+        assert (power**2).mean() == pytest.approx(2 - 1 / 128, abs=4.9 * math.sqrt(20) / 100)
         assert stats.kstest(power, stats.expon.cdf).pvalue > 1e-6
 
     @pytest.mark.parametrize("periods", [0.1, 0.25, 0.383, 0.6, 1.0])
     def test_correlation_of_the_power_is_the_square_of_bessels(self, periods):
-        """In 20,000 users; J0 by its integral, 0 at 0.383 periods."""
-        users, f = np.arange(20_000), 50.0
+        """In 8,000 users; J0 by its integral, 0 at 0.383 periods."""
+        users, f = np.arange(8000), 50.0
         now, then = (powers(Rayleigh(doppler=f), users, 2.0 + lag / f) for lag in (0.0, periods))
         products = (now - 1) * (then - 1)
         assert products.mean() == pytest.approx(
-            bessel_0(2 * math.pi * periods) ** 2, abs=4.9 * products.std() / math.sqrt(20_000)
+            bessel_0(2 * math.pi * periods) ** 2, abs=4.9 * products.std() / math.sqrt(8000)
         )
 
     def test_one_user_over_a_long_time(self):
         """Each user by itself fades with Rice's rate and durations, and has the mean power 1: 2,000 periods of it."""
         f, step_s = 10.0, 0.001
         time_s = step_s * np.arange(200_000)
-        for user in range(3):
-            power = powers(Rayleigh(doppler=f), np.full(len(time_s), user), time_s, size=3)
+        for user in range(2):
+            power = powers(Rayleigh(doppler=f), np.full(len(time_s), user), time_s, size=2)
             assert power.mean() == pytest.approx(1, abs=0.06)
             for rho in (0.5, 1.0):
                 low = power < rho**2
