@@ -287,3 +287,20 @@ def test_millions_of_sojourns_are_leapt_over(monkeypatch):
     timeline = renewal(law, law, 3)
     assert (timeline.next_change(np.arange(3), 3e5) > 3e5).all()
     assert len(steps) < 200
+
+
+def test_a_leap_that_goes_too_far_is_not_made_again(monkeypatch):
+    """One of 128 sojourns towards a time that 150 of the mean would reach goes too far now and then."""
+    looks, look = [], Alternating._approach
+
+    def counted(self, rows, time_s):
+        looks.append(rows)
+        assert len(looks) < 100
+        look(self, rows, time_s)
+
+    monkeypatch.setattr(Alternating, "_approach", counted)
+    law = {"law": "exponential", "mean": 1.0}
+    timeline = renewal(law, law, 500)
+    for user in range(500):
+        looks.clear()
+        assert timeline.next_change(np.array([user]), 160.0) > 160.0

@@ -126,10 +126,14 @@ class Alternating(Timeline):
 
     def _approach(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
         """Move the windows of *rows* on towards *time_s*: to a mark on the way there, by a leap, or a step."""
-        ahead = self._mark(rows, time_s) * _STRIDE > self._index[rows]
+        mark = self._mark(rows, time_s)
+        ahead = mark * _STRIDE > self._index[rows]
+        near = ~ahead & (np.isfinite(self._marks_s[rows]).sum(axis=1) > mark + 1)  # the mark that comes next is known
         if ahead.any():
             self._rewind(rows[ahead], time_s[ahead])
-        rows, time_s = rows[~ahead], time_s[~ahead]
+        if near.any():
+            self._advance(rows[near])
+        rows, time_s = rows[~(ahead | near)], time_s[~(ahead | near)]
         far = self._clock is None and len(rows) > 0
         mean_s = (self._up.mean + self._down.mean) / 2
         to_go = float((time_s - self._ends_s[rows, -1]).min()) / mean_s if far else 0.0
