@@ -21,6 +21,8 @@ LARGE_BYTES = 10e9
 ENDLESS_S = 365.25 * 86400.0
 """A run of more processor time than this is refused."""
 
+_TOLD_S, _LEAPT_S = 3e-5, 3e-7
+"""Processor time of a node that goes down or comes up, where that is an event, and where nobody records it."""
 _STEP_S, _NUMBER_S = 1e-4, 2e-9
 """Processor time of a local step, and of a step for each example in it and parameter."""
 _ROW_BYTES, _DELIVERY_BYTES = 8, 24
@@ -75,8 +77,10 @@ def of(scenario: Scenario, *, learning: bool = True) -> Workload:
     steps_s, models = _learning(scenario, heard / replicas) if learning else (0.0, 0.0)
     counted = not (learning and scenario.learners) and not any(scenario.keeping.wants(kind, 1) for kind in FATES)
     rounds_s = access.seconds(scenario.users, scenario.steps, scenario.duration, counted=counted)
-    seconds = replicas * rounds_s + steps_s
-    disk = _ROW_BYTES * _rows(scenario, updates) + _DELIVERY_BYTES * heard
+    changes = float(replicas) * access.changes(scenario.users, scenario.steps, scenario.duration)
+    told = changes if any(scenario.keeping.wants(kind, 1) for kind in ("down", "up")) else 0.0
+    seconds = replicas * rounds_s + _TOLD_S * told + _LEAPT_S * (changes - told) + steps_s
+    disk = _ROW_BYTES * (_rows(scenario, updates) + told) + _DELIVERY_BYTES * heard
     process = _PROCESS_BYTES[learning and bool(scenario.learners)]
     held = process + _users(scenario, learning) + _examples(scenario, learning) + replicas * models
     return Workload(updates, seconds, held, disk)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from small import SECTION
 from typer.testing import CliRunner
 
 import netfl
@@ -270,6 +272,18 @@ def test_a_model_of_the_user_s_that_fails_shows_where(folder):
     assert len(netfl.open_run("here").rounds) == 4
 
 
+@pytest.mark.parametrize("command", ["check", "trace", "run"])
+def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenario_says_it(folder, command):
+    pytest.importorskip("torch")
+    laid = {"kind": "random_geometric", "routers": 4, "towers": 2, "side": "1 km", "reach": "1 m"}
+    access = SECTION | {"topology": laid}
+    (folder / "laid.yaml").write_text(yaml.safe_dump({**yaml.safe_load(GOOD + LEARNING), "access": access}))
+    line = 1 + [text.strip() for text in (folder / "laid.yaml").read_text().splitlines()].index("reach: 1 m")
+    code, output = call(command, "laid.yaml")
+    assert code == 2
+    assert output.splitlines()[-1].startswith(f"laid.yaml:{line}: access.topology.reach: no chain of routers joins tower:")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_run_with_its_tables_readable(number):
     words = [sys.executable, "-m", "netfl", "trace", "good.yaml", "--set", "rounds=100000000", "--out", "here"]
@@ -278,7 +292,9 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert errors == "interrupted; go on with: netfl resume here\n"
+    large, told = errors.splitlines()
+    assert large.startswith("large: about 300,000,000 updates or packets, ")
+    assert told == "interrupted; go on with: netfl resume here"
     run = netfl.open_run("here")
     assert run.manifest["status"] == "interrupted"
     assert "interrupted in " in output

@@ -93,6 +93,33 @@ def test_made_up_examples_take_the_memory_that_is_told():
         assert 0.5 * most < family.memory < 2 * most
 
 
+OUTAGE = {"kind": "renewal", "nodes": "users", "up": {"law": "fixed", "mean": 3}, "down": {"law": "fixed", "mean": 2}}
+REGION = {key: OUTAGE[key] for key in ("up", "down")} | {"kind": "regional", "center": [0, 0], "radius": 100}
+
+
+def test_who_goes_down_and_comes_up_is_counted(tmp_path):
+    access = PACKETS | {"outages": [OUTAGE]}
+    scenario = made(users=20, duration=500, access=access)
+    told, base = workload.of(scenario), workload.of(made(users=20, duration=500, access=PACKETS))
+    changes = netfl.trace(scenario, tmp_path / "run").events["kind"].isin(["down", "up"]).sum()
+    assert changes == pytest.approx(4000, rel=0.02)
+    assert (told.seconds - base.seconds, told.disk - base.disk) == pytest.approx((4000 * 3e-5, 8 * 4000))
+    silent = workload.of(made(users=20, duration=500, access=access, record="none"))
+    assert (silent.seconds - base.seconds, silent.disk) == pytest.approx((4000 * 3e-7, 0))
+    access = NETWORK | {"outages": [OUTAGE | {"nodes": [1, 3]}, OUTAGE | {"nodes": "towers"}, REGION]}
+    airtime_s = 1000 / 50e3
+    assert made(users=20, rounds=100, access=access).access.changes(20, 100, None) == pytest.approx(
+        4 * 0.4 * 100 * airtime_s
+    )
+    assert made(users=20, rounds=100, access=NETWORK).access.changes(20, 100, None) == 0
+
+
+def test_outages_too_quick_for_any_time_are_refused_before_they_start():
+    quick = OUTAGE | {"up": {"law": "fixed", "mean": "1 us"}, "down": {"law": "fixed", "mean": "1 us"}}
+    with pytest.raises(ScenarioError, match="would not end in a year"):
+        workload.check(made(users=20, duration=1e7, access=PACKETS | {"outages": [quick]}), learning=False)
+
+
 @pytest.mark.parametrize("key", ["users", "rounds", "replicas"])
 def test_numbers_beyond_all_machines_are_faults_at_once(key):
     with pytest.raises(ScenarioError, match=f"{key}: should be less than"):

@@ -53,6 +53,10 @@ class Access(Spec):
         """Roughly how many updates *users* make in the *rounds*, or packets come in *duration_s*, if it has that."""
         return float(users) * rounds
 
+    def changes(self, users: int, rounds: int, duration_s: float | None) -> float:
+        """Roughly how often anybody goes down or comes up meanwhile, as far as that is known."""
+        return 0.0
+
     def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
         """Roughly the processor time of all this; *counted*: whether nobody learns, and updates are only counted."""
         return _ROUND_S * rounds + _UPDATE_S * self.work(users, rounds, duration_s)

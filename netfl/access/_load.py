@@ -27,6 +27,16 @@ def packets(network: Network, users: int) -> float:
     return each_s
 
 
+def changes(network: Network, users: int, rounds: int, duration_s: float | None) -> float:
+    """Roughly how often anybody goes down or comes up; in rounds at least, each of which takes an airtime."""
+    if not network.outages:
+        return 0.0
+    if duration_s is None:
+        bps = _air_bps(network)
+        duration_s = rounds * (network.update_size or 0.0) / bps if bps else 0.0
+    return duration_s * sum(outage.changes_hz(users) for outage in network.outages)
+
+
 def _air_bps(network: Network) -> float:
     """The bit rate of the air."""
     if network.mac is not None and network.mac.rate_bps is not None:

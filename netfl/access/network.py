@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from netfl.access._building import build, compute_streams, sites_of
 from netfl.access._consulting import consulting
-from netfl.access._load import packets
+from netfl.access._load import changes, packets
 from netfl.access._network_faults import network_faults
 from netfl.access._observed import observed
 from netfl.access._selecting import Selecting
@@ -176,6 +176,10 @@ class Network(Selecting):
     def work(self, users: int, rounds: int, duration_s: float | None) -> float:
         """An update for each who may try, in each round; or the packets and looks of a watched time."""
         return float(self.selection.most(users)) * rounds if duration_s is None else packets(self, users) * duration_s
+
+    def changes(self, users: int, rounds: int, duration_s: float | None) -> float:
+        """Those of the outages."""
+        return changes(self, users, rounds, duration_s)
 
     def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
         """Most is what crosses the network."""

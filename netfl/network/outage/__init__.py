@@ -60,6 +60,10 @@ class Outage(Spec):
     """What it leaves alone: ``nothing``: it cuts transmissions off; ``uploads``: a transmission that has begun is
     finished even when the outage begins meanwhile, so that it acts between uploads only."""
 
+    def changes_hz(self, users: int) -> float:
+        """Roughly how often a second anybody goes down or comes up, for an estimate of work; 0 if that is seldom."""
+        return 0.0
+
     @abstractmethod
     def open(self, sites: Sites, streams: Streams) -> Timeline:
         """The outage at work on the nodes of *sites*."""

@@ -41,6 +41,11 @@ def faults_of(nodes: Group | tuple[int | str, ...], facts: Facts) -> Iterator[Fa
     yield from facts.strangers("nodes", nodes)
 
 
+def about(nodes: Group | tuple[int | str, ...], users: int) -> int:
+    """Roughly how many nodes that is: of towers, routers and links one, as they are only known when laid out."""
+    return 1 if isinstance(nodes, str) and nodes != "users" else users if isinstance(nodes, str) else len(nodes)
+
+
 def numbers(nodes: Group | tuple[int | str, ...], sites: Sites) -> NDArray[np.int64]:
     """The node numbers that *nodes* stands for.
 

@@ -52,6 +52,10 @@ class Regional(Outage):
     first: Annotated[Seconds, Field(gt=0)] | None = None
     """When the first strike comes."""
 
+    def changes_hz(self, users: int) -> float:
+        """Two in a sojourn up and one down, of the area: how many are inside is only known when they are laid out."""
+        return 2.0 / (self.up.mean + self.down.mean)
+
     def open(self, sites: Sites, streams: Streams) -> Timeline:
         """One row for all that are inside.
 

@@ -10,7 +10,7 @@ from netfl.network.outage import Outage, Timeline
 from netfl.network.outage._alternating import Alternating
 from netfl.network.outage._alternating_laws import process_laws
 from netfl.network.outage._lifetimes import Lifetime
-from netfl.network.outage._nodes import Nodes, faults_of, numbers, rows
+from netfl.network.outage._nodes import Nodes, about, faults_of, numbers, rows
 from netfl.network.sites import Sites
 from netfl.streams import Streams
 from netfl.types import Facts, Law
@@ -43,6 +43,10 @@ class Renewal(Outage):
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """Users that there are not."""
         yield from faults_of(self.nodes, facts)
+
+    def changes_hz(self, users: int) -> float:
+        """Two in a sojourn up and one down, of each node."""
+        return 2.0 * about(self.nodes, users) / (self.up.mean + self.down.mean)
 
     def open(self, sites: Sites, streams: Streams) -> Timeline:
         """A row for each node."""
