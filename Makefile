@@ -7,13 +7,14 @@ DOCS_READY := $(VENV)/.ready-docs
 RELEASE_READY := $(VENV)/.ready-release
 INSTALLED := build/installed
 
-.PHONY: help demo test coverage check format lint types layers docs dist bench network-bench theory constraints clean
+.PHONY: help demo test slow coverage check format lint types layers docs dist bench network-bench theory constraints clean
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
-	@echo "make test    set up, run the whole test suite"
+	@echo "make test    set up, run the test suite, but for what takes long"
+	@echo "make slow    the tests that take long: worlds at random, runs that are killed, guides by the letter"
 	@echo "make check   format, lint, types, layers, docs, tests with warnings as errors and docstring examples"
-	@echo "make coverage  the test suite, and how many lines and branches of netfl it ran"
+	@echo "make coverage  all tests, and how many lines and branches of netfl it ran"
 	@echo "make docs    the documentation as a site, build/docs/index.html"
 	@echo "make dist    wheel, sdist and SBOM into dist/; the wheel is installed in an empty environment and tried there"
 	@echo "make format  put the code into its format"
@@ -32,7 +33,10 @@ demo: $(READY)
 	$(BIN)/netfl run scenarios/rural_outage.yaml --report
 
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m 'not slow'
+
+slow: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m slow
 
 coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n auto --dist loadscope

@@ -142,6 +142,7 @@ CONDUCTS = {"asynchronous": {"round": {"kind": "asynchronous"}}, "closed": CLOSE
 
 
 @pytest.mark.parametrize("conduct", CONDUCTS)
+@pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_to_what_it_would_have_been(conduct, tmp_path):
     access, rounds = CONDUCTS[conduct], 400
     file = tmp_path / "live.yaml"

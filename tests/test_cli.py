@@ -243,6 +243,7 @@ def test_a_folder_that_cannot_be_written_ends_with_1(out):
     assert len(output.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_with_1_and_leaves_no_table_that_looks_whole(folder):
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); from netfl.cli import main; main()"
     words = ["trace", "good.yaml", "--out", "here", "--set", "rounds=100000", "--set", "record=all"]
@@ -281,7 +282,9 @@ def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenar
     line = 1 + [text.strip() for text in (folder / "laid.yaml").read_text().splitlines()].index("reach: 1 m")
     code, output = call(command, "laid.yaml")
     assert code == 2
-    assert output.splitlines()[-1].startswith(f"laid.yaml:{line}: access.topology.reach: no chain of routers joins tower:")
+    assert output.splitlines()[-1].startswith(
+        f"laid.yaml:{line}: access.topology.reach: no chain of routers joins tower:"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -304,6 +307,7 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
 
 @pytest.mark.parametrize(("had", "words", "has"), [(True, [], True), (False, ["--report"], True), (False, [], False)])
 @pytest.mark.parametrize("command", ["resume", "extend"])
+@pytest.mark.slow
 def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(monkeypatch, command, had, words, has):
     from netfl.console import Watcher  # noqa: PLC0415 - nowhere else here
 

@@ -62,6 +62,7 @@ def there(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PLAYED, ids=lambda page: page.stem)
+@pytest.mark.slow
 def test_guides_can_be_followed(page, there):
     guides.Player(FEWER.get(page.stem, ())).play(page, commands=True)
 

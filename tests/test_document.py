@@ -222,6 +222,7 @@ values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from("abc"), values, min_size=1, max_size=3))
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@pytest.mark.slow
 def test_what_is_dumped_reads_back_the_same(data):
     assert plain(parse(dump(data), "n")) == data
 

@@ -14,6 +14,7 @@ KINDS = {"emergent_stationary": "stationary", "emergent_markov": "Markovian", "e
 
 
 @pytest.mark.parametrize("name", KINDS)
+@pytest.mark.slow
 def test_a_network_is_the_random_access_that_its_file_says(name, tmp_path):
     changes = {"record": "none", "partition.by": "distance"}
     run = netfl.trace(netfl.load(SCENARIOS / f"{name}.yaml", changes), tmp_path / "run")

@@ -113,6 +113,7 @@ def test_the_cause_is_named(tmp_path, world, cause):
     assert f"without {cause}, it would have been heard {one.without[cause]} times" in one.sentence
 
 
+@pytest.mark.slow
 def test_more_replicas_and_named_users(tmp_path):
     found = run(tmp_path, **slow(tmp_path), REPLICAS=3)
     every, second = explain(found, [3, 0]), explain(found, [3], replica=1)
@@ -161,6 +162,7 @@ def test_a_server_that_chooses_is_told(tmp_path):
     assert told.notes == ("The server does not let everybody try in every round, which costs deliveries, too.",)
 
 
+@pytest.mark.slow
 def test_causes_that_cost_nothing_are_not_named(tmp_path):
     """Users who train for next to the same time, and contend: without that little the plays part, by chance alone."""
     alike = {
@@ -218,6 +220,7 @@ def shown(folder, *options, width=80):
     return told.exit_code, told.output
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path):
     found = run(tmp_path, **far(tmp_path) | crowd(tmp_path))
     code, plain = shown(found.folder)
@@ -236,6 +239,7 @@ def test_the_command_line(tmp_path):
     assert not [name for name in json.loads(shown(found.folder, "--json")[1]) if name.startswith("explain")]
 
 
+@pytest.mark.slow
 def test_all_replicas_are_explained_together_unless_one_is_named(tmp_path):
     found = run(tmp_path, **slow(tmp_path), REPLICAS=2)
     code, told = shown(found.folder, "--explain", "--rare", "1")

@@ -114,6 +114,7 @@ class TestTrace:
         assert np.allclose(finished, 5.0)
         assert len(trace.arrows) == count(run, "delivered", "late")
 
+    @pytest.mark.slow
     def test_updates_in_packets(self, traced):
         run, trace, _ = traced(NETWORK, access__transport={"grain": "packet", "mtu": "2 kB"})
         assert len(trace.arrows) == count(run, "delivered", "late", "discarded") > 20
@@ -223,6 +224,7 @@ class TestFaults:
         code, output = call("export", "x", "--perfetto")
         assert (code, output) == (2, "x has no rounds yet: it is crashed; finish it with: netfl resume x\n")
 
+    @pytest.mark.slow
     def test_more_years_than_can_be_told(self, traced):
         done, *_ = traced(DIRECT)
         done.folder.rename("old")

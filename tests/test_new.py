@@ -66,6 +66,7 @@ def everything(tmp_path_factory):
 
 
 @pytest.mark.parametrize("family", SHORT)
+@pytest.mark.slow
 def test_a_starter_of_each_family_passes_its_own_test(everything, family):
     where, told, said = everything
     model = f"my_{family}:My{family.capitalize()}"
@@ -76,6 +77,7 @@ def test_a_starter_of_each_family_passes_its_own_test(everything, family):
 
 
 @pytest.mark.parametrize("family", SHORT)
+@pytest.mark.slow
 def test_a_starter_of_each_family_is_listed(everything, monkeypatch, family):
     monkeypatch.chdir(everything[0])
     said = shell("-c", NETFL, "list", family, f"my_{family}:My{family.capitalize()}")
@@ -83,6 +85,7 @@ def test_a_starter_of_each_family_is_listed(everything, monkeypatch, family):
     assert "Laws" in said
 
 
+@pytest.mark.slow
 def test_a_channel_from_start_to_trace(folder):
     code, told = new("channel", "my_fading")
     assert code == 0

@@ -97,6 +97,7 @@ def test_the_quick_form_runs(name, made_up, tmp_path, real_data):
     assert last["value"].between(0, 1).all()
 
 
+@pytest.mark.slow
 def test_what_is_rarely_heard_is_lost_to_fedavg_and_kept_by_cvar(tmp_path):
     quarter = {"batch_size": 400, "lr": 0.004}  # as far in a quarter of the steps
     changes = {f"learners.{name}.{key}": quarter[key] for name in ("FedAvg", "FED-CVaR-AVG") for key in quarter}
@@ -149,6 +150,7 @@ def made_up_run(part):
 
 
 @pytest.mark.parametrize("name", [name for name in paper.EXPERIMENTS if name != "fig2"])
+@pytest.mark.slow
 def test_every_experiment_is_drawn(name, tmp_path):
     experiment = paper.EXPERIMENTS[name]
     runs = {part: made_up_run(one) for part, one in experiment.parts.items()}

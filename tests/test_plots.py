@@ -56,6 +56,7 @@ def every(run):
     }
 
 
+@pytest.mark.slow
 def test_all_draw_where_they_are_told_or_in_a_figure_of_their_own(run):
     calls = every(run)
     assert {*calls, "regions"} == set(plots.__all__)

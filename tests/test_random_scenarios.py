@@ -132,17 +132,20 @@ def see(path):
 
 @tried(0.4)
 @given(data=worlds.good(), learns=st.booleans())
+@pytest.mark.slow
 def test_a_good_scenario_runs_or_is_refused(folder, data, learns):
     hold(document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
 
 
 @tried(0.2)
 @given(data=worlds.good(edits=2, wild=True), learns=st.booleans())
+@pytest.mark.slow
 def test_a_scenario_of_wild_figures_runs_or_is_refused(folder, data, learns):
     hold(document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
 
 
 @tried(0.4)
 @given(text=worlds.spoilt(), learns=st.booleans())
+@pytest.mark.slow
 def test_any_scenario_runs_or_is_refused(folder, text, learns):
     hold(text, folder, "run" if "learners" in text and learns else "trace")

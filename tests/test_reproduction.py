@@ -44,6 +44,7 @@ def result(**values):
     )
 
 
+@pytest.mark.slow
 def test_a_run_is_told_for_the_part_that_it_is(run):
     assert TOY.part_of(run) == "short"
     assert TOY.parts["long"].differences(run) == ["rounds", "evaluate.every"]

@@ -73,12 +73,14 @@ def assert_same_versions(one, other):
 
 
 @pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.slow
 def test_tables_do_not_depend_on_the_number_of_workers(alone, tmp_path, workers):
     run = netfl.run(a_scenario(record={"versions": True}), tmp_path / "run", device="cpu", workers=workers)
     assert_same(run, alone)
     assert_same_versions(run, alone)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_workers(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
     assert netfl.run(scenario, folder, device="cpu", workers=2, watch=StopAfter(3)).status == "interrupted"
@@ -105,6 +107,7 @@ def test_versions_are_the_same_file_whether_a_run_was_stopped_or_not(alone, tmp_
     assert "t" not in run.versions("A", 2)[0]
 
 
+@pytest.mark.slow
 def test_versions_of_some_rounds_are_those_of_all(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": 5}), tmp_path / "run"
     run = netfl.run(scenario, folder, device="cpu", workers=2)
@@ -180,6 +183,7 @@ def test_the_command_names_who_diverged_and_ends_well_however_quiet_it_is(wild, 
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow
 def test_who_diverged_is_known_after_a_stop_too(wild, tmp_path, workers):
     whole = netfl.run(wild, tmp_path / "whole", device="cpu").manifest["diverged"]
     stopped = netfl.run(wild, tmp_path / "run", device="cpu", watch=StopAfter(8), workers=workers)
@@ -195,6 +199,7 @@ def test_added_replicas_that_diverge_stand_behind_the_others(wild, tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.slow
 def test_where_all_diverge_the_run_fails(tmp_path, workers):
     scenario = a_scenario(learners={"wild": LEARNER | {"lr": 1e30, "local_steps": 6}})
     with pytest.raises(ModelError, match="training diverged"):
@@ -276,6 +281,7 @@ def gone(processes):
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc")
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_runs_workers_with_a_model_that_is_beside_it_and_prints(begun, tmp_path):
     process = begun(rounds=20)
     assert process.wait(60) == 0, tmp_path.joinpath("out").read_text()
@@ -284,6 +290,7 @@ def test_a_script_without_a_guard_runs_workers_with_a_model_that_is_beside_it_an
 
 
 @linux
+@pytest.mark.slow
 def test_a_killed_worker_stops_the_run_and_what_it_kept_goes_on_elsewhere(begun, tmp_path):
     process = begun(rounds=200_000)
     workers = children(process.pid)
@@ -297,6 +304,7 @@ def test_a_killed_worker_stops_the_run_and_what_it_kept_goes_on_elsewhere(begun,
 
 @linux
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.slow
 def test_workers_do_not_outlive_their_run(begun, number):
     process = begun(rounds=200_000)
     workers = children(process.pid)
@@ -307,6 +315,7 @@ def test_workers_do_not_outlive_their_run(begun, number):
 
 
 @linux
+@pytest.mark.slow
 def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
     netfl.run(scenario, folder, device="cpu", workers=2, watch=StopAfter(4))

@@ -397,12 +397,14 @@ class TestProcesses:
         yield {"kind": "broken:Breaks"}
         sys.modules.pop("broken", None)
 
+    @pytest.mark.slow
     def test_workers_bring_what_this_process_brings(self, whole, tmp_path):
         watch = Watched()
         equal(netfl.sweep(scenario(GRID), tmp_path / "s", engine=Local(2, "cpu"), watch=watch), whole[0])
         assert watch.count == (2, 0)
         assert [word.ended for word in watch.words].count(True) == 2
 
+    @pytest.mark.slow
     def test_a_task_that_fails_or_dies_leaves_the_others_alone(self, broken, tmp_path):
         sweep = netfl.sweep(
             trace_only({"access.how": ["raise", "die", "always", ""]}, access=broken), tmp_path / "s", engine=Local(2)
@@ -412,6 +414,7 @@ class TestProcesses:
         assert "broken:Breaks, at 4 s of simulated time: RuntimeError: no more" in errors[0]
         assert "its process was killed by signal 9 (has the machine run out of memory?)" in errors[1]
 
+    @pytest.mark.slow
     def test_asked_to_stop_it_ends_soon_and_goes_on_later(self, broken, tmp_path):
         said = trace_only({"seed": [1, 2, 3]}, access=broken | {"how": "slow"}, rounds=60)
         watch = Watched(after=3)

@@ -146,6 +146,7 @@ def assert_same(one, other):
     pd.testing.assert_frame_equal(one.metrics, other.metrics, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_networks_is_the_same_as_here(world, here, tmp_path):
     scenario = a_scenario(replicas=2, sweep={"users": [3, 4], "access.offset": [0, 1, 2]})
     wanted = netfl.sweep(scenario, tmp_path / "here", engine=here, learning=False)
@@ -157,6 +158,7 @@ def test_a_sweep_of_networks_is_the_same_as_here(world, here, tmp_path):
     assert_equal(wanted, there)
 
 
+@pytest.mark.slow
 def test_tasks_that_fail_are_listed_and_begun_again(world, here, tmp_path):
     scenario = a_scenario(replicas=2, sweep={"users": [3, 4], "access.until": [None, 5]})
     sweep = netfl.sweep(scenario, tmp_path / "s", engine=Ray(world.cluster), learning=False)
@@ -176,6 +178,7 @@ def test_an_object_larger_than_a_nodes_store_comes_back(world):
     assert len(ray.get(large, timeout=30)) == 150 * 2**20
 
 
+@pytest.mark.slow
 def test_missing_data_fail_the_tasks_that_need_them(world, here, tmp_path):
     files = [str(tmp_path / name) for name in ("there.csv", "nowhere.csv")]
     (tmp_path / "there.csv").write_text("label,a\n" + "".join(f"{row % 2},{row}\n" for row in range(40)))
@@ -186,9 +189,10 @@ def test_missing_data_fail_the_tasks_that_need_them(world, here, tmp_path):
     scenario = a_scenario(**more, sweep={"data.file": files})
     sweep = netfl.sweep(scenario, tmp_path / "s", engine=Ray(world.cluster), watch=watch)
     assert [*sweep.tasks["status"]] == ["done", "failed"]
-    assert "nowhere.csv" in sweep.tasks["error"][1]
+    assert "data.file: there is no such file" in sweep.tasks["error"][1]
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_stopped_ends_soon_and_goes_on_where_it_was(world, here, tmp_path):
     def ask_to_stop(watch):
         watch.stop, watch.at_s = True, time.monotonic()
@@ -206,6 +210,7 @@ def test_a_sweep_that_is_stopped_ends_soon_and_goes_on_where_it_was(world, here,
     assert_equal(netfl.sweep(scenario, tmp_path / "here", engine=here), done)
 
 
+@pytest.mark.slow
 def test_the_lanes_of_a_run_are_the_same_as_here(world, here, tmp_path):
     scenario = a_scenario(replicas=2, **LEARNING)
     wanted = netfl.run(scenario, tmp_path / "here", device="cpu")
@@ -213,6 +218,7 @@ def test_the_lanes_of_a_run_are_the_same_as_here(world, here, tmp_path):
     assert_same(wanted, there)
 
 
+@pytest.mark.slow
 def test_a_node_that_dies_costs_a_sweep_nothing_but_time(world, here, tmp_path):
     scenario = a_scenario(0.2, replicas=2, sweep={"access.offset": [*range(5)]})
     wanted = netfl.sweep(scenario, tmp_path / "here", engine=here, learning=False)
@@ -223,6 +229,7 @@ def test_a_node_that_dies_costs_a_sweep_nothing_but_time(world, here, tmp_path):
     assert_equal(wanted, there)
 
 
+@pytest.mark.slow
 def test_a_node_that_dies_stops_a_run_which_goes_on(world, here, tmp_path):
     scenario = a_scenario(0.1, rounds=40, **LEARNING)
     nodes = len(world.of(2).others) + 1

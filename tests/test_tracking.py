@@ -74,6 +74,7 @@ class Either:
     """What holds for each teller; its `same` says whether it was told what the tables of a run hold."""
 
     @pytest.mark.parametrize("crash", [False, True])
+    @pytest.mark.slow
     def test_a_run_that_goes_on_tells_nothing_twice(self, scenario, crash):
         loaded = scenario(SCENARIO + self.track)
         run = netfl.run(loaded, "r", watch=Stopping(17))
@@ -290,6 +291,7 @@ class TestRuns:
         assert not stand_in
         assert not (run.folder / PLACES).exists()
 
+    @pytest.mark.slow
     def test_nothing_is_imported_that_is_not_asked_for(self, scenario):
         scenario(SCENARIO.replace("rounds: 30", "rounds: 1"))
         code = (

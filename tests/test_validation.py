@@ -77,6 +77,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_the_model_agrees_with_theory(name, traced):
     changes, pairs = CASES[name]
     told = traced(name, changes | {"replicas": 10})
@@ -102,6 +103,7 @@ def test_outage_under_nakagami_fading(traced, m):
     ],
     ids=lambda law: law["law"],
 )
+@pytest.mark.slow
 def test_availability_whatever_the_laws(traced, law):
     outage = "access.outages.0"
     laws = {f"{outage}.up": law | {"mean": "50 min"}, f"{outage}.down": law | {"mean": "10 min"}}
@@ -168,6 +170,7 @@ def test_queues_packet_by_packet(traced, name, links_bps, room):
     assert told["delay_p99_s"] == pytest.approx(np.quantile(delays_s, 0.99), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_packet_keeps_its_size_from_hop_to_hop(traced):
     """At load 0.9 three equal links of 1 ms give 19.6 ms, where independent hops would give 30."""
     told = traced("tandem", {"duration": 60, "replicas": 8})

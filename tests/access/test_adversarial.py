@@ -30,6 +30,7 @@ def test_listed_users_are_never_heard_and_the_others_as_ever(make_setting, hear)
     assert [one if one != (0,) else () for one in hear(Stationary(rho=ONE["rho"]), make_setting(4, 300))] == alone
 
 
+@pytest.mark.slow
 def test_each_try_succeeds_as_often_as_stated(make_setting, presence):
     access = Adversarial(of=HALF, users=[0], probability=0.8)
     there = presence(access, make_setting(2, 20_000)).sum(axis=0)

@@ -126,6 +126,7 @@ def test_a_path_is_relative_to_the_current_directory(written, monkeypatch):
     assert Availability.model_validate(access.model_dump(mode="json")) == access
 
 
+@pytest.mark.slow
 def test_a_large_file_takes_no_long(written, make_setting, hear):
     times = ",".join(str(k) for k in range(1, 2_000))
     access = written("".join(f"{user},{user % 2},{times}\n" for user in range(500)), unit="rounds")

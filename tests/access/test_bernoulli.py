@@ -20,6 +20,7 @@ def test_each_user_is_there_with_its_own_probability(make_setting, presence):
     assert np.abs(z).max() < 4.5  # false alarm below 1 in 30,000
 
 
+@pytest.mark.slow
 def test_users_and_rounds_are_independent(make_setting, presence):
     there = presence(Bernoulli(probability=0.3), make_setting(2, 40_000)).astype(float)
     pairs = [(there[:, 0], there[:, 1]), (there[:-1, 0], there[1:, 0])]
@@ -27,6 +28,7 @@ def test_users_and_rounds_are_independent(make_setting, presence):
         assert abs(np.corrcoef(one, other)[0, 1]) < 4.5 / np.sqrt(len(one))
 
 
+@pytest.mark.slow
 def test_the_first_few_of_those_there_are_an_even_choice(make_setting, hear):
     rounds = hear(Bernoulli(probability=[1.0] * 4, first=2), make_setting(4, 30_000))
     counts = np.zeros((4, 4))

@@ -35,6 +35,7 @@ LAWS = [
 
 
 @pytest.mark.parametrize(("stay", "away"), LAWS, ids=lambda one: "" if one is None else one["law"])
+@pytest.mark.slow
 def test_the_share_is_that_of_the_probability_in_every_round(make_setting, presence, stay, away):
     p = np.repeat([0.1, 0.5, 1.0], 3_000)
     access = Bursty(probability=tuple(p), stay=stay, away=away)
@@ -84,6 +85,7 @@ def test_a_stay_covers_its_length_rounded_down_or_up(make_setting, presence):
     assert stats.binomtest(int((found == 3).sum()), len(found), 0.25).pvalue > 1e-5
 
 
+@pytest.mark.slow
 def test_runs_of_pareto_stays_have_its_tail(make_setting, presence):
     """Of X + U rounded down, P(run >= k) = E[min(1, max(0, X + U - k + ...))]: integrated over the Pareto law."""
     mean, shape = 3.0, 2.5

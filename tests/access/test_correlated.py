@@ -19,6 +19,7 @@ def close(found, wanted, rounds=ROUNDS, spread=1.0):
     return np.abs(np.asarray(found) - wanted).max() < 5 * spread / np.sqrt(rounds)
 
 
+@pytest.mark.slow
 def test_marginals_and_correlations(make_setting, presence):
     access = Correlated(probability=tuple(P), groups=[[0, 1, 2, 3], [5, 4]], correlation=0.5)
     there = presence(access, make_setting(6, ROUNDS)).astype(float)
@@ -39,6 +40,7 @@ def test_marginals_and_correlations(make_setting, presence):
 
 
 @pytest.mark.parametrize("r", [0.1, 0.5, 0.9, 1.0])
+@pytest.mark.slow
 def test_users_alike_are_correlated_by_the_stated_number(make_setting, presence, r):
     there = presence(Correlated(probability=0.3, groups=1, correlation=r), make_setting(3, ROUNDS)).astype(float)
     assert close(np.corrcoef(there.T)[np.triu_indices(3, 1)], r, spread=1.5)
@@ -53,6 +55,7 @@ def test_wholly_correlated_users_are_there_together(make_setting, presence):
 
 
 @pytest.mark.parametrize(("switch_on", "memory"), [(None, 0.0), (0.05, 1 - 0.05 - 0.05 * 0.36 / 0.4)])
+@pytest.mark.slow
 def test_memory_is_that_of_the_groups_alone(make_setting, presence, switch_on, memory):
     """A group is up with g = 0.4 / (0.4 + 0.6 * 0.6), so it goes with 0.05 (1 / g - 1) = 0.05 * 0.36 / 0.4."""
     access = Correlated(probability=0.4, groups=1, correlation=0.6, switch_on=switch_on)

@@ -43,6 +43,7 @@ def faults(access, users=4, *, timed=True):
 
 
 @pytest.mark.parametrize(("law", "wait"), [("exponential", 4.0), ("fixed", 2.0)])
+@pytest.mark.slow
 def test_one_link_is_mm1_or_md1(make_setting, law, wait):
     """At load 0.8 packets of 1 ms wait for 4 or for 2 of their times."""
     traffic = {"kind": "poisson", "load": 0.8, "size": {"law": law, "mean": 1000.0}, "enters": "towers"}
@@ -53,6 +54,7 @@ def test_one_link_is_mm1_or_md1(make_setting, law, wait):
     assert told["loss_ratio"] == 0
 
 
+@pytest.mark.slow
 def test_two_kinds_with_priorities_wait_as_cobham_says(make_setting):
     """Urgent packets of 1 ms at load 0.3, others of 4 ms at 0.5: W0 = (0.3 · 1 + 0.5 · 4) / 2 = 1.15 ms.
 
@@ -69,6 +71,7 @@ def test_two_kinds_with_priorities_wait_as_cobham_says(make_setting):
         assert told["delay_mean_s"] == pytest.approx(expected_s, rel=0.07)
 
 
+@pytest.mark.slow
 def test_routers_and_towers_load_their_own_links(make_setting):
     """A tree with two routers of two towers each; every sender of a kind comes at a load of its own link."""
     tree = {"kind": "tree", "fanout": [2, 2], "radius": "1 km", "ring": "2 km", "rate": "1 Mbps", "delay": "0 s"}
@@ -183,6 +186,7 @@ def test_faults_of_a_timed_network():
     assert faults(network(**good, **(RADIO | {"reception": wrong}))) == {"mac"}
 
 
+@pytest.mark.slow
 def test_windows_add_up_and_their_number_changes_nothing(make_setting):
     traffic = {"kind": "poisson", "rate": 40.0, "size": FIXED, "buffer": 2}
     access = network(traffic=traffic, mac={"kind": "slotted_aloha", "probability": 0.1}, **RADIO)
@@ -198,6 +202,7 @@ def test_windows_add_up_and_their_number_changes_nothing(make_setting):
 
 @pytest.mark.parametrize("mac", [{"kind": "slotted_aloha", "probability": 0.2}, {"kind": "csma_ca", "rate": 6e6}])
 @pytest.mark.parametrize("outages", [False, True])
+@pytest.mark.slow
 def test_what_came_is_delivered_lost_or_still_there(make_setting, mac, outages):
     """All packets, by the record of their fates; what is still there at the end is what was offered and has none."""
     traffic = {"kind": "poisson", "rate": 60.0, "size": FIXED, "buffer": 3}
@@ -252,6 +257,7 @@ def two_cells(**said):
 
 
 @pytest.mark.parametrize(("ratio", "good"), [("28 dB", True), ("29 dB", False)])
+@pytest.mark.slow
 def test_cells_disturb_each_other_by_known_gains(make_setting, ratio, good):
     """30 log(900 / 100) = 28.63 dB between wanted and other; noise is far below."""
     for said in ({"interference": "sinr", "reception": RADIO["reception"] | {"threshold": ratio}}, {"capture": ratio}):

@@ -189,6 +189,7 @@ def test_one_chosen_evenly_is_the_one_that_a_network_hears(tmp_path):
     assert goodness(np.bincount(run.deliveries["user"], minlength=4), [0.25] * 4) > 1e-4
 
 
+@pytest.mark.slow
 def test_a_mac_that_follows_ages_hears_the_unheard_sooner(tmp_path):
     """Longest silences under p in proportion to ages, and under equal p: a geometric law has a long tail."""
     longest = []

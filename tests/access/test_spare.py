@@ -282,6 +282,7 @@ def what_ifs(draw):
 
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
 @given(what_ifs(), st.integers(0, 5))
+@pytest.mark.slow
 def test_whoever_is_spared_whatever_every_update_has_one_fate(said, seed):
     access, setting, log = make(7, 6, seed, **said)
     assert not [*faults_below(access, "", Facts(7, 6))]

@@ -54,6 +54,7 @@ STATED = {
 
 
 @pytest.mark.parametrize("name", STATED)
+@pytest.mark.slow
 def test_rates_that_are_stated_are_those_of_being_heard(make_setting, presence, name):
     access = of(name)
     stated = access.heard_rates(3, make_setting(3, 10_000).streams)
@@ -71,6 +72,7 @@ FOLLOWING = {
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
+@pytest.mark.slow
 def test_rates_that_follow_labels_are_stated_where_these_are_known(make_setting, presence, name):
     access, mix = FOLLOWING[name], np.array([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0, 0.2, 0.8]])
     setting = replace(make_setting(3, 10_000), label_mix=mix)

@@ -21,6 +21,7 @@ RHO30 = [
 ]
 
 
+@pytest.mark.slow
 def test_shares_follow_the_rates(make_setting, hear):
     counts = np.bincount([one for (one,) in hear(Stationary(rho=RHO30), make_setting(30, 40_000))], minlength=30)
     expected = np.array(RHO30) / sum(RHO30) * 40_000
@@ -34,6 +35,7 @@ def test_rounds_are_independent_of_each_other(make_setting, hear):
     assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_several_are_drawn_one_after_another_in_proportion(make_setting, hear):
     rho = np.array([0.6, 0.25, 0.1, 0.05])
     pairs = hear(Stationary(rho=tuple(rho), first=2), make_setting(4, 40_000))
@@ -147,6 +149,7 @@ def test_every_update_has_one_fate(make_setting):
     assert times == sorted(times)
 
 
+@pytest.mark.slow
 def test_a_million_rounds_of_a_million_users_can_be_asked(make_setting):
     access = Stationary(rho={"zipf": 1.0})
     users = [one[0] for one in islice(access.heard(make_setting(10**6, 10**6)), 25)]

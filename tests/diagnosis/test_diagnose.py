@@ -28,6 +28,7 @@ def verdicts():
 
 
 @pytest.mark.parametrize("kind", ["stationary", "Markovian", "cyclic", "non-stationary", "emergent-correlated"])
+@pytest.mark.slow
 def test_verdicts_are_right_and_intervals_hold(verdicts, kind):
     """A few of the processes that `benchmarks/verdicts.py` tells of: of each form one, of 3, 30 and 250 users."""
     outcomes = [verdicts.outcome(kind, index, 7) for index in range(50) if index % 10 in {0, 7} or index == 14]
@@ -36,6 +37,7 @@ def test_verdicts_are_right_and_intervals_hold(verdicts, kind):
     assert np.mean([one.covered for one in outcomes if one.covered is not None] or [1.0]) >= 0.9
 
 
+@pytest.mark.slow
 def test_false_alarms_stay_within_the_level(verdicts):
     """Small stationary worlds: at most 5 % of 150, and three standard errors."""
     found = []

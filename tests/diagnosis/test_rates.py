@@ -53,6 +53,7 @@ def test_shares_are_held_where_users_come_together():
     assert shares_held(worlds, truth) >= 27
 
 
+@pytest.mark.slow
 def test_shares_are_held_where_users_have_memory():
     rng = np.random.default_rng(8)
     p = np.array([0.6, 0.4, 0.3, 0.1, 0.5, 0.5])

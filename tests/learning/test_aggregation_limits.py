@@ -166,6 +166,7 @@ def test_a_pull_keeps_users_near_their_base():
     assert far[10.0] < far[1.0] / 3 < far[0.1] / 3
 
 
+@pytest.mark.slow
 def test_scaffold_comes_to_rest_where_the_mean_gradient_is_0():
     """After many rounds of many local steps on unlike data; an average comes to rest elsewhere."""
     decay, slopes = 0.01, {}

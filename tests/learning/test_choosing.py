@@ -180,6 +180,7 @@ def test_weights_are_told_where_some_learner_has_them(rule):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow
 def test_choices_and_what_is_asked_for_go_on_after_a_stop(tmp_path, workers):
     asked = ["validation", "staleness", "gradient_norm", "weight_divergence"]
     choose = {"own": {"of": ["slow", "fast"], "per": "user"}}

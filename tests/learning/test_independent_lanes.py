@@ -225,6 +225,7 @@ def test_stopping_anywhere_changes_nothing(seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", [300, 303, 305, 306])
+@pytest.mark.slow
 def test_parts_of_the_lanes_go_on_from_the_whole_and_the_whole_from_them(seed):
     world = World(seed)
     expected = play(world, world.learner())

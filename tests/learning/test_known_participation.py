@@ -58,6 +58,7 @@ def test_it_is_to_the_bit_what_a_list_of_these_probabilities_gives(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.slow
 def test_each_replica_has_its_own(tmp_path, workers):
     made = scenario(replicas=3)
     run = netfl.run(made, tmp_path / "run", device="cpu", workers=workers)
@@ -68,6 +69,7 @@ def test_each_replica_has_its_own(tmp_path, workers):
             assert weights(run, replica, learner) == pytest.approx(1 / p, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_and_extended_keeps_them(tmp_path):
     netfl.run(scenario(replicas=2), tmp_path / "run", device="cpu", watch=StopAfter(5))
     netfl.resume(tmp_path / "run", device="cpu", workers=2)

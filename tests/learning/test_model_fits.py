@@ -209,6 +209,7 @@ def test_buffers_are_the_same_for_all_and_parameters_are_not():
     assert torch.allclose(scores[0, 0], torch.linspace(0.5, 1.5, 10).double())
 
 
+@pytest.mark.slow
 def test_the_papers_models_are_counted_without_torch():
     code = (
         "import sys\n"

@@ -97,6 +97,7 @@ def mixture():
 
 
 @pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.slow
 def test_lanes_together_are_lanes_alone(name):
     split = [np.arange(0, 23), np.arange(23, 30), np.arange(30, 31), np.arange(31, 60)]
 

@@ -58,6 +58,7 @@ def alone():
 
 
 @pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.slow
 def test_what_workers_learn_is_what_one_process_learns(alone, workers):
     team = Team(workers, said(mixture()))
     with team.working():
@@ -98,6 +99,7 @@ def test_a_state_of_one_process_is_gone_on_from_by_workers_and_the_other_way_rou
         np.testing.assert_allclose(after.version(lane), other, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_lane_that_diverges_in_a_worker_is_told_and_a_worker_whose_lanes_all_do_goes_on():
     specs, rounds = {"calm": spec(), "wild": spec(lr=1e200, local_steps=4)}, rounds_of(2)
     one, team = Learner(**said(specs, 2)), Team(2, said(specs, 2))
@@ -118,6 +120,7 @@ def test_a_lane_that_diverges_in_a_worker_is_told_and_a_worker_whose_lanes_all_d
         assert sorted(again.diverged, key=str) == sorted(one.diverged, key=str)
 
 
+@pytest.mark.slow
 def test_where_no_lane_is_left_the_run_ends_as_with_one_process():
     specs, rounds = (
         {"wild": spec(lr=1e200, local_steps=4)},
@@ -131,6 +134,7 @@ def test_where_no_lane_is_left_the_run_ends_as_with_one_process():
     assert str(one.value) == str(other.value)
 
 
+@pytest.mark.slow
 def test_what_an_access_asks_is_answered_by_the_worker_whose_learner_it_follows():
     specs, calm = {"a": spec(), "b": spec(Cvar(alpha=0.3, lr_t=0.1))}, a_round(1, (3, 0), (1, 0))
     asking = [calm, replace(calm, asks={"loss": (0, 2), "norm": (1,)}), calm]
@@ -144,6 +148,7 @@ def test_what_an_access_asks_is_answered_by_the_worker_whose_learner_it_follows(
     assert [len(one) for one in told.answers] == [0, 2, 0]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_told_and_leaves_no_other_behind():
     team = Team(3, said({"a": spec()}))
     with pytest.raises(MachineError, match=r"worker 2 of 3 was killed by signal 9 .*netfl resume"), team.working():
@@ -156,6 +161,7 @@ def test_a_worker_that_is_killed_is_told_and_leaves_no_other_behind():
             os.kill(process, 0)
 
 
+@pytest.mark.slow
 def test_a_round_that_is_not_due_is_raised_here_as_it_was_there():
     team = Team(2, said({"a": spec()}))
     with team.working(), pytest.raises(ValueError, match="round 1 of ") as raised:
@@ -184,6 +190,7 @@ def test_exceptions_arrive_as_what_they_were_wherever_that_can_be():
     assert str(Failure.of(HereError("lost")).error()) == "HereError: lost"
 
 
+@pytest.mark.slow
 def test_a_report_that_is_not_due_is_empty():
     team = Team(2, said({"a": spec()}, evaluate=EvaluateSpec(every=4)))
     with team.working():

@@ -182,6 +182,7 @@ class TestAgainstSecondBySecond:
             assert when[who == user] == pytest.approx(expected, abs=60.0)
         assert timeline.charge_j(every, horizon) == pytest.approx(charge, abs=20.0)
 
+    @pytest.mark.slow
     def test_no_answer_depends_on_what_was_asked_before(self):
         asked, fresh = battery(4, per_bit=1.0, **SOLAR), battery(4, per_bit=1.0, **SOLAR)
         every, rng = np.arange(4), np.random.default_rng(5)
@@ -195,6 +196,7 @@ class TestAgainstSecondBySecond:
             assert (asked.up(every, look_s) == fresh.up(every, look_s)).all()
             assert (asked.next_change(every, look_s) == fresh.next_change(every, look_s)).all()
 
+    @pytest.mark.slow
     def test_nothing_changes_between_changes_and_the_new_state_holds_at_each(self):
         timeline = battery(50, **SOLAR)
         every = np.arange(50)

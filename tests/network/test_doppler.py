@@ -39,6 +39,7 @@ def bessel_0(x):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.slow
 def test_every_variant_holds_its_laws(variant):
     assert check(VARIANTS[variant], Streams(20_240_607).at(variant), DRAWS) == []
 
@@ -52,6 +53,7 @@ class Hurried(Rayleigh):
         return Rayleigh(doppler=self.doppler * self.haste).open(sites, streams)
 
 
+@pytest.mark.slow
 def test_a_doppler_shift_that_is_off_by_a_tenth_is_caught():
     found = check(Hurried(doppler=20), STREAMS)
     assert any("autocorrelation" in one for one in found)
@@ -76,6 +78,7 @@ class TestRayleighOverTime:
             bessel_0(2 * math.pi * periods) ** 2, abs=4.9 * products.std() / math.sqrt(8000)
         )
 
+    @pytest.mark.slow
     def test_one_user_over_a_long_time(self):
         """Each user by itself fades with Rice's rate and durations, and has the mean power 1: 2,000 periods of it."""
         f, step_s = 10.0, 0.001

@@ -122,6 +122,7 @@ class TestCorrelatedShadowing:
         assert standing.peak_db(user) == standing.gain_db(user, 5.0)
         assert walking.peak_db(user) == pytest.approx(8 * stats.norm.isf(1e-9))
 
+    @pytest.mark.slow
     def test_landscapes_that_change(self):
         model = CorrelatedShadowing(sigma=8, decorrelation_distance=50, decorrelation_time="10 s")
         found = [

@@ -115,6 +115,7 @@ class TestDiurnalRate:
             ends_s = timeline.next_change(users, day * DAY + DAY / 5)
             assert (ends_s[up] >= day * DAY + 2 * DAY / 5).all()
 
+    @pytest.mark.slow
     def test_no_answer_depends_on_what_was_asked_before(self):
         rng = np.random.default_rng(1)
         nodes, times = rng.integers(0, 20, 300), rng.uniform(0, 90 * DAY, 300)
@@ -144,6 +145,7 @@ class TestInactivity:
             found = timeline.up(np.arange(20_000), time_s).mean()
             assert found == pytest.approx(share, abs=Z * math.sqrt(share * (1 - share) / 20_000))
 
+    @pytest.mark.slow
     def test_users_are_as_diverse_as_is_said(self):
         """Sessions a day of each user, where gaps are long: their logarithms' spread is σ and that of counting."""
         gaps = {"law": "exponential", "mean": "30 min"}

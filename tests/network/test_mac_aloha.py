@@ -51,6 +51,7 @@ def test_the_known_backlog_gives_the_delay_of_the_exact_chain(load):
     assert abs(found.mean() - known_delay(load)) < 4.5 * found.std() / np.sqrt(len(found))
 
 
+@pytest.mark.slow
 def test_pseudo_bayesian_is_stable_near_1_over_e_and_nearly_as_good_as_knowing():
     """Rivest 1987: delays of the estimate are close to those of the known backlog up to the limit of 0.368."""
     found = delays(SlottedAloha(adaptive="pseudo_bayesian"), 0.33, 15_000)
@@ -192,6 +193,7 @@ def test_binary_exponential_backoff_of_two(make_cell):
 
 
 @pytest.mark.parametrize(("users", "probability", "channels"), [(6, 0.5, 2), (2, 1.0, 4), (30, 0.2, 5), (3, 0.4, 1)])
+@pytest.mark.slow
 def test_successes_on_several_channels(users, probability, channels):
     """The mean, and the chance of none at all by inclusion and exclusion over channels that carry exactly one."""
     slots = 4000

@@ -78,6 +78,7 @@ def test_a_loser_backs_off_although_the_winner_of_that_instant_does_not(make_cel
 
 @pytest.mark.parametrize(("users", "load"), [(2, 1.0), (5, 0.3), (40, 0.5), (40, 1.5)])
 @pytest.mark.parametrize("limit", [1, None])
+@pytest.mark.slow
 def test_the_chance_of_an_attempt(users, load, limit):
     """Independent senders that are silent for β and send for T: (exp(-T/β) β/(β+T))^(n-1), given up or not."""
     pause_s = (users - load) / load

@@ -138,6 +138,7 @@ def test_the_least_spreading_factor_that_the_snr_bears():
     assert tight.heard[0][1] == pytest.approx(time_on_air_s(63, 0, 125e3))
 
 
+@pytest.mark.slow
 def test_random_spreading_factors_are_uniform_and_stay():
     mac = Lorawan(spreading_factor="random", sub_bands=[{"channels": 10_000, "duty_cycle": 1.0}])
     world = World(mac, [10.0] * 600, size=20, endless=True)
@@ -164,6 +165,7 @@ def test_who_disturbs_whom(orthogonal, capture_db, heard):
 
 
 @pytest.mark.parametrize(("factor", "channels"), [(7, 3), (9, 1), (12, 1)])
+@pytest.mark.slow
 def test_uplinks_that_are_received(factor, channels):
     """Silent for 2 s, longer than an airtime, and then for an exponential time: (1 - 2T/(Mμ))^(n-1), near e^(-2G)."""
     airtime_s, users, rows = float(time_on_air_s(14, factor - 7, 125e3)), 60, 100

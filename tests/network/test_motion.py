@@ -34,6 +34,7 @@ class TestRandomWaypoint:
         sites, paths = walks(500, start=start)
         assert (paths.xy_m(np.arange(500), 0.0) == sites.user_xy_m).all()
 
+    @pytest.mark.slow
     def test_the_order_of_asking_does_not_matter(self):
         _, asked_on = walks()
         _, asked_back = walks()
@@ -73,6 +74,7 @@ class TestRandomWaypoint:
         steps = np.hypot(*(paths.xy_m(users, 50.001) - paths.xy_m(users, 50.0)).T)
         assert steps == pytest.approx(0.002, abs=1e-7)
 
+    @pytest.mark.slow
     def test_the_mean_speed_is_what_ergodic_walks_have(self):
         """Over 200,000 s and 40 users: way covered / time = E[L] / (E[P] + E[L] E[1/V]), with E[1/V] = ln 3 / 2.
 

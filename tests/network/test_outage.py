@@ -122,6 +122,7 @@ class TestRenewal:
         start_up = 2.0 / cycles  # how much a start in the up state can shift the share
         assert found == pytest.approx(mu / (mu + md), abs=Z * deviation + start_up)
 
+    @pytest.mark.slow
     def test_no_answer_depends_on_what_was_asked_before(self, up, down):
         users = 30
         rng = np.random.default_rng(1)

@@ -102,6 +102,7 @@ def test_nobody_may_be_asked_about():
     assert len(BOTH.changes(nobody, 0.0, 1.0)[0]) == 0
 
 
+@pytest.mark.slow
 def test_real_outages_agree_with_a_fine_grid():
     """Three outages on 20 users over two days, each second looked at."""
     outages = Outages.open(

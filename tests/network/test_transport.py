@@ -351,6 +351,7 @@ def networks(draw):
 
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(networks(), ARQS, st.sampled_from([1500.0, 3000.0, 10_100.0]), st.integers(0, 9))
+@pytest.mark.slow
 def test_every_update_has_one_fate_and_all_bits_are_counted(said, arq, mtu, seed):
     transport = {"grain": "packet", "mtu": mtu, "header": 100, "arq": arq}
     rounds, log = survives(said | {"transport": transport}, seed)

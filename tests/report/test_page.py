@@ -44,6 +44,7 @@ def read(run):
     return Reader(report.write(run).read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_it_holds_all_chapters(whole):
     found = Reader(whole)
     wanted = {
@@ -109,6 +110,7 @@ def test_the_table_holds_means_with_their_t_intervals(make):
     assert f'<td class="best">{ends.mean():.1f}<small>± {half:.1f}</small></td>' in table
 
 
+@pytest.mark.slow
 def test_what_a_scenario_says_is_only_text(make):
     evil = ("</svg><script>alert(1)</script>", "_a $x^$ & 'b' \"c\"", 'id="x" #010203 漢')
     found = read(make(name="<script>alert(2)</script>", learners=evil, users=8, rounds=30))
@@ -119,6 +121,7 @@ def test_what_a_scenario_says_is_only_text(make):
         assert said.count(name) >= 4
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_page_whatever_the_users_style(make):
     run = make(plane=True, users=8, rounds=30, replicas=2)
     first = report.write(run).read_bytes()
@@ -126,6 +129,7 @@ def test_the_same_run_gives_the_same_page_whatever_the_users_style(make):
         assert report.write(open_run(run.folder)).read_bytes() == first
 
 
+@pytest.mark.slow
 def test_no_trace_is_left_in_matplotlib(make):
     before = dict(mpl.rcParams)
     run = make(users=8, rounds=30)
@@ -150,6 +154,7 @@ def test_a_run_without_tables_has_a_page(tmp_path, status):
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("missing", ["rounds", "deliveries", "events", "metrics", "users", "nodes"])
+@pytest.mark.slow
 def test_any_table_may_be_missing(make, missing):
     run = make(users=8, rounds=30)
     (run.folder / f"{missing}.parquet").unlink()
@@ -159,6 +164,7 @@ def test_any_table_may_be_missing(make, missing):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_a_direct_access_has_no_map_and_says_that_fates_are_unknown(make):
     found = read(make(network=False))
     assert "network" not in found.of("id")
@@ -166,6 +172,7 @@ def test_a_direct_access_has_no_map_and_says_that_fates_are_unknown(make):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_users_are_rare_only_where_others_are_not(make):
     run = make(network=False)
     held = run.users.assign(**{"class:8": 1})
@@ -174,6 +181,7 @@ def test_users_are_rare_only_where_others_are_not(make):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_fairness_is_told_with_standard_deviations_over_replicas(make):
     run = make()
     said = "".join(read(run).said)
@@ -185,6 +193,7 @@ def test_fairness_is_told_with_standard_deviations_over_replicas(make):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
     run = make(replicas=2)
     assert "first evaluation that finds no less" not in "".join(read(run).said)
@@ -202,6 +211,7 @@ def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_divergence_gradients_and_staleness_are_drawn_where_they_were_asked_for(make):
     run = make()
     assert "besides" not in read(run).of("id")
@@ -241,6 +251,7 @@ def with_choices(run):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_choices_stand_as_last_made_and_win_nothing(make):
     run = with_choices(make(users=8, rounds=60, replicas=1))
     page = report.write(run).read_text(encoding="utf-8")
@@ -264,6 +275,7 @@ def test_validation_and_weights_are_shown_where_they_were_asked_for(make):
     assert "FedAvg14.58" in said
 
 
+@pytest.mark.slow
 def test_a_learner_that_diverged_says_so_in_legends(make):
     run = make(users=8, rounds=40, replicas=2)
     lost = [{"learner": "FedAvg", "replica": 0, "round": 1, "user": None, "problem": "p"}]
@@ -281,11 +293,13 @@ def test_it_can_be_written_elsewhere(make, tmp_path):
     assert not (run.folder / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_long_run_stays_small(make):
     path = report.write(make(rounds=2000, replicas=1, attempts=60))
     assert path.stat().st_size < 3e6
 
 
+@pytest.mark.slow
 def test_the_picture_is_a_png_and_the_same_each_time(make):
     run = make()
     path = report.picture(run)

@@ -68,6 +68,7 @@ def text(page):
     return page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_it_holds_all_chapters_and_fetches_nothing(page):
     said = text(page)
     ids = re.findall(r'<section id="([\w-]+)"', said)
@@ -203,6 +204,7 @@ def test_curves_are_means_over_replicas_thinned_to_the_last(cast, monkeypatch):
     assert thin.groupby("run")["at"].max().tolist() == [30, 30, 30]
 
 
+@pytest.mark.slow
 def test_of_few_curves_all_share_panels_and_of_many_each_run_has_its_own(cast, monkeypatch):
     together = "".join(chapters_runs.courses(cast))
     assert together.count("<figure>") == 2
@@ -218,6 +220,7 @@ def call(*arguments):
     return result.exit_code, result.output.strip()
 
 
+@pytest.mark.slow
 def test_several_folders_give_a_page_here(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert call("report", runs / "c", runs / "d") == (0, "report:  report.html")

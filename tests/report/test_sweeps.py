@@ -103,6 +103,7 @@ def page(partial):
 
 
 class TestPage:
+    @pytest.mark.slow
     def test_it_needs_nothing_else_and_is_harmless(self, page):
         assert "<script" not in page
         assert not re.findall(r'(?:src|href)="(?!#|tasks/)[^"]*"', re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
