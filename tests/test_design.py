@@ -72,6 +72,7 @@ def test_2_learning_live_is_learning_from_the_trace(live, tmp_path):
 
 
 @pytest.mark.parametrize("by", ["rho", "prerun"])
+@pytest.mark.slow
 def test_2_the_same_users_hold_the_same_data_in_a_replay(tmp_path, by):
     changes = {"partition.by": by, "seed": 7, "rounds": 60, "record": "none"}
     if by == "rho":

@@ -96,6 +96,7 @@ def crowd(tmp_path):
 @pytest.mark.parametrize(
     ("world", "cause"), [(far, "fading"), (slow, "compute"), (away, "outage"), (narrow, "queue"), (crowd, "contention")]
 )
+@pytest.mark.slow
 def test_the_cause_is_named(tmp_path, world, cause):
     found = run(tmp_path, **world(tmp_path))
     told = explain(found, rare=1)
@@ -125,11 +126,13 @@ def test_more_replicas_and_named_users(tmp_path):
     assert second.notes == ()
 
 
+@pytest.mark.slow
 def test_the_same_again(tmp_path):
     found = run(tmp_path, **crowd(tmp_path))
     assert explain(found) == explain(found)
 
 
+@pytest.mark.slow
 def test_causes_of_which_each_is_enough(tmp_path):
     """User 3 is slow and cut off: to be spared one of both does not help."""
     found = run(tmp_path, **slow(tmp_path) | away(tmp_path) | {"round": {"kind": "first", "deadline": 15.0}})

@@ -197,6 +197,7 @@ class TestFaults:
         )
         assert not (done.folder / "trace.json").exists()
 
+    @pytest.mark.slow
     def test_no_such_replica(self, traced):
         traced(DIRECT)
         assert call("export", "x", "--perfetto", "--replica", 2) == (

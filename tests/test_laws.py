@@ -21,6 +21,8 @@ from netfl.timelaws import autocorrelation, crossing_rate, fade_duration
 from netfl.types import Figure, Law
 
 MODELS = [(family, kind) for family in FAMILIES for kind in kinds(base_of(family))]
+LONG = {f"network/mac/{kind}" for kind in ("lorawan", "pure_aloha", "adaptive_aloha", "multichannel_aloha")}
+"""Models whose laws take seconds to look into."""
 SEED = 20_240_607
 
 
@@ -32,7 +34,13 @@ def from_example(family: str, kind: str) -> Spec:
     return model.model_validate(fields)
 
 
-@pytest.mark.parametrize(("family", "kind"), MODELS, ids=[f"{family}/{kind}" for family, kind in MODELS])
+def each(family: str, kind: str) -> object:
+    """A model as a parameter of the tests of all."""
+    name = f"{family}/{kind}"
+    return pytest.param(family, kind, id=name, marks=[pytest.mark.slow] if name in LONG else [])
+
+
+@pytest.mark.parametrize(("family", "kind"), [each(*model) for model in MODELS])
 class TestEveryModel:
     def test_holds_its_laws(self, family, kind):
         assert check(from_example(family, kind), Streams(SEED).at(family, kind), DRAWS) == []

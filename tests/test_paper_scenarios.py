@@ -118,6 +118,7 @@ def test_users_of_one_class_stray_farther_than_those_of_all(made_up, tmp_path):
     assert found["one_class"] > 2 * found["iid"]
 
 
+@pytest.mark.slow
 def test_the_page_is_what_is_kept():
     told = (paper.DOCS / "reproduction.md").read_text(encoding="utf-8")
     results = {one.name: paper.read(one, paper.RESULTS) for one in paper.EXPERIMENTS.values()}

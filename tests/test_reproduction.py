@@ -52,6 +52,7 @@ def test_a_run_is_told_for_the_part_that_it_is(run):
     assert other.differences(run) == ["learners.FED-CVaR-AVG.objective.alpha"]
 
 
+@pytest.mark.slow
 def test_seed_replicas_and_words_do_not_make_another_experiment(run):
     assert replace(PART, changes={**SHORT, "seed": 99, "replicas": 1, "description": "no"}).differences(run) == []
 

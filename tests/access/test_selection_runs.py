@@ -43,6 +43,7 @@ def goodness(counts, chances):
     return stats.chisquare(counts, np.sum(counts) * np.array(chances)).pvalue
 
 
+@pytest.mark.slow
 def test_stationary_among_an_even_choice(tmp_path):
     """Of 2 chosen evenly of 4, one is heard in proportion to rho: by enumeration of the pairs."""
     chances = np.zeros(4)
@@ -55,6 +56,7 @@ def test_stationary_among_an_even_choice(tmp_path):
     assert goodness(counts, chances) > 1e-4
 
 
+@pytest.mark.slow
 def test_two_heard_of_three_chosen(tmp_path):
     """Of 3 chosen evenly, 2 drawn one after another in proportion to rho: by enumeration of sets and orders."""
     chances = {}

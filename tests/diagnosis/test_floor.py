@@ -32,6 +32,7 @@ def test_a_short_spectrum_is_taken_at_its_median():
 
 
 @pytest.mark.parametrize("kind", ["Markovian", "non-stationary"])
+@pytest.mark.slow
 def test_long_memory_behind_a_lottery_is_told_from_drift(kind):
     """One of those who are there is drawn: a hidden chain that remembers for fifty rounds, or chances that move."""
     verdicts = []

@@ -45,6 +45,7 @@ def shares_held(worlds, truth, level=0.05):
     return held
 
 
+@pytest.mark.slow
 def test_shares_are_held_where_users_come_together():
     """Twenty users who come together now and then, and one who comes alone: how many are heard is random."""
     rng = np.random.default_rng(7)

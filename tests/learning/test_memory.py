@@ -85,6 +85,7 @@ def test_on_a_processor_it_is_the_systems_memory_that_counts(monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's own peak")
+@pytest.mark.slow
 def test_many_users_at_once_take_the_models_of_one_lane_and_a_piece():
     """What a round takes at its peak is no more than what is counted for it: 200 users x 2 learners of 50,890 numbers.
 

@@ -147,6 +147,7 @@ def test_all_of_it_goes_on_from_a_kept_state():
     assert found["weight_divergence"][0] > 0
 
 
+@pytest.mark.slow
 def test_users_of_one_class_stray_farther_than_those_of_two_and_those_farther_than_users_of_all(real_data, tmp_path):
     """MNIST, after Zhao et al., arXiv:1806.00582: after the first round and after the second, whole and by layer."""
     real_data("mnist")

@@ -80,6 +80,7 @@ def test_what_workers_learn_is_what_one_process_learns(alone, workers):
     assert torch.equal(state["metrics"]["heard"], alone[2]["metrics"]["heard"])
 
 
+@pytest.mark.slow
 def test_a_state_of_one_process_is_gone_on_from_by_workers_and_the_other_way_round(alone):
     rounds = rounds_of()
     before = Learner(**said(mixture()))

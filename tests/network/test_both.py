@@ -181,6 +181,7 @@ def test_every_update_has_one_fate_whatever_the_packets_do(memory, planned):
 
 
 @pytest.mark.parametrize("mac", [{"kind": "pure_aloha", "backoff": 0.02}, {"kind": "lorawan"}], ids=str)
+@pytest.mark.slow
 def test_a_new_version_does_not_make_a_user_send_what_is_on_the_air(monkeypatch, mac):
     """MACs that do not wait for the end of an attempt plan anew whoever is named; who is on the air must not be."""
     attempt, twice = Cell.attempt, []

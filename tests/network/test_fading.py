@@ -102,6 +102,7 @@ class TestCorrelatedShadowing:
         sites = Sites(crowd(1).graph, np.array(places, float))
         return model.open(sites, Streams(seed)).gain_db(np.arange(len(places)), time_s)
 
+    @pytest.mark.slow
     def test_neighbours_share_their_shadow(self):
         """2,000 landscapes, each a network of its own; the product of two normals has the variance 1 + ρ²."""
         places = [[1000, 0], [1010, 0], [1000, 50], [900, 0], [-1000, 0]]

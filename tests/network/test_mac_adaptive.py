@@ -184,6 +184,7 @@ def test_misfits_are_faults():
             AdaptiveAloha(**({"channels": 1, "follows": "age"} | said))
 
 
+@pytest.mark.slow
 def test_throughput_of_equal_weights():
     """The same as of multichannel ALOHA at p = M/n, by its own bench."""
     mac = AdaptiveAloha(channels=3, follows="norm", least=1.0)

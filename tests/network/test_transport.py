@@ -245,6 +245,7 @@ def expected_sends(loss, most):
 
 
 @pytest.mark.parametrize(("count", "limit", "retries"), [(4, 1, None), (3, 2, None), (4, 1, 1), (2, 1, 3), (6, 2, 1)])
+@pytest.mark.slow
 def test_how_many_updates_get_through(make_world, count, limit, retries):
     """(1 - p^(L (r+1)))^n, L the attempts of the MAC; attempts of a packet are geometric, cut off (± 4.5 errors)."""
     loss, users = 0.4, 1500
@@ -361,6 +362,7 @@ def test_every_update_has_one_fate_and_all_bits_are_counted(said, arq, mtu, seed
 
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(networks(), st.integers(0, 9))
+@pytest.mark.slow
 def test_one_packet_without_a_header_is_a_message(said, seed):
     rounds, log = survives(said, seed)
     same, told = play(said | {"transport": {"grain": "packet", "mtu": "10 kbit"}}, seed=seed)

@@ -65,6 +65,7 @@ def test_it_holds_all_chapters(whole):
     assert "".join(found.said).count("FED-CVaR-AVG") > 5
 
 
+@pytest.mark.slow
 def test_it_fetches_nothing_and_runs_nothing_but_the_replay(whole):
     found = Reader(whole)
     assert found.tags.count("script") == 2

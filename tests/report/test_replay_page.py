@@ -104,6 +104,7 @@ def test_what_is_shown_at_the_cursor_is_what_the_tables_say(filmed, page):
         )
 
 
+@pytest.mark.slow
 def test_the_list_is_of_the_latest_events(filmed, page):
     view = View(filmed)
     events = gathering.recorded(view)

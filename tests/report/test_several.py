@@ -84,6 +84,7 @@ def test_it_holds_all_chapters_and_fetches_nothing(page):
     assert page.stat().st_size < 4e6
 
 
+@pytest.mark.slow
 def test_what_scenarios_and_learners_are_called_is_only_text(page):
     said = text(page)
     assert "<script>" not in said

@@ -112,6 +112,7 @@ class TestPage:
         assert len(ids) == len(set(ids))
         assert len(page) < 400_000
 
+    @pytest.mark.slow
     def test_it_says_what_is_missing_and_why(self, page):
         said = text(page)
         assert "Not all points are done: 6 of 9, 3 missing." in said
