@@ -82,17 +82,23 @@ class Outages(Timeline):
             up &= timeline.up(nodes, time_s)
         return up
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """The first instant after *time_s* at which each node goes up or down, all timelines taken together."""
+    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike, by_s: float = np.inf) -> NDArray[np.float64]:
+        """The first instant after *time_s* at which each node goes up or down, all timelines taken together.
+
+        Who is down up to *by_s* and longer is not followed further, as in `next_up`.
+        """
         change_s = np.full(len(nodes), np.inf)
         for timeline in self._timelines:
             change_s = np.minimum(change_s, timeline.next_change(nodes, time_s))
         down = ~self.up(nodes, time_s)
-        change_s[down] = self.next_up(nodes[down], np.broadcast_to(time_s, len(nodes))[down])
+        change_s[down] = self.next_up(nodes[down], np.broadcast_to(time_s, len(nodes))[down], by_s)
         return change_s
 
-    def next_up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """The first instant from *time_s* on at which each node is up, ``[n]``; infinity if never."""
+    def next_up(self, nodes: NDArray[np.int64], time_s: ArrayLike, by_s: float = np.inf) -> NDArray[np.float64]:
+        """The first instant from *time_s* on at which each node is up, ``[n]``; infinity if never.
+
+        Who is down up to *by_s* and longer is not followed further: of such the answer is any instant after it.
+        """
         at_s = np.array(np.broadcast_to(np.asarray(time_s, float), len(nodes)))
         todo = np.flatnonzero(~self.up(nodes, at_s))
         for _ in range(_PATIENCE):
@@ -100,11 +106,10 @@ class Outages(Timeline):
                 return at_s
             waiting, now_s = nodes[todo], at_s[todo]
             for timeline in self._timelines:  # to the end of the outage that lasts longest
-                back_s = timeline.next_change(waiting, now_s)
-                if len(self._timelines) > 1:  # else it is this one in which they are down
-                    back_s = np.where(timeline.up(waiting, now_s), now_s, back_s)
-                at_s[todo] = np.maximum(at_s[todo], back_s)
-            todo = todo[np.isfinite(at_s[todo])]
+                down = ~timeline.up(waiting, now_s)
+                back_s = timeline.next_change(waiting[down], now_s[down])
+                at_s[todo[down]] = np.maximum(at_s[todo[down]], back_s)
+            todo = todo[np.isfinite(at_s[todo]) & (at_s[todo] <= by_s)]
             todo = todo[~self.up(nodes[todo], at_s[todo])]
         at_s[todo] = np.inf
         return at_s
@@ -117,7 +122,7 @@ class Outages(Timeline):
         was_up = self.up(todo, at_s)
         found = [(at_s[:0], todo[:0], was_up[:0])]
         while todo.size:
-            at_s = self.next_change(todo, at_s)
+            at_s = self.next_change(todo, at_s, end_s)
             within = at_s <= end_s
             todo, at_s, was_up = todo[within], at_s[within], was_up[within]
             up = self.up(todo, at_s)

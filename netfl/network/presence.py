@@ -77,8 +77,17 @@ class Presence:
             rows: node numbers, ``[n, k]``.
             now_s: from when on.
         """
-        at_s = np.full(len(rows), float(now_s))
-        todo = np.arange(len(rows))
+        each_s = self._up.back_s(rows, now_s)
+        at_s = each_s.max(axis=1)
+        stays = self._up.until_s(rows, now_s) > at_s[:, None]
+        sure = (stays | (each_s == at_s[:, None])).all(axis=1)
+        at_s[~sure] = self.together_later_s(rows[~sure], at_s[~sure])
+        return np.asarray(at_s)
+
+    def together_later_s(self, rows: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        """The same from a time to come on, which is kept for nobody."""
+        at_s = np.array(np.broadcast_to(np.asarray(time_s, float), len(rows)))
+        todo = np.flatnonzero(np.isfinite(at_s))
         for _ in range(_PATIENCE):
             if not todo.size:
                 return at_s
@@ -96,19 +105,30 @@ class Presence:
 
 
 class _Known:
-    """Until when each node stays up, as far as it has been asked."""
+    """Until when each node stays up or stays down, as far as it has been asked."""
 
     def __init__(self, outages: Outages, nodes: int) -> None:
         self._outages, self._exact = outages, outages.exact
-        self._until_s = np.full(nodes, -np.inf)
+        self._until_s, self._back_s = np.full((2, nodes), -np.inf)
 
     def until_s(self, nodes: NDArray[np.int64], now_s: float) -> NDArray[np.float64]:
-        """Of each node; what is past by now is asked anew."""
-        unknown = nodes[self._until_s[nodes] <= now_s]
+        """Until when each stays up, ``[...]``; what is past by now is asked anew."""
+        unknown = self._unknown(nodes, now_s)
         if unknown.size:
             up = unknown[self._outages.up(unknown, now_s)]
             self._until_s[up] = self._outages.next_change(up, now_s)
         return np.asarray(self._until_s[nodes])
+
+    def back_s(self, nodes: NDArray[np.int64], now_s: float) -> NDArray[np.float64]:
+        """The first instant from now on at which each is up, ``[...]``."""
+        unknown = self._unknown(nodes, now_s)
+        if unknown.size:
+            self._back_s[unknown] = self._outages.next_up(unknown, now_s)
+        return np.asarray(np.maximum(self._back_s[nodes], now_s))
+
+    def _unknown(self, nodes: NDArray[np.int64], now_s: float) -> NDArray[np.int64]:
+        """Those of whom it is not known whether they are up."""
+        return np.asarray(nodes[(self._until_s[nodes] <= now_s) & (self._back_s[nodes] <= now_s)])
 
     def node_until_s(self, node: int, now_s: float) -> float:
         """Of one node."""
@@ -128,4 +148,4 @@ class _Known:
 
     def forget(self, nodes: NDArray[np.int64]) -> None:
         """Ask anew about *nodes*."""
-        self._until_s[nodes] = -np.inf
+        self._until_s[nodes] = self._back_s[nodes] = -np.inf

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 import netfl
 from netfl.document import Document
+from netfl.network.outage._supply import Solar, _Sun
 from netfl.network.outage.battery import Battery
 from netfl.network.outages import Outages
 from netfl.network.presence import Presence
@@ -161,7 +162,7 @@ class TestAgainstSecondBySecond:
         every, ticks = np.arange(users), np.arange(int(horizon / step))
         timeline, capacity = battery(users, per_sample=1.0, **said), said["capacity"]
         middle = np.repeat((ticks + 0.5) * step, users)
-        gained = timeline._supply.gain_j(np.tile(every, len(ticks)), middle, middle + 1e-3, np.zeros(len(middle)))
+        gained = timeline._supply.gain(np.tile(every, len(ticks)), middle, np.zeros(len(middle)))(middle + 1e-3)
         power = (gained / 1e-3).reshape(-1, users)
         rng = np.random.default_rng(3)
         uses = dict(zip(np.sort(rng.choice(ticks, 12)).tolist(), rng.uniform(500, 5000, 12).tolist(), strict=True))
@@ -335,3 +336,37 @@ def test_in_a_whole_network_users_train_until_their_batteries_are_empty(tmp_path
     assert events[events.kind == "delivered"].groupby("user").size().tolist() == [3] * 4
     assert events[events.kind == "down"].groupby("user").size().tolist() == [1] * 4
     assert not (events.kind == "up").any()
+
+
+def test_a_use_while_down_puts_off_when_it_is_known_to_be_back():
+    """50 J at 1 W would be there after 50 s; a training at 20 s takes the 20 J that there are."""
+    charged = battery(capacity=100, initial=0.0, restart=0.5, per_training=80, charger={"power": 1})
+    presence = Presence(Outages([charged]), 1)
+    assert presence.together_from_s(ONE[None], 0.0) == pytest.approx([50.0])
+    presence.train(ONE, 20.0, 1)
+    assert presence.together_from_s(ONE[None], 20.0) == pytest.approx([70.0])
+
+
+def test_a_chain_is_not_walked_again():
+    """Asked about the same days again, step by step, it makes no more steps than there are segments."""
+    charged = battery(capacity=100, initial=0.5, idle=0.01, solar={"peak": 0.03})
+    steps, step = [], charged._step
+
+    def counted(rows, state):
+        steps.append(rows)
+        return step(rows, state)
+
+    charged._step = counted
+    for at_s in np.arange(0.0, 2 * DAY, 600.0):
+        charged.up(ONE, at_s)
+        charged.next_change(ONE, at_s)
+    assert 8 <= len(steps) <= 30
+
+
+@pytest.mark.parametrize("days", [[0, 8191], [8191, 8192], [20_000, 3]])
+def test_the_clouds_of_a_day_are_those_of_its_number_however_late_it_is(days):
+    solar = Solar(peak=2.0, clouds=0.8)
+    clouds = Streams(5).field("clouds")
+    rise_s = solar.sunrise + 86400.0 * np.array(days)
+    expected_w = [2.0 * (1.0 - 0.8 * float(clouds.uniform(0, day))) for day in days]
+    assert _Sun(solar, clouds)._peak_w(rise_s).tolist() == expected_w

@@ -85,6 +85,44 @@ def test_windows_that_never_meet_are_never_up():
     assert never.next_change(np.array([0, 1]), 3.0).tolist() == [math.inf, math.inf]
 
 
+class Counted(Switch):
+    """A switch that counts how often it is asked when it changes."""
+
+    asked = 0
+
+    def next_change(self, nodes, time_s):
+        self.asked += 1
+        return super().next_change(nodes, time_s)
+
+
+def test_who_stays_down_is_followed_no_further_than_matters():
+    """One of the two is down at any time: of the changes in five of them it takes a few looks, not a thousand."""
+    even, odd = Counted(range(1, 4000)), Counted(range(4000))
+    never = Outages([even, odd])
+    assert [len(column) for column in never.changes(ZERO, 0.0, 5.0)] == [0, 0, 0]
+    assert never.next_up(ZERO, 0.0, by_s=5.0)[0] > 5.0
+    assert even.asked + odd.asked < 40
+    assert never.next_up(ZERO, 0.0) == [math.inf]
+
+
+def test_who_is_known_to_be_down_is_not_asked_about_again():
+    switch = Counted([2, 8], [])
+    presence, both = Presence(Outages([switch]), 2), np.array([[0, 1]])
+    assert presence.together_from_s(both, 2.0) == [8.0]
+    asked = switch.asked
+    assert [presence.together_from_s(both, now_s)[0] for now_s in (3.0, 5.0, 7.9)] == [8.0, 8.0, 8.0]
+    assert not presence.up(ZERO, 7.9).any()
+    assert switch.asked == asked
+    assert presence.together_from_s(both, 8.0) == [8.0]
+
+
+def test_what_is_found_of_a_time_to_come_does_not_hold_now():
+    presence = Presence(Outages([Switch([2, 8])]), 1)
+    assert presence.together_later_s(ZERO[None], 5.0) == [8.0]
+    assert presence.together_from_s(ZERO[None], 1.0) == [1.0]
+    assert presence.up(ZERO, 1.0).all()
+
+
 def test_without_outages_everything_is_up_for_ever():
     none = Outages()
     nodes = np.arange(3)

@@ -27,26 +27,49 @@ class Costs:
 
 @dataclass(slots=True)
 class _State:
-    """When, how much charge, and whether up: of each battery, ``[n]``."""
+    """When, how much charge, and whether up: of each battery, ``[n]``, or along a chain of each, ``[n, knots]``."""
 
     time_s: NDArray[np.float64]
     charge_j: NDArray[np.float64]
     up: NDArray[np.bool_]
 
-    def of(self, rows: NDArray[np.int64]) -> _State:
+    def of(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> _State:
         """Those of *rows*, apart from these."""
         return _State(self.time_s[rows], self.charge_j[rows], self.up[rows])
 
-    def put(self, rows: NDArray[np.int64], state: _State) -> None:
+    def put(self, rows: NDArray[np.int64] | NDArray[np.bool_], state: _State) -> None:
         """Let *rows* be in *state*."""
         self.time_s[rows], self.charge_j[rows], self.up[rows] = state.time_s, state.charge_j, state.up
+
+    def at(self, knots: NDArray[np.int64]) -> _State:
+        """One knot of each chain."""
+        rows = np.arange(len(knots))
+        return _State(self.time_s[rows, knots], self.charge_j[rows, knots], self.up[rows, knots])
+
+    def changes(self, knots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where, after one knot of each chain, the state is not as there, ``[n, knots]``."""
+        after = np.arange(self.up.shape[1]) > knots[:, None]
+        return np.asarray(after & (self.up != self.at(knots).up[:, None]))
+
+    def chain(self) -> _State:
+        """Chains that come to this state, with nothing before."""
+        every = np.repeat(np.arange(len(self.time_s))[:, None], _AHEAD + 1, axis=1)
+        chain = self.of(every)
+        chain.time_s[:, :-1] = -np.inf
+        return chain
+
+    def add(self, rows: NDArray[np.int64], state: _State) -> None:
+        """Let the chains of *rows* go on to *state*; what lies furthest back is forgotten."""
+        for kept, new in ((self.time_s, state.time_s), (self.charge_j, state.charge_j), (self.up, state.up)):
+            kept[rows, :-1] = kept[rows, 1:]
+            kept[rows, -1] = new
 
 
 class Charge(Timeline):
     """Batteries: from its last use each follows a chain of knots, the ends of segments and its own changes.
 
     An answer is read off the last knot before the time that is asked, so that it does not depend on what was asked
-    before; the last knot that was reached is kept, so that the chain need not be walked anew.
+    before; the last knots that were reached are kept, so that the chain need not be walked anew.
 
     Args:
         row: each node's battery, ``[nodes]``; -1 for those without.
@@ -69,7 +92,7 @@ class Charge(Timeline):
         self._row, self._capacity_j, self._restart_j = row, capacity_j, restart_j
         self._costs, self._supply = costs, supply
         self._used = _State(np.zeros(len(charge_j)), charge_j.copy(), charge_j > 0.0)
-        self._knot = self._used.of(np.arange(len(charge_j)))
+        self._kept = self._used.chain()
         self._past: dict[int, list[float]] = {}
         self._began_up = self._used.up.copy()
 
@@ -95,7 +118,8 @@ class Charge(Timeline):
         """What is in each battery at *time_s*, not before its last use, ``[n]``; all nodes must have one."""
         rows = self._row[nodes]
         at_s = np.broadcast_to(np.asarray(time_s, float), rows.shape)
-        return self._at(rows, self._reach(rows, at_s), at_s)
+        chain, knot = self._reach(rows, at_s)
+        return self._at(rows, chain.at(knot), at_s)
 
     def train(self, users: NDArray[np.int64], time_s: ArrayLike, samples: ArrayLike) -> None:
         """Take what a training needs."""
@@ -122,8 +146,8 @@ class Charge(Timeline):
         left_j = np.maximum(self._at(rows, state, at_s) - np.broadcast_to(joules, own.shape)[own], 0.0)
         up = state.up & (left_j > 0.0)
         self._remember(rows, at_s, state.up != up)
-        for kept in (self._used, self._knot):
-            kept.put(rows, _State(at_s, left_j, up))
+        self._used.put(rows, _State(at_s, left_j, up))
+        self._kept.put(rows, self._used.of(rows).chain())
 
     def _remember(self, rows: NDArray[np.int64], time_s: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         """Keep the changes that came before a use."""
@@ -139,10 +163,10 @@ class Charge(Timeline):
         own = np.flatnonzero(self._row[nodes] >= 0)
         rows, at_s = self._row[nodes[own]], time[own]
         was = at_s < self._used.time_s[rows]
-        state = self._reach(rows, np.maximum(at_s, self._used.time_s[rows]))
-        up[own] = state.up
+        chain, knot = self._reach(rows, np.maximum(at_s, self._used.time_s[rows]))
+        up[own] = chain.at(knot).up
         if ahead:
-            until_s[own] = self._ahead(rows, state)
+            until_s[own] = self._ahead(rows, chain, knot)
         for place, row, when in zip(own[was].tolist(), rows[was].tolist(), at_s[was].tolist(), strict=True):
             past = self._past.get(row, [])
             count = bisect_right(past, when)
@@ -150,48 +174,54 @@ class Charge(Timeline):
             until_s[place] = past[count] if count < len(past) else until_s[place]
         return up, until_s
 
-    def _reach(self, rows: NDArray[np.int64], at_s: NDArray[np.float64]) -> _State:
-        """The last knot of each battery up to *at_s*, which is not before its last use."""
-        state, known = self._used.of(rows), self._knot.of(rows)
-        later = np.flatnonzero(known.time_s <= at_s)
-        state.put(later, known.of(later))
+    def _reach(self, rows: NDArray[np.int64], at_s: NDArray[np.float64]) -> tuple[_State, NDArray[np.int64]]:
+        """A chain of each battery beyond *at_s*, not before its last use, and which knot is its last up to then."""
+        chain = self._kept.of(rows)
+        past = chain.time_s[:, 0] > at_s
+        chain.put(past, self._used.of(rows[past]).chain())
+        todo = np.flatnonzero(chain.time_s[:, -1] <= at_s)
+        while todo.size:
+            self._extend(rows, chain, todo)
+            todo = todo[chain.time_s[todo, -1] <= at_s[todo]]
+        self._kept.put(rows, chain)
+        return chain, (chain.time_s <= at_s[:, None]).sum(axis=1) - 1
+
+    def _ahead(self, rows: NDArray[np.int64], chain: _State, knot: NDArray[np.int64]) -> NDArray[np.float64]:
+        """When the state after the knots with these numbers changes; or a time before which it does not."""
         todo = np.arange(len(rows))
         while todo.size:
-            following = self._step(rows[todo], state.of(todo))
-            within = following.time_s <= at_s[todo]
-            todo = todo[within]
-            state.put(todo, following.of(np.flatnonzero(within)))
-        self._knot.put(rows, state)
-        return state
+            todo = todo[~chain.changes(knot)[todo].any(axis=1)]
+            todo = todo[(knot[todo] > 0) & np.isfinite(chain.time_s[todo, -1])]
+            self._extend(rows, chain, todo)
+            knot[todo] -= 1
+        self._kept.put(rows, chain)
+        changes = chain.changes(knot)
+        return chain.at(np.where(changes.any(axis=1), changes.argmax(axis=1), _AHEAD)).time_s
 
-    def _ahead(self, rows: NDArray[np.int64], state: _State) -> NDArray[np.float64]:
-        """When the state after these knots changes; or a time before which it does not."""
-        until_s, at = np.empty(len(rows)), state.of(np.arange(len(rows)))
-        todo = np.arange(len(rows))
-        for _ in range(_AHEAD):
-            following = self._step(rows[todo], at.of(todo))
-            until_s[todo] = following.time_s
-            same = np.flatnonzero((following.up == at.up[todo]) & np.isfinite(following.time_s))
-            todo = todo[same]
-            at.put(todo, following.of(same))
-        return until_s
+    def _extend(self, rows: NDArray[np.int64], chain: _State, which: NDArray[np.int64]) -> None:
+        """Let *which* of the chains go on by one knot."""
+        if which.size:
+            chain.add(which, self._step(rows[which], chain.at(np.full(len(rows), _AHEAD)).of(which)))
 
     def _step(self, rows: NDArray[np.int64], state: _State) -> _State:
         """The knot that follows each."""
-        drain_w = np.where(state.up, self._costs.idle_w, 0.0)
+        drain_w = self._drain_w(state)
         end_s = self._supply.until_s(rows, state.time_s, drain_w)
-        charge_j = state.charge_j + self._supply.gain_j(rows, state.time_s, end_s, drain_w)
+        charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
         changes = np.where(state.up, charge_j <= 0.0, charge_j >= self._restart_j) & (charge_j != state.charge_j)
         up, at = state.up ^ changes, np.flatnonzero(changes)
         if at.size:
             goal_j = np.where(up[at], self._restart_j, 0.0)
-            wanted_j = goal_j - state.charge_j[at]
-            end_s[at] = meets_s(self._supply, rows[at], state.time_s[at], end_s[at], drain_w[at], wanted_j)
+            gain = self._supply.gain(rows[at], state.time_s[at], drain_w[at])
+            end_s[at] = meets_s(gain, state.time_s[at], end_s[at], goal_j - state.charge_j[at])
             charge_j[at] = goal_j
         return _State(end_s, np.clip(charge_j, 0.0, self._capacity_j), up)
 
     def _at(self, rows: NDArray[np.int64], state: _State, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """What is in each battery at *at_s*, in the segment after its knot."""
-        drain_w = np.where(state.up, self._costs.idle_w, 0.0)
-        gain_j = self._supply.gain_j(rows, state.time_s, at_s, drain_w)
-        return np.clip(state.charge_j + gain_j, 0.0, self._capacity_j)
+        gain = self._supply.gain(rows, state.time_s, self._drain_w(state))
+        return np.clip(state.charge_j + gain(at_s), 0.0, self._capacity_j)
+
+    def _drain_w(self, state: _State) -> NDArray[np.float64]:
+        """What takes from each, unless it is down."""
+        return np.where(state.up, self._costs.idle_w, 0.0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.network.outage._crossing import crossing
 from netfl.network.outage._periods import around
 from netfl.registry import Spec
 from netfl.streams import Field as RandomField
@@ -15,7 +17,8 @@ from netfl.streams import Streams
 from netfl.units import Seconds, Watts
 
 DAY_S = 86400.0
-_HALVINGS = 64
+Gain = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Energy as a function of the time up to which it is counted, each ``[n]``."""
 
 
 class Supply(Protocol):
@@ -26,14 +29,8 @@ class Supply(Protocol):
     ) -> NDArray[np.float64]:
         """When the segment that begins at *from_s*, or that it lies in, ends, ``[n]``; later than *from_s*."""
 
-    def gain_j(
-        self,
-        users: NDArray[np.int64],
-        from_s: NDArray[np.float64],
-        to_s: NDArray[np.float64],
-        drain_w: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """Energy that comes in less what is drained, between two times of one segment, ``[n]``."""
+    def gain(self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]) -> Gain:
+        """Energy that comes in less what is drained, from *from_s* to a later time of the same segment."""
 
 
 class Charger(Spec):
@@ -104,15 +101,9 @@ class NoSupply:
         """Never."""
         return np.full(len(users), np.inf)
 
-    def gain_j(
-        self,
-        users: NDArray[np.int64],
-        from_s: NDArray[np.float64],
-        to_s: NDArray[np.float64],
-        drain_w: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def gain(self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]) -> Gain:
         """The drain alone."""
-        return _constant_j(-drain_w, from_s, to_s)
+        return _constant(-drain_w, from_s)
 
 
 class _Plugged:
@@ -131,17 +122,11 @@ class _Plugged:
         closes_s = opened_s + self._length_s
         return np.where(from_s < closes_s, closes_s, opens_s)
 
-    def gain_j(
-        self,
-        users: NDArray[np.int64],
-        from_s: NDArray[np.float64],
-        to_s: NDArray[np.float64],
-        drain_w: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def gain(self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]) -> Gain:
         """Power times time."""
         opened_s, _ = around(self._opens_s[users], DAY_S, from_s)
         plugged = self._always | (from_s < opened_s + self._length_s)
-        return _constant_j(self._power_w * plugged - drain_w, from_s, to_s)
+        return _constant(self._power_w * plugged - drain_w, from_s)
 
 
 class _Sun:
@@ -149,6 +134,7 @@ class _Sun:
 
     def __init__(self, solar: Solar, clouds: RandomField) -> None:
         self._solar, self._clouds, self._length_s = solar, clouds, solar.sunset - solar.sunrise
+        self._drawn = clouds.uniform(0, np.arange(_DAYS))
 
     def until_s(
         self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]
@@ -161,53 +147,45 @@ class _Sun:
         edges_s = np.vstack([edges_s, next_s])
         return np.asarray(np.where(edges_s > from_s, edges_s, np.inf).min(axis=0))
 
-    def gain_j(
-        self,
-        users: NDArray[np.int64],
-        from_s: NDArray[np.float64],
-        to_s: NDArray[np.float64],
-        drain_w: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def gain(self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]) -> Gain:
         """∫ peak · f · sin, in closed form, less the drain."""
         rise_s, _ = around(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
-        begin, end = (np.pi * np.clip((at_s - rise_s) / self._length_s, 0.0, 1.0) for at_s in (from_s, to_s))
-        sun_j = self._peak_w(rise_s) * self._length_s / np.pi * (np.cos(begin) - np.cos(end))
-        return np.asarray(sun_j - drain_w * (to_s - from_s))
+        scale_j = self._peak_w(rise_s) * self._length_s / np.pi
+
+        def cosine(at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(np.cos(np.pi * np.minimum(np.maximum((at_s - rise_s) / self._length_s, 0.0), 1.0)))
+
+        begin = cosine(from_s)
+        return lambda to_s: scale_j * (begin - cosine(to_s)) - drain_w * (to_s - from_s)
 
     def _peak_w(self, rise_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Power at noon of the day with this sunrise; the day before time 0 is a clear one."""
         day = np.rint((rise_s - self._solar.sunrise) / DAY_S).astype(np.int64)
-        factor = 1.0 - self._solar.clouds * self._clouds.uniform(0, np.maximum(day, 0))
+        seen = np.minimum(np.maximum(day, 0), _DAYS - 1)
+        clouds = self._drawn[seen] if (day < _DAYS).all() else self._clouds.uniform(0, np.maximum(day, 0))
+        factor = 1.0 - self._solar.clouds * clouds
         return self._solar.peak * np.where(day >= 0, factor, 1.0)
 
 
+_DAYS = 1 << 13
+"""Days whose clouds are drawn at once."""
 _DARK_W = 1e-300
 
 
-def _constant_j(
-    power_w: NDArray[np.float64], from_s: NDArray[np.float64], to_s: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _constant(power_w: NDArray[np.float64], from_s: NDArray[np.float64]) -> Gain:
     """Power times time, none for ever being none."""
-    with np.errstate(invalid="ignore"):
-        return np.where(power_w == 0.0, 0.0, power_w * (to_s - from_s))
+
+    def gain_j(to_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):
+            return np.where(power_w == 0.0, 0.0, power_w * (to_s - from_s))
+
+    return gain_j
 
 
-def meets_s(  # noqa: PLR0913, PLR0917 - one segment of each user
-    supply: Supply,
-    users: NDArray[np.int64],
-    from_s: NDArray[np.float64],
-    to_s: NDArray[np.float64],
-    drain_w: NDArray[np.float64],
-    wanted_j: NDArray[np.float64],
+def meets_s(
+    gain: Gain, from_s: NDArray[np.float64], to_s: NDArray[np.float64], wanted_j: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """When, within a segment in which it comes about, the gain since *from_s* is *wanted_j*: by halving, ``[n]``."""
-    low_s, high_s = from_s, to_s
-    endless = np.isinf(to_s)
-    if endless.any():  # the power is constant
-        after_s = np.abs(wanted_j / supply.gain_j(users, from_s, from_s + 1.0, drain_w))
-        low_s, high_s = np.where(endless, from_s + after_s, low_s), np.where(endless, from_s + after_s, high_s)
-    for _ in range(_HALVINGS):
-        middle_s = low_s + (high_s - low_s) / 2.0
-        reached = np.abs(supply.gain_j(users, from_s, middle_s, drain_w)) >= np.abs(wanted_j)
-        low_s, high_s = np.where(reached, low_s, middle_s), np.where(reached, middle_s, high_s)
-    return high_s
+    """When, within a segment from *from_s* to *to_s* in which it comes about, *gain* is *wanted_j*, ``[n]``."""
+    if np.isinf(to_s).all():  # the power is constant
+        return np.asarray(from_s + np.abs(wanted_j / gain(from_s + 1.0)))
+    return crossing(lambda at_s: np.abs(gain(at_s)) - np.abs(wanted_j), from_s, to_s)

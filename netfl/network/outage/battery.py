@@ -132,9 +132,8 @@ def _sunlight(solar: Solar) -> Law:
 
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
         rise_s = DAY_S * np.arange(size, dtype=np.float64) + solar.sunrise
-        every = np.zeros(size, np.int64)
-        supply = solar.open(1, streams)
-        return supply.gain_j(every, rise_s, rise_s + (solar.sunset - solar.sunrise), np.zeros(size))
+        gain = solar.open(1, streams).gain(np.zeros(size, np.int64), rise_s, np.zeros(size))
+        return gain(rise_s + (solar.sunset - solar.sunrise))
 
     return Law(
         "sunlight of a day in J",
