@@ -347,6 +347,27 @@ def test_a_use_while_down_puts_off_when_it_is_known_to_be_back():
     assert presence.together_from_s(ONE[None], 20.0) == pytest.approx([70.0])
 
 
+def test_a_chain_without_changes_is_looked_at_for_sixteen_segments_in_any_order():
+    """A charger's window has two edges a day: the sixteenth after 0 h is at 22 h on the eighth day."""
+    charged = battery(capacity=100, per_training=1, charger={"power": 1, "opens": "22 h", "closes": "6 h"})
+    edges = np.sort(np.concatenate([np.arange(6, 2000, 24), np.arange(22, 2000, 24)]))
+    hours = np.random.default_rng(7).integers(0, 1200, 60)
+    for hour in [0, *hours, *edges[:40]]:
+        expected = edges[np.searchsorted(edges, hour, side="right") + 15]
+        assert charged.next_change(ONE, hour * HOUR) == [expected * HOUR]
+        assert charged.up(ONE, hour * HOUR).all()
+
+
+def test_a_chain_tells_the_same_in_any_order():
+    """Of two batteries, forth and back, as of fresh ones: each is charged by night and empty by day."""
+    said = {"initial": [0.2, 0.9], "idle": 1, "charger": {"power": 3, "opens": "22 h", "closes": "6 h"}}
+    both, kept = np.arange(2), battery(2, capacity=20e3, **said)
+    for at_s in np.random.default_rng(11).uniform(0, 4 * DAY, 80):
+        fresh = battery(2, capacity=20e3, **said)
+        assert kept.next_change(both, at_s).tolist() == fresh.next_change(both, at_s).tolist()
+        assert kept.up(both, at_s).tolist() == fresh.up(both, at_s).tolist()
+
+
 def test_a_chain_is_not_walked_again():
     """Asked about the same days again, step by step, it makes no more steps than there are segments."""
     charged = battery(capacity=100, initial=0.5, idle=0.01, solar={"peak": 0.03})
