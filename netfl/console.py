@@ -92,6 +92,11 @@ class Watcher(Stoppable):
         self._duration_s: float | None = None
         self._task = self._screen.add_task("round", total=None, far="", visible=False)
 
+    def ask_to_stop(self) -> None:
+        """The screen says that it has been heard."""
+        super().ask_to_stop()
+        self._screen.state = (*self._screen.state, "stops after this round; Ctrl-C once more: at once")
+
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""
         self._said_at = time.monotonic()

@@ -52,6 +52,11 @@ class SweepWatcher(Stoppable):
         self._bars: dict[str, TaskID] = {}
         self._whole = self._screen.add_task("all tasks", total=None, far="", visible=False)
 
+    def ask_to_stop(self) -> None:
+        """The screen says that it has been heard."""
+        super().ask_to_stop()
+        self._screen.update(self._whole, description="stops after this round; Ctrl-C once more: at once")
+
     def planned(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
         """What there is to do."""
         self._left, self._said_at = len(tasks), time.monotonic()

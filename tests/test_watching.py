@@ -10,6 +10,8 @@ from rich.console import Console
 import netfl
 from netfl.console import SHOWN, Watcher
 from netfl.lookout import Lookout
+from netfl.sweepboard import SweepWatcher
+from netfl.sweeping.plan import Task
 from netfl.watch import Progress, Unwatched
 
 ROOT = Path(__file__).parents[1]
@@ -103,6 +105,29 @@ def test_the_screen_of_a_terminal():
     assert "2 h 01 min simulated · heard 4 5 6 and 1 more · out: tower:1, users 8" in told
     assert "learner 0 16.7%, rare 25.0%" in told  # the mean of 0 and 1/3
     assert "learners more" not in told
+
+
+def test_the_screen_says_that_it_was_asked_to_stop():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, markup=False, color_system=None)
+    with Watcher(console, quiet=False) as watcher:
+        watcher.opened(Path("here"), netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 200}))
+        assert not watcher.stop
+        watcher.ask_to_stop()
+        watcher._screen.refresh()
+    assert watcher.stop
+    assert "stops after this round; Ctrl-C once more: at once" in console.file.getvalue()
+    with pytest.raises(KeyboardInterrupt):
+        watcher.ask_to_stop()
+
+
+def test_so_does_that_of_a_sweep():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, color_system=None)
+    with SweepWatcher(console, quiet=False) as watcher:
+        watcher.planned(Path("here"), 1, [Task("world", {}, 0, 1, (), "", learning=False)], 0)
+        watcher.ask_to_stop()
+        watcher._screen.refresh()
+    assert watcher.stop
+    assert "stops after this round; Ctrl-C once more: at once" in console.file.getvalue()
 
 
 def test_of_many_learners_the_first_are_shown():
