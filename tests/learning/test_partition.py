@@ -109,6 +109,18 @@ def test_what_the_partitions_ask_for():
     assert (Iid().rarity, Iid().rare, ByClass().rarity) == (None, (), None)
 
 
+def test_of_labels_that_nobody_holds_the_first_are_named():
+    """However many there are: of 2^30 no list is made."""
+    partition = ByClass(classes=[[0, 2], [3]])
+    (fault,) = partition.faults(Facts(2, 10, classes=5))
+    assert (fault.problem, fault.value) == ("nobody holds 2 of the 5 labels", [1, 4])
+    (fault,) = partition.faults(Facts(2, 10, classes=1 << 30))
+    assert fault.problem == f"nobody holds {(1 << 30) - 3} of the {1 << 30} labels"
+    assert fault.value == [1, *range(4, 13)]
+    assert not [*partition.faults(Facts(2, 10, classes=None))]
+    assert [fault.key for fault in partition.faults(Facts(2, 10, classes=3))] == ["classes.1.0", "classes"]
+
+
 @pytest.mark.parametrize(
     ("partition", "keys"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated
 
 import numpy as np
@@ -17,6 +18,8 @@ from netfl.types import Facts, Law
 
 Labels = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 """The labels that one user holds."""
+_NAMED = 10
+"""So many labels that nobody holds are named."""
 
 
 class ByClass(Partition):
@@ -67,9 +70,11 @@ class ByClass(Partition):
             for at, label in enumerate(labels):
                 if label >= facts.classes:
                     yield Fault(f"classes.{user}.{at}", f"the data have labels 0 to {facts.classes - 1}", label)
-        orphans = set(range(facts.classes)).difference(*self.classes)
-        if orphans:
-            yield Fault("classes", "labels that nobody holds", sorted(orphans), "give each label to someone")
+        held = {label for labels in self.classes for label in labels if label < facts.classes}
+        if len(held) < facts.classes:
+            problem = f"nobody holds {facts.classes - len(held)} of the {facts.classes} labels"
+            orphans = list(islice((label for label in range(facts.classes) if label not in held), _NAMED))
+            yield Fault("classes", problem, orphans, "give each label to someone")
 
     def laws(self) -> tuple[Law, ...]:
         """Who holds what is given."""
