@@ -149,7 +149,7 @@ class Tower:
         if cut.size:
             due_s[cut] = self._medium.connected_from(ids[cut], node, now_s)
             if self._medium.foreseen:
-                self._back_s[users[cut]] = np.where(np.isinf(due_s[cut]), -np.inf, due_s[cut])
+                self._back_s[users[cut]] = due_s[cut]
         return np.asarray(due_s)
 
 

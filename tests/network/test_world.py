@@ -227,3 +227,19 @@ def test_users_who_collide_for_ever_end_the_run_with_a_message(make_world, monke
     monkeypatch.setattr("netfl.network.parts._VAIN", 1000.0)
     with pytest.raises(ModelError, match="1002 attempts in a row have failed and nobody was heard"):
         next(make_world(SlottedAloha(probability=1.0), first=1).rounds(1))
+
+
+def test_who_never_meets_the_tower_is_followed_once(make_cell, monkeypatch):
+    """User 1 is up when the tower is not: that it never hears of anything is found once, not at each version."""
+    span_s = range(0, 40_000, 10)
+    plan = {1: [(at_s, at_s + 5.0) for at_s in span_s], 100: [(at_s + 5.0, at_s + 10.0) for at_s in span_s]}
+    asked, later = [], Presence.together_later_s
+    monkeypatch.setattr(
+        Presence, "together_later_s", lambda *args: asked.extend(args[1][:, 0].tolist()) or later(*args)
+    )
+    cell = make_cell(2, plan=plan, compute_s=1e9)
+    for version in range(6):
+        cell.tower.expect(version, 100.0 * version)
+    cell.env.run(until=600.0)
+    assert asked == [1]
+    assert cell.updates.held.tolist() == [5, -1]
