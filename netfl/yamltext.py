@@ -6,7 +6,8 @@ The limits hold before anything is built.  They are far above what a scenario ne
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
@@ -64,8 +65,8 @@ def parse(text: str, name: str, *, lines: bool = True) -> Any:
     """
     try:
         _Vetting(name).see(text)
-        loader = YAML(typ="rt" if lines else "safe", pure=True)
-        found = loader.load(text)
+        with _sense():
+            found = YAML(typ="rt" if lines else "safe", pure=True).load(text)
         _Unfolding(name).see(found)
     except DuplicateKeyError as error:
         place = f"{name}:{error.problem_mark.line + 1}" if error.problem_mark else name
@@ -80,6 +81,21 @@ def parse(text: str, name: str, *, lines: bool = True) -> Any:
     except (YAMLError, ValueError, RecursionError) as error:
         raise ScenarioError([Fault("", f"not YAML: {str(error).splitlines()[0]}", None, "", name)]) from None
     return found
+
+
+@contextmanager
+def _sense() -> Iterator[None]:
+    """What the library runs into, where a text is odd in a way that it does not look for, is a fault of the text."""
+    try:
+        yield
+    except (AssertionError, AttributeError, LookupError):
+        raise YAMLError("no sense can be made of it") from None
+
+
+def _tokens(text: str) -> Iterator[Any]:
+    """The words of *text*."""
+    with _sense():
+        yield from YAML(pure=True).scan(text)
 
 
 class _Vetting:
@@ -103,12 +119,12 @@ class _Vetting:
         if len(text) > MOST_BYTES:
             _refuse(self._name, f"larger than {MOST_BYTES / 1e6:g} MB", "put what is large into a file of its own")
         key = False
-        for token in YAML(pure=True).scan(text):
+        for token in _tokens(text):
             problem = self._nested(token) or self._named(token)
             if isinstance(token, ScalarToken):
                 self._values += 1
                 self._merged += key and token.value == "<<"
-                problem = problem or _too_long(token, key=key)
+                problem = problem or _too_long(token, key=key) or _merge(token, key=key)
             if problem or self._values > MOST_VALUES:
                 said, remedy = problem or (f"more than {MOST_VALUES} keys and values", "put tables into files")
                 _refuse(f"{self._name}:{token.start_mark.line + 1}", said, remedy)
@@ -183,6 +199,13 @@ def _too_long(token: Any, *, key: bool) -> tuple[str, str] | None:
         return f"a number of {size} digits", f"{MOST_DIGITS} are possible; put a text in quotes"
     most = MOST_KEY_SIGNS if key else MOST_SIGNS
     return (f"a {'key' if key else 'text'} of {size} characters", f"{most} are possible") if size > most else None
+
+
+def _merge(token: Any, *, key: bool) -> tuple[str, str] | None:
+    """What is wrong with a scalar that is a merge key elsewhere than before a mapping."""
+    if token.plain and token.value == "<<" and not key:
+        return "a merge key (<<) that is no key", "put it in quotes if it is a text"
+    return None
 
 
 def _refuse(place: str, problem: str, remedy: str) -> NoReturn:
