@@ -16,7 +16,7 @@ def crossing(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The end of the smallest interval in which *function* comes to 0, to the last bit, ``[n]``.
+    """The place from which on *function* is 0 or above, to the last bits, ``[n]``.
 
     By Chandrupatla's method (Adv. Eng. Softw. 28, 1997): inverse quadratic interpolation where the last three points
     say that it is safe, halving where not.
