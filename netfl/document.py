@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import TaggedScalar
 from ruamel.yaml.representer import SafeRepresenter
 
 from netfl import inputs, shipped, yamltext
@@ -157,7 +158,7 @@ def plain(value: Any) -> Any:
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)
-    return value
+    return str(value.value) if isinstance(value, TaggedScalar) else value  # '=', of which YAML 1.1 thought more
 
 
 def _lines(value: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -88,7 +88,7 @@ def _sense() -> Iterator[None]:
     """What the library runs into, where a text is odd in a way that it does not look for, is a fault of the text."""
     try:
         yield
-    except (AssertionError, AttributeError, LookupError):
+    except (AssertionError, AttributeError, LookupError, NotImplementedError):
         raise YAMLError("no sense can be made of it") from None
 
 
@@ -124,7 +124,7 @@ class _Vetting:
             if isinstance(token, ScalarToken):
                 self._values += 1
                 self._merged += key and token.value == "<<"
-                problem = problem or _too_long(token, key=key) or _merge(token, key=key)
+                problem = problem or _too_long(token, key=key)
             if problem or self._values > MOST_VALUES:
                 said, remedy = problem or (f"more than {MOST_VALUES} keys and values", "put tables into files")
                 _refuse(f"{self._name}:{token.start_mark.line + 1}", said, remedy)
@@ -199,13 +199,6 @@ def _too_long(token: Any, *, key: bool) -> tuple[str, str] | None:
         return f"a number of {size} digits", f"{MOST_DIGITS} are possible; put a text in quotes"
     most = MOST_KEY_SIGNS if key else MOST_SIGNS
     return (f"a {'key' if key else 'text'} of {size} characters", f"{most} are possible") if size > most else None
-
-
-def _merge(token: Any, *, key: bool) -> tuple[str, str] | None:
-    """What is wrong with a scalar that is a merge key elsewhere than before a mapping."""
-    if token.plain and token.value == "<<" and not key:
-        return "a merge key (<<) that is no key", "put it in quotes if it is a text"
-    return None
 
 
 def _refuse(place: str, problem: str, remedy: str) -> NoReturn:

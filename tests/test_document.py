@@ -229,3 +229,12 @@ def test_what_is_dumped_reads_back_the_same(data):
 
 def test_where_a_document_was_read_makes_no_difference():
     assert Document({"a": 1}, "here") == Document({}, "there", {"a": "x:1"})
+
+
+def test_signs_that_yaml_once_meant_something_by_are_texts(tmp_path):
+    path = tmp_path / "signs.yaml"
+    path.write_text("name: =\nlearners: [<<, =]\n")
+    data = read(path).data
+    assert data == {"name": "=", "learners": ["<<", "="]}
+    path.write_text(dump(data))
+    assert read(path).data == data
