@@ -103,6 +103,8 @@ FOUND = {
     "yaml 2": (b"? \n\n| #2", "not YAML: no sense can be made of it"),
     "yaml 3": (b"a: &a {<<: *a, z: *a}\n", "not YAML: no sense can be made of it"),
     "yaml 4": (b"a: ##-#t\n> ###3\n\n", "not YAML: no sense can be made of it"),
+    "idx": (b"\0\0\x08\x03" + b"\xff" * 8 + b"\0" * 4, "x.gz has a head that no array can have"),
+    "idx 2": (b"\0\0\x08\xff" + b"\0\0\0\x01" * 255 + b"7", "x.gz has a head that no array can have"),
     "places": (b"user,x_m,y_m\n1e300,1,2\n", "there is no user 1e"),
     "tweets_packed": (lambda: tweets(b"\x63\0"), "cannot be read as the archive"),
     "arrays_packed": (lambda: of_arrays("x", np.full((6, 2), 1e300)), "no finite number of 32 bits"),

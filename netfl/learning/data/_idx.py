@@ -67,4 +67,7 @@ def read(path: Path, packed: bytes) -> NDArray[np.uint8]:
     shape = struct.unpack(f">{content[3]}I", content[4:start])
     if len(content) - start != math.prod(shape):
         raise MachineError(f"{path} holds {len(content) - start} elements where its head says {math.prod(shape)}")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    except ValueError as error:
+        raise MachineError(f"{path} has a head that no array can have: {error}") from None
