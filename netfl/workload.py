@@ -6,11 +6,13 @@ scenario asks for whatever happens in it: each update or packet once, however of
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from netfl.access import Access
 from netfl.errors import Fault, ScenarioError
 from netfl.learning import memory
+from netfl.learning.settings import LearnerSpec
 from netfl.scenario import Scenario
 from netfl.types import FATES
 
@@ -23,8 +25,8 @@ ENDLESS_S = 365.25 * 86400.0
 
 _TOLD_S, _LEAPT_S = 3e-5, 3e-7
 """Processor time of a node that goes down or comes up, where that is an event, and where nobody records it."""
-_STEP_S, _NUMBER_S = 1e-4, 2e-9
-"""Processor time of a local step, and of a step for each example in it and parameter."""
+_STEP_S, _PRODUCT_S, _SEEN_S = 5e-5, 1e-10, 5e-11
+"""Processor time of a local step, of each multiplication in it on the way forward, and of those of an evaluation."""
 _ROW_BYTES, _DELIVERY_BYTES = 8, 24
 """What a row of events, and one of deliveries, takes on the disk."""
 _PROCESS_BYTES = (150e6, 450e6)
@@ -142,19 +144,29 @@ def _rows(scenario: Scenario, updates: float) -> float:
 
 
 def _learning(scenario: Scenario, heard: float) -> tuple[float, float]:
-    """Processor time of the learners' steps, and bytes of their models, in one replica."""
+    """Processor time of the learners' steps and evaluations, and bytes of their models, in one replica."""
     if not scenario.learners or scenario.model is None or scenario.data is None:
         return 0.0, 0.0
-    data, access = scenario.data, scenario.access
+    data, access, rounds = scenario.data, scenario.access, scenario.steps
     parameters = scenario.model.parameters(data.shape, data.classes, data.tokens)
+    products = scenario.model.multiplications(data.shape, data.classes, data.tokens)
+    train, test = data.counts or (0.0, 0.0)
+    looks = 2 + rounds // scenario.evaluation.every
     seconds = numbers = 0.0
     for one in scenario.learners.values():
-        steps, batch = one.local_steps or one.local_epochs or 1, one.batch_size
-        each_s = _STEP_S + _NUMBER_S * parameters * (1 if batch == "full" else batch)
-        seconds += scenario.replicas * heard * steps * each_s
-        together = _HEARD * access.most(scenario.users, scenario.steps) + _MODELS
+        steps, batch = _steps(one, train / scenario.users)
+        step_s = _STEP_S + _PRODUCT_S * products * batch
+        seconds += scenario.replicas * (heard * steps * step_s + looks * test * products * _SEEN_S)
+        together = _HEARD * access.most(scenario.users, rounds) + _MODELS
         numbers += one.aggregation.memory(scenario.users, parameters) + together * parameters
     return seconds, numbers * (8 if scenario.precision == "float64" else 4)
+
+
+def _steps(learner: LearnerSpec, held: float) -> tuple[float, float]:
+    """Steps of an update, and examples in each, of a user that holds so many; 0 if that is not known."""
+    batch = held if learner.batch_size == "full" else float(learner.batch_size)
+    each_epoch = max(1, math.ceil(held / (batch or 1.0)))
+    return learner.local_steps or (learner.local_epochs or 1) * each_epoch, min(batch, held or batch)
 
 
 def _in(figure: float, units: tuple[tuple[str, float], ...]) -> str:

@@ -57,6 +57,28 @@ def test_rows_and_steps_are_counted():
     assert workload.of(made(**DIRECT, **LEARNING), learning=False).seconds == base.seconds
 
 
+def learned_s(**said):
+    """Processor time that learners are told to take, in 30 rounds of 20 users, half of whom are heard."""
+    learner = {key: said.pop(key) for key in [*said] if key in {"local_epochs", "local_steps", "batch_size"}}
+    whole = {"objective": "erm", "aggregation": "average", "lr": 0.1} | learner
+    scenario = made(**DIRECT | LEARNING | {"learners": {"a": whole}} | said)
+    return workload.of(scenario).seconds - workload.of(scenario, learning=False).seconds
+
+
+def test_epochs_are_as_many_steps_as_a_user_has_batches():
+    """A user holds 80 of the 1,600 points to train on: 20 batches of 4; one of 1,000 is of the 80 that there are."""
+    steps_s = learned_s(local_steps=60, batch_size=4)
+    assert learned_s(local_epochs=3, batch_size=4) == pytest.approx(steps_s)
+    assert learned_s(local_epochs=60, batch_size=1000) == learned_s(local_epochs=60, batch_size="full") > steps_s
+    assert learned_s(local_epochs=60, batch_size=80) == learned_s(local_steps=60, batch_size=80)
+
+
+def test_evaluations_are_counted():
+    """Round 0, every other, and the last: 16 of them, of 400 points, and 6 products for a point."""
+    seldom, often = (learned_s(local_steps=1, batch_size=1, evaluate={"every": every}) for every in (30, 2))
+    assert often - seldom == pytest.approx(14 * 400 * 6 * 5e-11)
+
+
 @pytest.mark.parametrize(
     ("said", "key"),
     [

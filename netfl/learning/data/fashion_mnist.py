@@ -21,3 +21,4 @@ class FashionMnist(IdxImages):
     """
 
     source: ClassVar[str] = "fashion_mnist"
+    published: ClassVar = (60_000, 10_000)

@@ -22,3 +22,4 @@ class Mnist(IdxImages):
     """
 
     source: ClassVar[str] = "mnist"
+    published: ClassVar = (60_000, 10_000)
