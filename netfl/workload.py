@@ -27,6 +27,8 @@ _TOLD_S, _LEAPT_S = 3e-5, 3e-7
 """Processor time of a node that goes down or comes up, where that is an event, and where nobody records it."""
 _STEP_S, _PRODUCT_S, _SEEN_S = 5e-5, 1e-10, 5e-11
 """Processor time of a local step, of each multiplication in it on the way forward, and of those of an evaluation."""
+_MOVED = 10
+"""To bring a number of an example to where it is needed takes as long as so many multiplications."""
 _ROW_BYTES, _DELIVERY_BYTES = 8, 24
 """What a row of events, and one of deliveries, takes on the disk."""
 _PROCESS_BYTES = (150e6, 450e6)
@@ -149,7 +151,7 @@ def _learning(scenario: Scenario, heard: float) -> tuple[float, float]:
         return 0.0, 0.0
     data, access, rounds = scenario.data, scenario.access, scenario.steps
     parameters = scenario.model.parameters(data.shape, data.classes, data.tokens)
-    products = scenario.model.multiplications(data.shape, data.classes, data.tokens)
+    products = scenario.model.multiplications(data.shape, data.classes, data.tokens) + _MOVED * math.prod(data.shape)
     train, test = data.counts or (0.0, 0.0)
     looks = 2 + rounds // scenario.evaluation.every
     seconds = numbers = 0.0

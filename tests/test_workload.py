@@ -74,9 +74,9 @@ def test_epochs_are_as_many_steps_as_a_user_has_batches():
 
 
 def test_evaluations_are_counted():
-    """Round 0, every other, and the last: 16 of them, of 400 points, and 6 products for a point."""
+    """Round 0, every other, the last: of 400 points, with 6 products for a point and 10 for each of its numbers."""
     seldom, often = (learned_s(local_steps=1, batch_size=1, evaluate={"every": every}) for every in (30, 2))
-    assert often - seldom == pytest.approx(14 * 400 * 6 * 5e-11)
+    assert often - seldom == pytest.approx(14 * 400 * 26 * 5e-11)
 
 
 @pytest.mark.parametrize(
