@@ -41,7 +41,9 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         for label in (label for label in evaluate.rare_classes or () if label >= data.classes):
             problem = f"the data have labels 0 to {data.classes - 1}"
             yield Fault("evaluate.rare_classes", problem, label, "name one of them")
-    if data is not None and parts["model"] is not None:
+    if data is not None and 0 in data.shape:
+        yield Fault("data", "the examples have no numbers", [*data.shape], "let each have some")
+    elif data is not None and parts["model"] is not None:
         wrong = parts["model"].misfits(data.shape, data.classes, data.tokens)
         yield from (fault.under("model") for fault in wrong)
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):

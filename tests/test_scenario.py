@@ -414,3 +414,12 @@ def test_no_nonsense_anywhere_makes_anything_but_faults_with_keys(data, nonsense
         assert fault.key.split(".")[0], fault
     if scenario is not None:
         assert checked(Document(plain(parse(dump(scenario.model_dump(mode="json")), "n")), "n")) == scenario
+
+
+def test_examples_without_numbers_are_a_fault():
+    said = {"name": "x", "users": 2, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.5}}
+    data = {"kind": "own_data:Letters", "length": 0}
+    learner = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
+    with pytest.raises(ScenarioError) as told:
+        checked(Document(said | {"data": data, "partition": "iid", "model": "lstm", "learners": {"a": learner}}, "x"))
+    assert [(fault.key, fault.problem) for fault in told.value.faults] == [("data", "the examples have no numbers")]

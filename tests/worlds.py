@@ -77,6 +77,7 @@ def spoilt(draw):
     """A scenario that may have something wrong in it, as text."""
     data = draw(good(edits=2))
     for _ in range(draw(st.integers(1, 3))):
+        data = copy.deepcopy(data)  # what was drawn may be drawn again, as it was
         *above, last = draw(st.sampled_from([key for key in _keys(data, ()) if key[:1] != ("name",)] or [("name",)]))
         at = data
         for part in above:
