@@ -25,8 +25,8 @@ EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "300"))
 """Scenarios that are tried, all in all."""
 SEED = int(os.environ.get("NETFL_EXAMPLES_SEED", "0"))
 """Which: those of another seed are others."""
-LIMIT_S, LIMIT_BYTES = 10.0, 12 << 30
-"""Processor time, and memory, that one command may take."""
+LIMIT_S, LIMIT_BYTES = 30.0, 12 << 30
+"""Processor time, and memory, that one command may take; what contention takes is not told beforehand."""
 LONG_S = 1.0
 """What is told beforehand to take more of it is believed."""
 UNKNOWN = {"rounds": {"energy_J"}, "events": {"value"}, "figures": {"value"}}
