@@ -134,7 +134,6 @@ class _Sun:
 
     def __init__(self, solar: Solar, clouds: RandomField) -> None:
         self._solar, self._clouds, self._length_s = solar, clouds, solar.sunset - solar.sunrise
-        self._drawn = clouds.uniform(0, np.arange(_DAYS))
 
     def until_s(
         self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]
@@ -161,14 +160,10 @@ class _Sun:
     def _peak_w(self, rise_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Power at noon of the day with this sunrise; the day before time 0 is a clear one."""
         day = np.rint((rise_s - self._solar.sunrise) / DAY_S).astype(np.int64)
-        seen = np.minimum(np.maximum(day, 0), _DAYS - 1)
-        clouds = self._drawn[seen] if (day < _DAYS).all() else self._clouds.uniform(0, np.maximum(day, 0))
-        factor = 1.0 - self._solar.clouds * clouds
+        factor = 1.0 - self._solar.clouds * self._clouds.uniform(0, np.maximum(day, 0))
         return self._solar.peak * np.where(day >= 0, factor, 1.0)
 
 
-_DAYS = 1 << 13
-"""Days whose clouds are drawn at once."""
 _DARK_W = 1e-300
 
 
