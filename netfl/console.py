@@ -30,6 +30,9 @@ PLAIN_EVERY_S = 5.0
 SCREEN_EVERY_S = 0.1
 """Seconds between looks at the run where it is one."""
 
+STOPPING = "stops after this round; Ctrl-C once more: at once"
+"""What a screen says that was asked to stop."""
+
 SHOWN = 8
 """So many learners have a line on the screen."""
 
@@ -95,7 +98,7 @@ class Watcher(Stoppable):
     def ask_to_stop(self) -> None:
         """The screen says that it has been heard."""
         super().ask_to_stop()
-        self._screen.state = (*self._screen.state, "stops after this round; Ctrl-C once more: at once")
+        self._screen.state = (*self._screen.state, STOPPING)
 
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from netfl.console import PLAIN_EVERY_S, Stoppable
+from netfl.console import PLAIN_EVERY_S, STOPPING, Stoppable
 from netfl.errors import MachineError
 from netfl.figures import label, setting, told
 from netfl.sweeping import Sweep, Told
@@ -55,7 +55,7 @@ class SweepWatcher(Stoppable):
     def ask_to_stop(self) -> None:
         """The screen says that it has been heard."""
         super().ask_to_stop()
-        self._screen.update(self._whole, description="stops after this round; Ctrl-C once more: at once")
+        self._screen.update(self._whole, description=STOPPING)
 
     def planned(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
         """What there is to do."""
