@@ -18,9 +18,11 @@ from rich.text import Text
 
 from netfl.errors import MachineError
 from netfl.figures import clock
+from netfl.pulse import so_far
 
 if TYPE_CHECKING:
     from netfl import watch
+    from netfl.pulse import Pulse
     from netfl.reading import Run
     from netfl.scenario import Scenario
 
@@ -33,19 +35,23 @@ SCREEN_EVERY_S = 0.1
 STOPPING = "stops after this round; Ctrl-C once more: at once"
 """What a screen says that was asked to stop."""
 
+SLOW_S = 2.0
+"""A round that takes longer than this is said to be under way."""
+
 SHOWN = 8
 """So many learners have a line on the screen."""
 
 
 class _Screen(Progress):
-    """A bar, and below it how network and learners stand."""
+    """A bar, and below it how network and learners stand, how far a slow round is, and whether it is to stop."""
 
     state: tuple[str, ...] = ()
+    within = stopping = ""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         """The bar, then the lines."""
         yield self.make_tasks_table([task for task in self.tasks if task.visible])
-        for line in self.state:
+        for line in filter(None, (*self.state, self.within, self.stopping)):
             yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
 
 
@@ -92,27 +98,51 @@ class Watcher(Stoppable):
         )
         self._console, self._quiet, self._said_at = console, quiet, time.monotonic()
         self._said_of = 0  # the round of which something was said last, at that time
+        self._round_at = self._within_at = self._said_at  # when a round began, and something was said within it
+        self._opened = False
         self._duration_s: float | None = None
         self._task = self._screen.add_task("round", total=None, far="", visible=False)
 
     def ask_to_stop(self) -> None:
         """The screen says that it has been heard."""
         super().ask_to_stop()
-        self._screen.state = (*self._screen.state, STOPPING)
+        self._screen.stopping = STOPPING
 
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""
-        self._said_at = time.monotonic()
-        self._duration_s = scenario.duration
+        self._said_at = self._round_at = time.monotonic()
+        self._screen.within = ""
+        self._opened, self._duration_s = True, scenario.duration
         self._screen.update(self._task, total=scenario.steps, visible=True)
         if not self._quiet:
             self._console.print(f"{scenario.name} → {folder}", highlight=False, soft_wrap=True)
+
+    def within(self, pulse: Pulse) -> None:
+        """A round goes on: said of slow ones.  Before the first, when rounds are played for the data, it ends at once.
+
+        Raises:
+            KeyboardInterrupt: it was asked to stop, and nothing has begun.
+        """
+        if self.stop and not self._opened:
+            raise KeyboardInterrupt
+        now, plain = time.monotonic(), self._screen.disable
+        slow_s, every_s = (PLAIN_EVERY_S, PLAIN_EVERY_S) if plain else (SLOW_S, SCREEN_EVERY_S)
+        if self._quiet or now - self._round_at < slow_s or now - max(self._within_at, self._said_at) < every_s:
+            return
+        self._within_at = now
+        line = f"in round {pulse.round}" if self._duration_s is None else "on the way"
+        line = f"{line if self._opened else f'dealing out the data, {line}'}: {so_far(pulse)}"
+        if plain:
+            self._console.print(" · ".join([line, STOPPING] if self.stop else [line]), highlight=False, soft_wrap=True)
+        else:
+            self._screen.within = line
 
     def closed(self, progress: watch.Progress) -> None:
         """A round is over."""
         if self._quiet:
             return
-        now = time.monotonic()
+        now = self._round_at = time.monotonic()
+        self._screen.within = ""
         if now - self._said_at < (PLAIN_EVERY_S if self._screen.disable else SCREEN_EVERY_S):
             return
         pace_s = (now - self._said_at) / (progress.round - self._said_of)
@@ -120,7 +150,7 @@ class Watcher(Stoppable):
         far, state = self._far(progress), self._state(progress)
         if self._screen.disable:
             left = pace_s * (progress.rounds - progress.round)
-            self._console.print(" · ".join([far, *state, f"{left:.0f} s left"]), highlight=False)
+            self._console.print(" · ".join([far, *state, f"{left:.0f} s left"]), highlight=False, soft_wrap=True)
         else:
             self._screen.state = state
             self._screen.update(self._task, completed=progress.round, far=far)

@@ -48,10 +48,11 @@ def run(  # noqa: PLR0913 - how it is run
         ModelError: a model failed; the run directory holds what was done before.
         MachineError: the machine would not.
     """
+    watch = watch or Unwatched()
     with fresh(_folder(scenario, out)) as folder:
-        staged = stage(scenario)
+        staged = stage(scenario, pulse=watch.within)
         with school(staged, device, workers, cluster, learning=bool(scenario.learners)) as learner:
-            return perform(staged, learner, folder, watch or Unwatched())
+            return perform(staged, learner, folder, watch)
 
 
 def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | None = None) -> Run:
@@ -67,8 +68,9 @@ def trace(scenario: Scenario, out: str | Path | None = None, *, watch: Watch | N
     Raises:
         NetflError: as `run`.
     """
+    watch = watch or Unwatched()
     with fresh(_folder(scenario, out)) as folder:
-        return perform(stage(scenario, learning=False), None, folder, watch or Unwatched())
+        return perform(stage(scenario, learning=False, pulse=watch.within), None, folder, watch)
 
 
 def resume(
@@ -88,13 +90,13 @@ def resume(
         ScenarioError: there is no such run, or it is finished.
         MachineError: the checkpoint is not whole, or the network no longer gives the same rounds.
     """
-    found = _unfinished(folder)
+    found, watch = _unfinished(folder), watch or Unwatched()
     with locked(found.folder):
         found = _unfinished(folder)  # another process may have come and gone
         learning, first = found.manifest["learning"], found.manifest.get("first", 0)
-        staged = stage(load(found.folder / "scenario.yaml"), learning=learning, first=first)
+        staged = stage(load(found.folder / "scenario.yaml"), learning=learning, first=first, pulse=watch.within)
         with school(staged, device, workers, cluster, learning=learning) as learner:
-            return perform(staged, learner, found.folder, watch or Unwatched())
+            return perform(staged, learner, found.folder, watch)
 
 
 def _unfinished(folder: str | Path) -> Run:

@@ -106,7 +106,7 @@ def _manifest(part: Path) -> dict[str, object]:
 def _play(scenario: Scenario, first: int, run: Run, device: str, watch: Watch) -> None:
     """Run the new replicas into the extension's folder."""
     learning = bool(run.manifest["learning"])
-    staged = stage(scenario, learning=learning, first=first)
+    staged = stage(scenario, learning=learning, first=first, pulse=watch.within)
     with school(staged, device, learning=learning) as learner, locked(run.folder / EXTENSION):
         perform(staged, learner, run.folder / EXTENSION, watch, _again(run.folder, scenario.replicas))
 

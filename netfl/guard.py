@@ -95,12 +95,15 @@ def note_sweep(scenario: Scenario, quiet: bool) -> None:
 
 
 def note_work(scenario: Scenario, quiet: bool, *, learning: bool) -> None:
-    """Say that a run will take long, or much room, if it will."""
+    """Say that a run will take long, or much room, if it will, and what else there is to say of it."""
     from netfl import workload  # noqa: PLC0415
+    from netfl.staging import warnings  # noqa: PLC0415
 
+    if quiet:
+        return
     work = workload.of(scenario, learning=learning)
-    if work.large and not quiet:
-        typer.echo(workload.warning(work), err=True)
+    for warning in ([workload.warning(work)] if work.large else []) + [*warnings(scenario)]:
+        typer.echo(warning, err=True)
 
 
 def finish(done: Run, quiet: bool, *, report: bool = False, again: str | None = None) -> None:

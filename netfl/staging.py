@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +16,7 @@ from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.settings import LearnerSpec
 from netfl.learning.validation import kept_apart
+from netfl.pulse import Pulse, unheard
 from netfl.registry import kind_of
 from netfl.scenario import Scenario
 from netfl.streams import Streams
@@ -71,13 +72,16 @@ def streams_of(scenario: Scenario, replica: int) -> Streams:
     return Streams(scenario.seed).at("replica", replica)
 
 
-def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage:
+def stage(
+    scenario: Scenario, *, learning: bool = True, first: int = 0, pulse: Callable[[Pulse], None] = unheard
+) -> Stage:
     """Load and deal out what a run of *scenario* needs.
 
     Args:
         scenario: what to stage.
         learning: whether learners will run; without them the data are loaded only if the access depends on them.
         first: the replica to begin with, where those before it are there already.
+        pulse: told how far rounds are, those that are played here and those that the settings are for.
 
     Raises:
         ScenarioError: too much to do; data not there, or not to be dealt out so; an access that listens to nobody.
@@ -103,11 +107,11 @@ def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage
     replicas = range(first, scenario.replicas)
     for replica in replicas:
         each = 1.0 if dataset is None else len(dataset.train_y) / scenario.users
-        order = _order(scenario, replica, np.full(scenario.users, each))
+        order = _order(scenario, _setting(scenario, replica, np.full(scenario.users, each), pulse))
         orders.append(order)
         if dataset is None:
             splits.append([])
-            settings.append(_setting(scenario, replica, np.ones(scenario.users)))
+            settings.append(_setting(scenario, replica, np.ones(scenario.users), pulse))
             continue
         rows = _deal(scenario, dataset, order, replica)
         if scenario.evaluation.validates:
@@ -118,22 +122,18 @@ def stage(scenario: Scenario, *, learning: bool = True, first: int = 0) -> Stage
         counts = label_counts(dataset, splits[-1])
         held = counts.sum(axis=1).astype(float)
         mix = counts / held[:, None] if access.wants_label_mix else None
-        settings.append(replace(_setting(scenario, replica, held, mix), held=held))
+        settings.append(replace(_setting(scenario, replica, held, pulse), held=held, label_mix=mix))
     return Stage(scenario, replicas, dataset, splits, settings, orders, validation)
 
 
-def rehearse(scenario: Scenario) -> None:
-    """Stage *scenario* and play the first round of every replica, for the faults that only show then.
+def warnings(scenario: Scenario) -> Iterator[str]:
+    """What there is to say of *scenario* before it runs, though nothing is wrong.
 
     Raises:
-        ScenarioError: with what was found.
+        ScenarioError: something is.
     """
-    staged = stage(scenario)
-    for setting in staged.settings:
-        with located(scenario, "access"):
-            rounds = scenario.access.rounds(setting)
-            next(rounds)
-            rounds.close()
+    with located(scenario, "access"):
+        yield from scenario.access.warnings(_setting(scenario, 0, np.ones(scenario.users), unheard))
 
 
 @contextmanager
@@ -196,12 +196,11 @@ def _deal(
         return scenario.partition.split(what, scenario.users, order, streams)
 
 
-def _order(scenario: Scenario, replica: int, held: NDArray[np.float64]) -> NDArray[np.int64] | None:
-    """The users from the most to the least often heard, by what the partition goes by; each holds *held* examples."""
+def _order(scenario: Scenario, setting: Setting) -> NDArray[np.int64] | None:
+    """The users from the most to the least often heard, by what the partition goes by."""
     by = None if scenario.partition is None else scenario.partition.rarity
     if by is None:
         return None
-    setting = _setting(scenario, replica, held)
     recorded = scenario.access.ranking(setting)
     if recorded is not None:
         return np.asarray(recorded, np.int64)
@@ -220,9 +219,7 @@ def _order(scenario: Scenario, replica: int, held: NDArray[np.float64]) -> NDArr
     return np.asarray(np.argsort(-heard, kind="stable"), np.int64)
 
 
-def _setting(
-    scenario: Scenario, replica: int, held: NDArray[np.float64], label_mix: NDArray[np.float64] | None = None
-) -> Setting:
+def _setting(scenario: Scenario, replica: int, held: NDArray[np.float64], pulse: Callable[[Pulse], None]) -> Setting:
     """What the access of one replica knows, where each user holds *held* examples."""
     learner = next(iter(scenario.learners.values()), None)
     return Setting(
@@ -234,9 +231,9 @@ def _setting(
         uplink_bits=scenario.update_bits,
         downlink_bits=scenario.update_bits,
         recorder=Unrecorded(),
-        label_mix=label_mix,
         duration_s=scenario.duration,
         warmup_s=scenario.warmup,
+        pulse=pulse,
     )
 
 

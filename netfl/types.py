@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from netfl.claims import Figure as Figure  # noqa: PLC0414 - the words of a claim are known here too
 from netfl.claims import Law as Law  # noqa: PLC0414
 from netfl.errors import Fault
+from netfl.pulse import Pulse, unheard
 from netfl.replies import Divergence as Divergence  # noqa: PLC0414 - what learners say is known here too
 from netfl.replies import Report as Report  # noqa: PLC0414
 from netfl.streams import Streams
@@ -170,6 +171,7 @@ class Setting:
             rounds.  `rounds` is then the number of even windows that the time is cut into.
         warmup_s: how long at the start nothing counts for the figures.
         held: how many training examples each user holds, ``[users]``; ``None`` without data.
+        pulse: called now and then while a round goes on, with how far it is; what it raises ends the round.
     """
 
     users: int
@@ -184,6 +186,7 @@ class Setting:
     duration_s: float | None = None
     warmup_s: float = 0.0
     held: NDArray[np.float64] | None = None
+    pulse: Callable[[Pulse], None] = unheard
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.pulse import Pulse
 from netfl.scenario import Scenario
 
 
@@ -46,6 +47,9 @@ class Watch(Protocol):
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""
 
+    def within(self, pulse: Pulse) -> None:
+        """A round goes on, or one before the run, by which the data are dealt out; called often."""
+
     def closed(self, progress: Progress) -> None:
         """A round is over."""
 
@@ -56,6 +60,9 @@ class Unwatched:
     stop = False
 
     def opened(self, folder: Path, scenario: Scenario) -> None:
+        """Nothing to show."""
+
+    def within(self, pulse: Pulse) -> None:
         """Nothing to show."""
 
     def closed(self, progress: Progress) -> None:

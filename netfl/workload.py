@@ -73,8 +73,14 @@ class Workload:
         return f"about {what} updates or packets, {_in(self.seconds, _TIMES)}, {sizes}"
 
 
-def of(scenario: Scenario, *, learning: bool = True) -> Workload:
-    """What a run of *scenario* takes, with its learners or without them."""
+def of(scenario: Scenario, *, learning: bool = True, round_s: float = 0.0) -> Workload:
+    """What a run of *scenario* takes.
+
+    Args:
+        scenario: what is run.
+        learning: with its learners, or without them.
+        round_s: processor time of a round of the network in all replicas, where one was played.
+    """
     access, replicas = scenario.access, scenario.replicas
     updates = float(replicas) * access.work(scenario.users, scenario.steps, scenario.duration)
     heard = 0.0 if scenario.duration is not None else float(replicas) * _heard(access, scenario)
@@ -83,7 +89,8 @@ def of(scenario: Scenario, *, learning: bool = True) -> Workload:
     rounds_s = access.seconds(scenario.users, scenario.steps, scenario.duration, counted=counted)
     changes = float(replicas) * access.changes(scenario.users, scenario.steps, scenario.duration)
     told = changes if any(scenario.keeping.wants(kind, 1) for kind in ("down", "up")) else 0.0
-    seconds = replicas * rounds_s + _TOLD_S * told + _LEAPT_S * (changes - told) + steps_s
+    rounds_s = max(replicas * rounds_s, round_s * scenario.steps)
+    seconds = rounds_s + _TOLD_S * told + _LEAPT_S * (changes - told) + steps_s
     disk = _ROW_BYTES * (_rows(scenario, updates) + told) + _DELIVERY_BYTES * heard
     process = _PROCESS_BYTES[learning and bool(scenario.learners)]
     held = process + _users(scenario, learning) + _examples(scenario, learning) + replicas * models

@@ -10,8 +10,9 @@ from netfl import coupling
 from netfl.document import Document
 from netfl.errors import ModelError, ScenarioError
 from netfl.learning.learner import Learner
+from netfl.rehearsing import rehearse
 from netfl.scenario import checked
-from netfl.staging import rehearse, stage
+from netfl.staging import stage
 
 ROUNDS = 14
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")

@@ -15,7 +15,8 @@ from netfl.board import show_run
 from netfl.cli import app
 from netfl.consistency import WINDOWS
 from netfl.errors import ScenarioError
-from netfl.staging import rehearse, stage
+from netfl.rehearsing import rehearse
+from netfl.staging import stage
 
 TOY = """\
 name: toy

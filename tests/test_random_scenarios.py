@@ -26,9 +26,13 @@ EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "300"))
 SEED = int(os.environ.get("NETFL_EXAMPLES_SEED", "0"))
 """Which: those of another seed are others."""
 LIMIT_S, LIMIT_BYTES = 30.0, 12 << 30
-"""Processor time, and memory, that one command may take; what contention takes is not told beforehand."""
+"""Processor time, and memory, that one command may take that does not say how far it is."""
 LONG_S = 1.0
-"""What is told beforehand to take more of it is believed."""
+"""What is told beforehand to take more processor time is believed."""
+LINES = 3
+"""So often a command must have said how far it is that has taken that long, and each time something else."""
+FAR = r"^.* simulated.*$"
+"""A line that says it."""
 UNKNOWN = {"rounds": {"energy_J"}, "events": {"value"}, "figures": {"value"}}
 """Columns in which a figure may be missing."""
 TOLD = r"^(?:{file}(?::\d+)?: .*\n)+\Z"
@@ -84,14 +88,21 @@ def command():
 
 
 def called(*words):
-    """What a command ends with, and what it says of faults; what it does not catch is raised."""
-    told = StringIO()
-    with limited(), redirect_stdout(StringIO()), redirect_stderr(told):
+    """What a command ends with, and what it says of faults; what it does not catch is raised.
+
+    One that takes long, but says how far it is, is ended, as with Ctrl-C.
+    """
+    said, told = StringIO(), StringIO()
+    with limited(), redirect_stdout(said), redirect_stderr(told):
         try:
             code = command().main([*map(str, words)], "netfl", standalone_mode=False) or 0
         except SystemExit as end:
             code = end.code
-    note(f"netfl {words[0]}: {code}\n{told.getvalue()}")
+        except EndlessError:
+            if len({*re.findall(FAR, said.getvalue(), re.MULTILINE)}) < LINES:
+                raise
+            code = 1
+    note(f"netfl {words[0]}: {code}\n{said.getvalue()}{told.getvalue()}")
     return code, told.getvalue()
 
 
@@ -102,9 +113,10 @@ def hold(text, folder, verb):
     shutil.rmtree(out, ignore_errors=True)
     note(text)
     refused, faults = called("check", path)
-    if not refused and workload.of(netfl.load(path), learning=verb == "run").seconds > LONG_S:
-        return refused
-    code, told = called(verb, path, "--out", out, "--quiet", *(["--device", "cpu"] if verb == "run" else []))
+    if not refused and (faults or workload.of(netfl.load(path), learning=verb == "run").seconds > LONG_S):
+        return refused  # it says that it will take long, or ever longer
+    quiet, device = ["--quiet"] if refused else [], ["--device", "cpu"] if verb == "run" else []
+    code, told = called(verb, path, "--out", out, *quiet, *device)
     if verb == "trace" and 2 in {refused, code} and faults != told and "learners" in text:  # a check is of a run
         return hold(text, folder, "run")
     assert "Traceback" not in told

@@ -8,8 +8,9 @@ from netfl.errors import ScenarioError
 from netfl.learning.batches import Shuffles
 from netfl.learning.settings import LearnerSpec
 from netfl.learning.training import amount
+from netfl.rehearsing import rehearse
 from netfl.scenario import checked
-from netfl.staging import _samples, rehearse, stage
+from netfl.staging import _samples, stage
 from netfl.streams import Streams
 
 

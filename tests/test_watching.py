@@ -10,6 +10,7 @@ from rich.console import Console
 import netfl
 from netfl.console import SHOWN, Watcher
 from netfl.lookout import Lookout
+from netfl.pulse import Pulse
 from netfl.sweepboard import SweepWatcher
 from netfl.sweeping.plan import Task
 from netfl.watch import Progress, Unwatched
@@ -155,3 +156,59 @@ def test_the_time_left_goes_by_the_newest_rounds_and_a_lost_replica_does_not_cou
         watcher.closed(Progress(index, 1000, 1.0, (1,), (), metrics, lanes))
     last = console.file.getvalue().splitlines()[-1]
     assert last.endswith("A 50.0% · B diverged · 90 s left")
+
+
+def within(monkeypatch, *times, terminal=False, opened=True, stop=False, timed=False):
+    """A watcher of a round that is told of at these times, in seconds, and what it has written."""
+    now = [0.0]
+    monkeypatch.setattr("netfl.console.time.monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
+    changes = {"rounds": 200}
+    watcher = Watcher(console, quiet=False)
+    scenario = netfl.load(ROOT / "scenarios/rural_outage.yaml", changes)
+    if opened:
+        watcher.opened(Path("here"), scenario.model_copy(update={"duration": 9000.0}) if timed else scenario)
+    if stop:
+        watcher.ask_to_stop()
+    for index, now[0] in enumerate(times):
+        watcher.within(Pulse(3, 60.0 * index, 10_000 * index, 5_000 * index))
+    return watcher, console.file.getvalue()
+
+
+def test_of_a_slow_round_there_are_lines_now_and_then(monkeypatch):
+    _, told = within(monkeypatch, 0.1, 4.9, 5.1, 5.2, 10.0, 10.2)
+    assert told.splitlines() == [
+        "rural_outage → here",
+        "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them in vain",
+        "in round 3: 5 min 00 s simulated · 50,000 attempts, the last 25,000 of them in vain",
+    ]
+    assert "on the way: 2 min 00 s simulated" in within(monkeypatch, 0.1, 4.9, 5.1, timed=True)[1]
+
+
+def test_one_that_is_to_stop_says_so_and_rounds_before_the_run_stop_at_once(monkeypatch):
+    told = within(monkeypatch, 6.0, stop=True)[1]
+    assert told.endswith("in round 3: 0 s simulated · 0 attempts · stops after this round; Ctrl-C once more: at once\n")
+    assert within(monkeypatch, 6.0, opened=False)[1].startswith("dealing out the data, in round 3: 0 s simulated")
+    with pytest.raises(KeyboardInterrupt):
+        within(monkeypatch, 0.1, opened=False, stop=True)
+
+
+def test_the_screen_tells_of_a_slow_round_until_it_is_over(monkeypatch):
+    assert within(monkeypatch, 0.5, 1.9, terminal=True)[0]._screen.within == ""
+    watcher, _ = within(monkeypatch, 0.5, 1.9, 2.1, 2.15, terminal=True)
+    assert (
+        watcher._screen.within == "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them in vain"
+    )
+    with watcher:
+        watcher._screen.refresh()
+    assert watcher._screen.within in watcher._console.file.getvalue()
+    watcher.closed(Progress(3, 200, 200.0, (1,), (), {}, ()))
+    assert watcher._screen.within == ""
+
+
+def test_who_wants_quiet_is_told_of_no_round(monkeypatch):
+    watcher, told = within(monkeypatch, 0.1)
+    watcher._quiet = True
+    monkeypatch.setattr("netfl.console.time.monotonic", lambda: 99.0)
+    watcher.within(Pulse(3, 1.0, 1, 0))
+    assert watcher._console.file.getvalue() == told

@@ -12,6 +12,7 @@ PARTS = (
     ("Diagnosis", "netfl.diagnosis", ()),
     ("Versions that were kept", "netfl.versionfile", ("Versions",)),
     ("Who watches a run", "netfl.watch", ("Watch", "Progress")),
+    ("How far a round is", "netfl.pulse", ("Pulse",)),
     ("Who does a sweep", "netfl.sweeping", ("Local", "Engine", "SweepWatch", "Told")),
     ("A sweep on a cluster", "netfl.sweeping.cluster", ("Ray",)),
     ("Clusters", "netfl.cluster", ("Cluster",)),

@@ -61,6 +61,10 @@ class Access(Spec):
         """Roughly the processor time of all this; *counted*: whether nobody learns, and updates are only counted."""
         return _ROUND_S * rounds + _UPDATE_S * self.work(users, rounds, duration_s)
 
+    def warnings(self, setting: Setting) -> Iterator[str]:
+        """What there is to say before the first round, though nothing is wrong."""
+        yield from ()
+
     def rates(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
         """How often each user is heard, ``[users]``, up to a factor; ``None`` where that emerges or is not known.
 

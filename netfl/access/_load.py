@@ -1,8 +1,15 @@
-"""How much comes in a network that is watched for a time."""
+"""How much comes in a network, and whether that is too much."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netfl.access._building import sites_of
+from netfl.network.transport import Transport
+from netfl.types import Setting
 
 if TYPE_CHECKING:
     from netfl.access.network import Network
@@ -35,6 +42,35 @@ def changes(network: Network, users: int, rounds: int, duration_s: float | None)
         bps = _air_bps(network)
         duration_s = rounds * (network.update_size or 0.0) / bps if bps else 0.0
     return duration_s * sum(outage.changes_hz(users) for outage in network.outages)
+
+
+def overload(network: Network, setting: Setting) -> Iterator[str]:
+    """What there is to say of cells to whose users more packets come than can leave them: rounds get ever longer.
+
+    That is certain: collisions, outages and the updates themselves are left out.
+    """
+    waiting = [one for one in network.traffic if one.enters == "users" and not one.saturated and one.buffer is None]
+    if not waiting or network.mac is None or network.interference == "sinr" or network.spare is not None:
+        return  # nothing waits without end, or several can be received at once
+    (traffic,), rates_bps, transport = waiting, _rates_bps(network), network.transport or Transport()
+    update_bits = setting.uplink_bits if network.update_size is None else network.update_size
+    longest = max(transport.cut(transport.up_bits(update_bits)).most_bits, traffic.size.mean)
+    each_hz = traffic.rate_hz(_air_bps(network)) or 0.0
+    most_hz = network.mac.most_hz(traffic.size.mean / max(rates_bps), longest / min(rates_bps))
+    sites = sites_of(network, setting)
+    load = np.bincount(sites.cell) * each_hz / most_hz
+    if load.max() > 1.0:
+        yield (
+            f"overloaded: to the users of {sites.towers[load.argmax()]} come {load.max():.3g} times as many packets as "
+            "can leave them, so that rounds get longer and longer; let less come (traffic), or give it a buffer"
+        )
+
+
+def _rates_bps(network: Network) -> list[float]:
+    """The bit rates of the air, in each mode of the reception."""
+    if network.reception is None or network.radio is None or (network.mac and network.mac.rate_bps is not None):
+        return [_air_bps(network)]
+    return [network.reception.rate_bps(network.radio.bandwidth, mode) for mode in range(network.reception.modes)]
 
 
 def _air_bps(network: Network) -> float:

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from netfl.access._building import build, compute_streams, sites_of
 from netfl.access._consulting import consulting
-from netfl.access._load import changes, packets
+from netfl.access._load import changes, overload, packets
 from netfl.access._network_faults import network_faults
 from netfl.access._observed import observed
 from netfl.access._selecting import Selecting
@@ -205,6 +205,11 @@ class Network(Selecting):
         """What is missing for rounds, or has no effect without them; a round that cannot close."""
         yield from network_faults(self, facts)
 
+    def warnings(self, setting: Setting) -> Iterator[str]:
+        """That rounds get ever longer; a duration ends."""
+        if setting.duration_s is None:
+            yield from overload(self, setting)
+
     def places(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
         """Where each user stands, how far from its tower, the tower's number, its device, and how fast that is."""
         sites = sites_of(self, setting)
@@ -227,7 +232,7 @@ class Network(Selecting):
             netfl.errors.ModelError: a model failed, or nothing can happen any more.
         """
         parts = observed(self, build(self, setting), setting)
-        world = World(parts, setting.streams, setting.recorder)
+        world = World(parts, setting.streams, setting.recorder, setting.pulse)
         if setting.duration_s is None:
             yield from world.rounds(setting.rounds, consulting(self, parts, setting))
         else:

@@ -26,7 +26,8 @@ def check(
 ) -> None:
     """Say everything that is wrong with scenario files."""
     from netfl import workload  # noqa: PLC0415
-    from netfl.staging import rehearse  # noqa: PLC0415
+    from netfl.rehearsing import rehearse  # noqa: PLC0415
+    from netfl.staging import warnings  # noqa: PLC0415
     from netfl.sweeping.plan import points_of  # noqa: PLC0415
 
     failed = 0
@@ -36,9 +37,13 @@ def check(
             for name in scenario.overrides:
                 load(path, sets, [*(override or []), name], seed)
             points = len(points_of(scenario)) if scenario.sweep is not None else 0
-            rehearse(scenario)
+            rehearsed = rehearse(scenario)
             typer.echo(f"{path}: good" + (f", at all {points} points of its sweep too" if points else ""))
-            typer.echo(f"  {workload.of(scenario)}")
+            typer.echo(f"  {workload.of(scenario, round_s=rehearsed.seconds)}")
+            if rehearsed.cut is not None:
+                typer.echo(f"  {rehearsed.warning}", err=True)
+            for warning in warnings(scenario):
+                typer.echo(f"  {warning}", err=True)
         except NetflError as error:
             typer.echo(str(error), err=True)
             failed = max(failed, error.exit_code)

@@ -1,4 +1,4 @@
-"""The clock's conveniences: to be called back later."""
+"""The clock's conveniences: to be called back later, and to be told how it goes on."""
 
 from __future__ import annotations
 
@@ -36,3 +36,23 @@ def call_at(env: simpy.Environment, at_s: float, callback: Callable[[simpy.Event
             callback(event)
 
     call_after(env, max(0.0, at_s - env.now), call)
+
+
+def run_until(env: simpy.Environment, end: simpy.Event, told: Callable[[], None], every: int = 1000) -> None:
+    """Let *env* run until *end* has come; *told* is called after *every* so many events before that.
+
+    Raises:
+        simpy.core.EmptySchedule: there are no more events, and *end* has not come.
+
+    >>> env, calls = simpy.Environment(), []
+    >>> run_until(env, env.timeout(2.0), lambda: calls.append(env.now), every=1)
+    >>> env.now, calls
+    (2.0, [])
+    """
+    step = env.step
+    while True:
+        for _ in range(every):
+            if end.callbacks is None:
+                return
+            step()
+        told()

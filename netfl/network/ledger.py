@@ -39,6 +39,7 @@ class Ledger:
         reached: how many times a user has received a version in the open round.
         uplink_bits: bits put on the air in the open round.
         downlink_bits: bits of the broadcasts of the open round.
+        vain: attempts that have failed in the open round since anybody was heard.
         bases: how many updates that have no fate yet start from each version.
         ended: called with users whose updates have ended, before nobody may be left to hope for; who sends them
             something new puts new hope into them.
@@ -64,7 +65,7 @@ class Ledger:
         self.round = self.reached = 0
         self.hopes = Hopes(users)
         self.uplink_bits = self.downlink_bits = 0.0
-        self._vain = 0
+        self.vain = 0
         self.bases: Counter[int] = Counter()
         self.ended: Callable[[Numbers], None] | None = None
         self.figures: dict[str, float] = {}
@@ -72,7 +73,7 @@ class Ledger:
 
     def open(self, round: int) -> None:
         """Round *round* opens."""
-        self.round, self.reached, self._vain = round, 0, 0
+        self.round, self.reached, self.vain = round, 0, 0
         self.uplink_bits = self.downlink_bits = 0.0
 
     def wants(self, kind: str) -> bool:
@@ -109,7 +110,7 @@ class Ledger:
         They are `strand`-ed with that, unless they had not been *hoped* for any more.
         """
         if np.size(users):
-            self._vain = 0 if fate == "delivered" else self._vain
+            self.vain = 0 if fate == "delivered" else self.vain
             self._recorder.event(fate, time_s, round=self.round, user=users, node=node, value=base, detail=detail)
             who = np.atleast_1d(users)
             self._count(base, len(who), -1)
@@ -125,11 +126,12 @@ class Ledger:
         Raises:
             ModelError: too many in one round without a delivery: it would go on for ever.
         """
-        self._vain += count
-        if self._vain > self._patience:
+        self.vain += count
+        if self.vain > self._patience:
             problem = (
-                f"round {self.round}: {self._vain} attempts in a row have failed and nobody was heard; users may "
-                "collide for ever (mac), or no update fit between outages; a deadline would close such rounds"
+                f"round {self.round}: {self.vain} attempts in a row have failed and nobody was heard; users may "
+                "collide for ever (mac), or be cut off before an update is through (outages, a battery that does not "
+                "pay for one); a deadline would close such rounds"
             )
             raise ModelError("network", problem, time_s=now_s)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
 
-import numpy as np
 import simpy
 
 from netfl.errors import ModelError, NetflError, under
 from netfl.network.account import Account
-from netfl.network.cell import Cell
-from netfl.network.clock import call_after
+from netfl.network.clock import call_after, run_until
 from netfl.network.down import open_way
 from netfl.network.downs import tell_outages
 from netfl.network.ledger import Ledger
@@ -20,10 +17,11 @@ from netfl.network.parts import Parts, Service
 from netfl.network.picking import Everybody, Picking
 from netfl.network.routes import Routes
 from netfl.network.server import Server
+from netfl.network.serving import serve
 from netfl.network.sources import open_sources
 from netfl.network.tower import open_towers
 from netfl.network.transfer import Segment
-from netfl.registry import kind_of
+from netfl.pulse import Pulse, unheard
 from netfl.streams import Streams
 from netfl.types import Recorder, Report, Round
 
@@ -35,10 +33,14 @@ class World:
         parts: what it is built of.
         streams: for the draws of MACs, queues and traffic.
         recorder: where events go.
+        pulse: called now and then within a round, with how far it is.
     """
 
-    def __init__(self, parts: Parts, streams: Streams, recorder: Recorder) -> None:
+    def __init__(
+        self, parts: Parts, streams: Streams, recorder: Recorder, pulse: Callable[[Pulse], None] = unheard
+    ) -> None:
         self._parts, self._env, self._recorder, sites = parts, simpy.Environment(0.0), recorder, parts.sites
+        self._pulse = pulse
         self._ledger = Ledger(
             recorder,
             sites.users,
@@ -60,7 +62,7 @@ class World:
             )
         self._towers = open_towers(parts, self._env, self._ledger, self._sinks, streams, self._routes)
         for cell in (cell for tower in self._towers.values() for cell in tower.cells):
-            self._env.process(self._serve(cell))
+            self._env.process(serve(parts.mac, cell, self._fail))
         self._batch = open_sources(parts, self._env, self._routes, self._sinks, self._ledger, streams)
         usage = self._routes.usage if self._batch is None else self._batch.usage
         self._account = Account(
@@ -155,17 +157,22 @@ class World:
     def _play(self) -> None:
         """Let the clock run until the round closes."""
         try:
-            self._env.run(until=self._closed)
+            run_until(self._env, self._closed, self._beat)
         except NetflError:
             raise
         except Exception as error:
-            if isinstance(error, RuntimeError) and self._env.peek() == np.inf:
+            if isinstance(error, simpy.core.EmptySchedule):
                 problem = f"round {self._ledger.round} can never close: nothing will ever happen any more"
             else:
                 problem = f"{type(error).__name__}: {error}"
             raise ModelError("network", problem, time_s=self._env.now) from error
         if self._failure is not None:
             raise self._failure
+
+    def _beat(self) -> None:
+        """Say how far the round is."""
+        attempts = sum(cell.attempts for tower in self._towers.values() for cell in tower.cells)
+        self._pulse(Pulse(self._ledger.round, self._env.now, attempts, self._ledger.vain))
 
     def _arrive(self, message: Message) -> None:
         """An update, or a packet, reaches the server."""
@@ -204,22 +211,6 @@ class World:
         """No update of the open round can come any more: without a deadline, waiting is over."""
         if self._parts.service is not None and self._parts.service.rule.deadline_s is None:
             self._close()
-
-    def _serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Run the MAC of one cell; what goes wrong in it ends the run."""
-        mac = self._parts.mac
-        assert mac is not None
-        kind = kind_of(type(mac))
-        try:
-            yield from mac.serve(cell)
-        except NetflError as error:
-            failure: NetflError = error
-        except Exception as error:  # whatever a MAC may raise
-            failure = ModelError(kind, f"{type(error).__name__}: {error}", time_s=self._env.now)
-            failure.__cause__ = error
-        else:
-            failure = ModelError(kind, "it stopped serving its cell before the run was over", time_s=self._env.now)
-        self._fail(failure)
 
     def _tell(self, opened_s: float) -> None:
         """Record what came about in the round without anybody looking; make sure that the next can bring something."""

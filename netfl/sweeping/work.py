@@ -19,6 +19,7 @@ from netfl.staging import stage
 from netfl.sweeping.plan import Task
 
 if TYPE_CHECKING:
+    from netfl.pulse import Pulse
     from netfl.scenario import Scenario
     from netfl.watch import Progress
 
@@ -62,6 +63,9 @@ class Telling:
     def opened(self, folder: Path, scenario: Scenario) -> None:
         """The run directory is there."""
         self._say(0, scenario.steps)
+
+    def within(self, pulse: Pulse) -> None:
+        """Of a round nothing is told."""
 
     def closed(self, progress: Progress) -> None:
         """A round is over."""

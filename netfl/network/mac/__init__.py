@@ -53,6 +53,7 @@ A complete MAC, which asks the users of the backlog in turn::
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,15 @@ class Mac(Spec):
     def asking(self) -> bool:
         """Whether it asks the learners."""
         return bool(self.heeds & {*QUESTIONS})
+
+    def most_hz(self, airtime_s: float, longest_s: float) -> float:
+        """A bound on the frames of a cell that leave it each second, received one at a time or given up.
+
+        Args:
+            airtime_s: how long they are on the air in the mean, at the least.
+            longest_s: how long the longest frame is that there is.
+        """
+        return math.inf
 
     def misfits(self, airtime_s: float) -> Iterator[Fault]:
         """What is wrong with this MAC where one update is *airtime_s* on the air; keys relative to this model."""

@@ -15,7 +15,7 @@ from netfl.errors import Fault
 from netfl.network.mac import Mac
 from netfl.network.mac._adaptive import Known, PseudoBayesian, serve_adaptive
 from netfl.network.mac._draws import Draws
-from netfl.network.mac._slots import Slots, serve_slots, too_short
+from netfl.network.mac._slots import Slots, serve_slots, slots_hz, too_short
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ class Aloha(Mac):
         if (self.probability is None) == (self.adaptive is None):
             raise ValueError("give probability or adaptive, exactly one of them")
         return self
+
+    def most_hz(self, airtime_s: float, longest_s: float) -> float:
+        """One in each slot of a channel, unless several can be given up in one."""
+        return slots_hz(getattr(self, "channels", 1), self.slot or longest_s, self.max_attempts)
 
     def misfits(self, airtime_s: float) -> Iterator[Fault]:
         """A slot that is too short."""

@@ -90,6 +90,11 @@ def after(slot: int, now_s: float, slot_s: float) -> int:
     return max(slot + 1, slot_at(now_s, slot_s))
 
 
+def slots_hz(channels: int, slot_s: float, limit: int | None) -> float:
+    """The most frames that leave a cell each second: one in each slot of a channel, unless several are given up."""
+    return np.inf if limit is not None else channels / slot_s
+
+
 def too_short(slot_s: float | None, airtime_s: float) -> Iterator[Fault]:
     """The fault of a slot in which an update does not fit."""
     if slot_s is not None and slot_s < airtime_s:

@@ -27,6 +27,10 @@ class Turns(Mac):
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
 
+    def most_hz(self, airtime_s: float, longest_s: float) -> float:
+        """One after the other."""
+        return 1.0 / (self.poll + airtime_s)
+
     def _serve(self, cell: Cell, pick: Callable[[Users], int]) -> Generator[simpy.Event, Any, None]:
         """Own *cell*: of the backlog sends whom *pick* names; who is cut off does not answer, and is asked no more."""
         while True:

@@ -15,7 +15,7 @@ from netfl.errors import Fault
 from netfl.network.mac import Mac
 from netfl.network.mac._aloha import picker
 from netfl.network.mac._bench import Bench, at_once
-from netfl.network.mac._slots import Slots, too_short
+from netfl.network.mac._slots import Slots, slots_hz, too_short
 from netfl.network.mac._weighted import filled, serve_weighted
 from netfl.streams import Streams
 from netfl.types import Facts, Law
@@ -81,6 +81,10 @@ class AdaptiveAloha(Mac):
         if facts.duration_s is not None:
             problem = "has no effect with a duration, in which no rounds are served"
             yield Fault("follows", problem, self.follows, "take mac.kind: multichannel_aloha with adaptive: known")
+
+    def most_hz(self, airtime_s: float, longest_s: float) -> float:
+        """One in each slot of a channel, unless several can be given up in one."""
+        return slots_hz(self.channels, self.slot or longest_s, self.max_attempts)
 
     def misfits(self, airtime_s: float) -> Iterator[Fault]:
         """A slot that is too short."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -93,6 +94,10 @@ class CsmaCa(Mac):
             timeout=phy.timeout,
             bystanders=phy.eifs if eifs else phy.difs,
         )
+
+    def most_hz(self, airtime_s: float, longest_s: float) -> float:
+        """One at a time, unless several can be given up at once."""
+        return math.inf if self.max_attempts is not None else 1.0 / airtime_s
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let the stations contend."""

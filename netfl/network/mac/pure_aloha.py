@@ -50,6 +50,10 @@ class PureAloha(Mac):
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
 
+    def most_hz(self, airtime_s: float, longest_s: float) -> float:
+        """One at a time, unless several can be given up at once."""
+        return math.inf if self.max_attempts is not None else 1.0 / airtime_s
+
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let everybody send when it likes."""
         tries, pauses = Tries(cell), Draws(cell.streams.field("backoff").exponential, cell.ids)

@@ -40,6 +40,10 @@ class Tdma(Mac):
     slot: Annotated[Seconds, Field(gt=0)] | None = None
     """Length of a slot; ``null`` takes the airtime of one update."""
 
+    def most_hz(self, airtime_s: float, longest_s: float) -> float:
+        """One in each slot."""
+        return 1.0 / (self.slot or longest_s)
+
     def misfits(self, airtime_s: float) -> Iterator[Fault]:
         """A slot that is too short."""
         yield from too_short(self.slot, airtime_s)
