@@ -158,6 +158,14 @@ class TestGilbertElliott:
             GilbertElliott(good=1, bad=1, bad_gain=0)
         assert (opened(self.MODEL, 4).peak_db(np.arange(4)) == 2.0).all()
 
+    @pytest.mark.parametrize(("good_s", "bad_s"), [(1e-300, 1.0), (1.0, 1.1e11), (1e300, 1e-3)])
+    def test_what_would_never_be_seen_is_a_fault(self, good_s, bad_s):
+        with pytest.raises(ValidationError, match="good and bad differ by more than a factor of 1e"):
+            GilbertElliott(good=good_s, bad=bad_s, bad_gain=-20)
+        longest, most = max(good_s, bad_s), 0.99e11
+        for uneven in ((longest, longest / most), (longest / most, longest)):
+            opened(GilbertElliott(good=uneven[0], bad=uneven[1], bad_gain=-20))
+
 
 class Leaves(Paths):
     """Everybody walks east at 1 m/s."""

@@ -24,6 +24,8 @@ _NEAR = 1 << 12
 """Pairs of sojourns after which states are no longer walked through."""
 _BLOCK = 1e-6
 """How long a state is held from then on, as a share of the shorter sojourn."""
+_UNEVEN = 1e11
+"""How many times as long as the other one sojourn may be; beyond that the other is never seen."""
 _MANY = 2.0**62
 """Blocks after which all begins anew, as whole numbers end somewhere."""
 
@@ -58,10 +60,12 @@ class GilbertElliott(Channel):
     """The gain while it is bad, which is less."""
 
     @model_validator(mode="after")
-    def _good_is_better(self) -> GilbertElliott:
-        """Good is better than bad."""
+    def _two_states(self) -> GilbertElliott:
+        """Good is better than bad, and both are seen."""
         if not self.bad_gain < self.good_gain:
             raise ValueError(f"bad_gain must be less than good_gain, {self.good_gain:g} dB")
+        if max(self.good, self.bad) > _UNEVEN * min(self.good, self.bad):
+            raise ValueError(f"good and bad differ by more than a factor of {_UNEVEN:g}: one of them is never seen")
         return self
 
     def open(self, sites: Sites, streams: Streams) -> Gain:
