@@ -3,6 +3,7 @@
 from typer.testing import CliRunner
 
 from netfl.cli import app
+from netfl.watch import Unwatched
 
 NETWORK = """\
 name: <radio> "a"
@@ -35,7 +36,7 @@ def call(*words):
     return result.exit_code, result.output
 
 
-class Stopping:
+class Stopping(Unwatched):
     """Stops a run after some rounds."""
 
     def __init__(self, after):

@@ -18,6 +18,7 @@ from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.keeping import CHECKPOINT
 from netfl.scenario import checked
 from netfl.types import FATES, Report
+from netfl.watch import Unwatched
 
 ROUNDS = 12
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
@@ -75,7 +76,7 @@ class Tiny:
         )
 
 
-class Stopping:
+class Stopping(Unwatched):
     """Looks on, and wants the run to stop after a round."""
 
     def __init__(self, after=None, log=None):

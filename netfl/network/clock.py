@@ -45,14 +45,15 @@ def run_until(env: simpy.Environment, end: simpy.Event, told: Callable[[], None]
         simpy.core.EmptySchedule: there are no more events, and *end* has not come.
 
     >>> env, calls = simpy.Environment(), []
-    >>> run_until(env, env.timeout(2.0), lambda: calls.append(env.now), every=1)
+    >>> ticks = [env.timeout(at_s) for at_s in (1.0, 2.0, 3.0, 4.0)]
+    >>> run_until(env, ticks[2], lambda: calls.append(env.now), every=2)
     >>> env.now, calls
-    (2.0, [])
+    (3.0, [2.0])
     """
     step = env.step
-    while True:
+    while end.callbacks is not None:
         for _ in range(every):
+            step()
             if end.callbacks is None:
                 return
-            step()
         told()
