@@ -9,7 +9,7 @@ from test_laws import from_example
 
 import netfl
 from netfl.document import Document
-from netfl.errors import ScenarioError
+from netfl.errors import ModelError, ScenarioError
 from netfl.network.channel import Channel
 from netfl.network.placement.listed import Listed
 from netfl.network.reception import Reception
@@ -129,3 +129,35 @@ def test_signals_past_all_numbers_meet_as_any_others_do(air, gain, heard, tmp_pa
         "compute": {"speed": 10.0, "samples": 50},
     }  # fmt: skip
     assert run(tmp_path / "run", **said).rounds.delivered.tolist() == [heard] * 5
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_capture_past_all_numbers_is_none(tmp_path):
+    """Two of equal strength never, and one of 40 dB more not by a million, but alone as ever."""
+    said = {
+        "mac": {"kind": "slotted_aloha", "probability": 0.5}, "topology": {"kind": "star", "distances": [1, 1, 50, 50]},
+        "compute": {"speed": 10.0, "samples": 50},
+    }  # fmt: skip
+    never, hardly = (run(tmp_path / str(capture), **said, capture=capture) for capture in (1e6, 900.0))
+    assert never.deliveries.equals(hardly.deliveries)
+    assert len(never.deliveries) == 10
+    assert not never.deliveries.equals(run(tmp_path / "ratio", **said, capture=3.0).deliveries)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("adaptive", [{"probability": 0.3}, {"adaptive": "known"}, {"adaptive": "pseudo_bayesian"}])
+@pytest.mark.parametrize(("samples", "slot"), [(1e300, None), (1e300, 1.0), (1e20, 0.8)])
+def test_slots_that_cannot_be_counted_are_told(adaptive, samples, slot, tmp_path):
+    said = {"mac": {"kind": "slotted_aloha", "slot": slot} | adaptive, "compute": {"speed": 10.0, "samples": samples}}
+    with pytest.raises(ModelError, match=r"^mac: somebody sends after more than 4.6e\+18 slots of .* s, which is more"):
+        run(tmp_path / "run", **said)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("adaptive", [{"probability": 0.3}, {"adaptive": "known"}, {"adaptive": "pseudo_bayesian"}])
+def test_slots_are_counted_as_far_as_whole_numbers_go(adaptive, tmp_path):
+    """Training for 1e18 s: no round before its deadline brings anything."""
+    said = {"mac": {"kind": "slotted_aloha", "slot": 1.0} | adaptive, "compute": {"speed": 10.0, "samples": 1e19}}
+    done = run(tmp_path / "run", **said)
+    assert done.rounds.delivered.tolist() == [0] * 5
+    assert done.rounds.closed_s.tolist() == [60.0 * index for index in range(1, 6)]

@@ -287,3 +287,33 @@ _PLAIN = {
     str: lambda draw, *_: draw(st.sampled_from(NAMES)),
 }
 """How values of the simple types are drawn."""
+
+
+def figures():
+    """Every figure that a model has: where it stands in that model's tiny world, of each class and name once."""
+    seen = set()
+    for family, kind in BASES:
+        _, scenario = base(family, kind)
+        for key, owner in _figures(scenario, ()):
+            if key[0] not in FIXED | MUCH and (owner, key[-1]) not in seen:
+                seen.add((owner, key[-1]))
+                yield (family, kind), key
+
+
+def _figures(part, key):
+    """Figures at and below one part: their keys, and the classes that they stand in."""
+    if isinstance(part, BaseModel):
+        for name, field in type(part).model_fields.items():
+            if _is_figure(field.annotation):
+                yield (*key, name), type(part)
+            yield from _figures(getattr(part, name), (*key, name))
+    elif isinstance(part, Mapping | tuple):
+        for name, below in part.items() if isinstance(part, Mapping) else enumerate(part):
+            yield from _figures(below, (*key, name))
+
+
+def _is_figure(annotation):
+    """Whether a number may stand there."""
+    if annotation in {int, float}:
+        return True
+    return get_origin(annotation) in {Annotated, Union, UnionType} and any(map(_is_figure, get_args(annotation)))

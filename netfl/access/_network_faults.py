@@ -27,6 +27,8 @@ _ROUNDS = (
     "spare",
     "learner",
 )
+_MOST_DBM = 1000.0
+"""The greatest power whose energy is counted."""
 _TIMED = ("probe", "theory")
 
 
@@ -80,6 +82,9 @@ def _energy(network: Network, *, sends: bool) -> Iterator[Fault]:
                 yield Fault(f"energy.{key}{name}", "has no effect: no user sends anything", None, "leave it out")
             elif name == "efficiency" and network.radio is None:
                 yield Fault(f"energy.{key}{name}", "there is no radio that would have a power", None, "give transmit")
+            elif name == "efficiency" and network.radio is not None and network.radio.power > _MOST_DBM:
+                problem = "radiates more than can be counted as energy"
+                yield Fault("radio.power", problem, network.radio.power, f"{_MOST_DBM:g} dBm at most, or give transmit")
 
 
 def _behind(network: Network) -> Iterator[Fault]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
+from netfl.network.decibels import ratio
 from netfl.registry import Spec
 from netfl.types import Facts
 from netfl.units import Joules, Watts
@@ -100,7 +101,7 @@ class Energy(Costs):
             devices: the name of each user's class, ``[users]``; empty names where there are none.
             power_dbm: what radios send with; NaN without any.
         """
-        radiated_w = 10.0 ** ((power_dbm - 30.0) / 10.0)
+        radiated_w = float(ratio(power_dbm - 30.0))
 
         def of(costs: Costs) -> tuple[float | None, ...]:
             return costs.per_training, costs.per_sample, costs.sending_w(radiated_w), costs.receive, costs.idle

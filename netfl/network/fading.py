@@ -138,7 +138,7 @@ class FadingMedium(Medium):
         if self._sinr:
             sinr_db = 10.0 * np.log10(signal / (rest + (1.0 if noisy else _NO_NOISE)))
             return alone, self._reception.success(sinr_db, self._bandwidth_hz, bits, flight.mode)
-        least = 10.0 ** ((self._capture_db or 0.0) / 10.0)
+        least = float(ratio(self._capture_db or 0.0))
         return alone, np.where((signal >= rest * least) & (signal > rest), alone, 0.0)
 
     def _strong(self, ids: Ids, figures: NDArray[np.float64], ample: float) -> NDArray[np.float64]:

@@ -337,6 +337,17 @@ class TestFaults:
         assert [*faults(energy, **bare)] == ["efficiency", "devices.board.efficiency"]
         assert faults({"transmit": 0.5}, **bare) == faults(energy) == {}
 
+    @pytest.mark.parametrize("power", [1001.0, 1e6, 1e300])
+    def test_a_power_whose_energy_is_past_all_numbers(self, power):
+        said = copy.deepcopy(PLAIN) | {"radio": PLAIN["radio"] | {"power": power}}
+        found = [
+            *faults_below(Network.model_validate(said | {"energy": {"efficiency": 0.5}}), "access", Facts(USERS, 5))
+        ]
+        assert [(fault.key, fault.value) for fault in found] == [("access.radio.power", power)]
+        assert "1000 dBm at most, or give transmit" in found[0].remedy
+        told = Energy.model_validate({"transmit": 2.0}).rates(np.full(USERS, ""), power)
+        assert told.transmit_w.tolist() == [2.0] * USERS
+
     def test_what_has_no_effect_with_a_duration(self):
         unsaid = dict.fromkeys(("compute", "broadcast_rate", "update_size", "round"))
         traffic = {"kind": "poisson", "rate": 1, "size": {"law": "fixed", "mean": 1000.0}}

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netfl.errors import Fault
+from netfl.errors import Fault, ModelError
 
 if TYPE_CHECKING:
     from netfl.network.cell import Cell
@@ -21,6 +21,9 @@ _ROUNDING = 1e-6
 """By how many slots a boundary may be missed and still count as met."""
 _ULPS = 1e-15
 """The same in relation to the number of the slot: a clock that is far on is less fine than that."""
+
+_MOST = 2.0**62
+"""Slots that can be counted."""
 
 
 def serve_slots(  # noqa: PLR0913 - two of them are for some MACs only
@@ -74,15 +77,29 @@ def alike(each: NDArray[Any]) -> Any:
 
 
 def slots_from(time_s: NDArray[np.float64], slot_s: float) -> Slots:
-    """The first slot that begins at or after each time."""
-    slots = time_s / slot_s
+    """The first slot that begins at or after each time.
+
+    Raises:
+        ModelError: one is too far to be counted.
+    """
+    with np.errstate(over="ignore"):
+        slots = time_s / slot_s
+    _check(slots.max(initial=0.0), slot_s)
     return np.ceil(slots - _ROUNDING - _ULPS * slots).astype(np.int64)
 
 
 def slot_at(time_s: float, slot_s: float) -> int:
     """The same for one time."""
     slots = time_s / slot_s
+    _check(slots, slot_s)
     return math.ceil(slots - _ROUNDING - _ULPS * slots)
+
+
+def _check(slots: float, slot_s: float) -> None:
+    """Refuse to count so many slots."""
+    if slots > _MOST:
+        problem = f"somebody sends after more than {_MOST:.2g} slots of {slot_s:.3g} s, which is more than are counted"
+        raise ModelError("mac", f"{problem}; make slots longer, or training shorter (compute)")
 
 
 def after(slot: int, now_s: float, slot_s: float) -> int:
