@@ -83,7 +83,13 @@ class Availability(Direct):
         period = 0.5 if self.repeat is None else self.repeat / (1.0 if self.unit == "rounds" else self.round_length)
         if faults or abs(period - round(period)) > _SLACK or not self.hears_all(users):
             return None
-        return np.asarray(np.mean([*self._present(Timetable.of(rows, users), round(period))], axis=0))
+        share, after = np.zeros(users), float(round(period)) + 1.0
+        for row in rows:
+            times = row.times / (1.0 if self.unit == "rounds" else self.round_length)
+            first = np.floor((times + _SLACK) / (1.0 - _ROUNDING)) + 1.0  # the round whose end is the first after each
+            spans = np.diff(np.concatenate([[1.0], np.minimum(first, after), [after]]))
+            share[row.user] = spans[0 if row.start else 1 :: 2].sum() / (after - 1.0)
+        return share
 
     @property
     def coming(self) -> str | None:

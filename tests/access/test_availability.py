@@ -64,6 +64,30 @@ def test_cycles_that_do_not_fit_the_rounds(written, make_setting, presence, repe
         assert there[index - 1].tolist() == [start ^ bool((times < time).sum() % 2) for _, start, times in rows]
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("length", [None, 0.3, 7.7])
+def test_shares_of_rounds_are_those_of_a_cycle_that_was_played(written, make_setting, presence, seed, length):
+    """Changes at the ends of rounds and between them, two of them in one round, first and last rounds among them."""
+    rng, cycle = np.random.default_rng(seed), 9
+    step = length or 1.0
+    instants = np.concatenate([np.arange(1, 2 * cycle - 1) / 2, [0.01, cycle - 0.01]])
+    rows = []
+    for user in range(5):
+        times = np.sort(rng.choice(instants, size=rng.integers(1, 8), replace=False)) * step
+        rows.append(",".join([str(user), rng.choice(["on", "off"]), *map(str, times.tolist())]) + "\n")
+    said = {"unit": "rounds"} if length is None else {"round_length": length}
+    access = written("".join(rows), repeat=cycle * step, **said)
+    setting = make_setting(5, cycle)
+    played = presence(access, setting).mean(axis=0)
+    assert access.heard_rates(5, setting.streams).tolist() == pytest.approx(played.tolist(), abs=1e-12)
+
+
+@pytest.mark.parametrize("repeat", [1e9, 1e15, 1e300])
+def test_a_long_cycle_is_not_played(written, make_setting, repeat):
+    access = written("0,on,5\n1,off,5\n", unit="rounds", repeat=repeat)
+    assert access.heard_rates(2, make_setting().streams) == pytest.approx([5 / repeat, 1 - 5 / repeat], rel=1e-12)
+
+
 def test_without_repeating_the_last_state_stays(written, make_setting, presence):
     access = written("0,off,2\n1,on,2\n", unit="rounds")
     assert rounds_of(presence, access, make_setting(2, 50)) == [[*range(3, 51)], [1, 2]]
