@@ -146,18 +146,36 @@ def test_a_capture_past_all_numbers_is_none(tmp_path):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("adaptive", [{"probability": 0.3}, {"adaptive": "known"}, {"adaptive": "pseudo_bayesian"}])
-@pytest.mark.parametrize(("samples", "slot"), [(1e300, None), (1e300, 1.0), (1e20, 0.8)])
-def test_slots_that_cannot_be_counted_are_told(adaptive, samples, slot, tmp_path):
-    said = {"mac": {"kind": "slotted_aloha", "slot": slot} | adaptive, "compute": {"speed": 10.0, "samples": samples}}
+@pytest.mark.parametrize(("bits", "slot"), [(1e-300, None), (1e-5, None), (1e-5, 2e-7)])
+def test_slots_that_cannot_be_counted_are_told(adaptive, bits, slot, tmp_path):
+    """Training for 1e12 s, which is as long as may be, and slots of an airtime at 20 kbps, or of 0.2 µs."""
+    said = {"mac": {"kind": "slotted_aloha", "slot": slot} | adaptive, "compute": {"speed": 1.0, "samples": 1e12}}
     with pytest.raises(ModelError, match=r"^mac: somebody sends after more than 4.6e\+18 slots of .* s, which is more"):
-        run(tmp_path / "run", **said)
+        run(tmp_path / "run", update_size=bits, **said)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("adaptive", [{"probability": 0.3}, {"adaptive": "known"}, {"adaptive": "pseudo_bayesian"}])
 def test_slots_are_counted_as_far_as_whole_numbers_go(adaptive, tmp_path):
-    """Training for 1e18 s: no round before its deadline brings anything."""
-    said = {"mac": {"kind": "slotted_aloha", "slot": 1.0} | adaptive, "compute": {"speed": 10.0, "samples": 1e19}}
-    done = run(tmp_path / "run", **said)
+    """Training for 1e12 s, which are 4e18 slots: no round before its deadline brings anything."""
+    said = {"mac": {"kind": "slotted_aloha", "slot": 2.5e-7} | adaptive, "compute": {"speed": 1.0, "samples": 1e12}}
+    done = run(tmp_path / "run", update_size=1e-5, **said)
     assert done.rounds.delivered.tolist() == [0] * 5
     assert done.rounds.closed_s.tolist() == [60.0 * index for index in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            {"compute": {"speed": 1.0, "samples": 1.1e12}},
+            "compute: user 0 would train for 1.1e+12 s, 1e+12 s are possible",
+        ),
+        ({"compute": {"speed": 1e-300, "samples": 1}}, "compute: user 0 would train for 1e+300 s"),
+        ({"update_size": 1e300}, "reception: a frame would be on the air for 5e+295 s, 1e+12 s are possible"),
+    ],
+)
+def test_what_takes_longer_than_the_clock_can_tell_is_a_fault(said, told, tmp_path):
+    with pytest.raises(ScenarioError) as caught:
+        run(tmp_path / "run", **said)
+    assert any(f"access.{told}" in str(fault) for fault in caught.value.faults)

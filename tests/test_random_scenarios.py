@@ -1,6 +1,7 @@
 """Whatever a scenario says, it runs, or is refused with its faults; `netfl check` and `netfl run` agree on which."""
 
 import os
+import random
 import re
 import resource
 import shutil
@@ -154,6 +155,21 @@ def test_a_good_scenario_runs_or_is_refused(folder, data, learns):
 @pytest.mark.slow
 def test_a_scenario_of_wild_figures_runs_or_is_refused(folder, data, learns):
     hold(document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
+
+
+@pytest.mark.slow
+def test_a_wild_figure_anywhere_runs_or_is_refused(folder, monkeypatch):
+    """One figure of one model is wild, all else as in its tiny world: with 25,000 examples, each of them."""
+    tries = [(base, key, figure) for base, key in worlds.figures() for figure in worlds.WILD]
+    monkeypatch.setitem(globals(), "note", print)  # Hypothesis is not at work here
+    failed = []
+    for base, key, figure in random.Random(SEED).sample(tries, min(len(tries), EXAMPLES // 5)):
+        data = worlds.put(worlds.base(*base)[0], key, figure)
+        try:
+            hold(document.dump(data), folder, "run" if base[0].startswith("learning") else "trace")
+        except (Exception, EndlessError) as error:
+            failed.append((base, key, figure, repr(error)[:500]))
+    assert failed == []
 
 
 @tried(0.4)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _NAMED = 8
 """How many unreachable users are named."""
+_LONGEST_S = 1e12
+"""What may take longest; at that time the clock has steps of a tenth of a millisecond."""
 
 
 def sites_of(network: Network, setting: Setting) -> Sites:
@@ -80,6 +82,7 @@ def build(network: Network, setting: Setting) -> Parts:
         bits = max([*sizes, *([] if service is None else [service.cut.most_bits])])
         if network.radio is not None and network.reception is not None and network.unreachable == "fault":
             faults += _unreachable(medium, network.radio, network.reception, sites.users, bits)
+        faults += _too_long(network, medium.longest_s(bits), service)
         if network.mac is not None:
             faults += [fault.under("mac") for fault in network.mac.misfits(medium.longest_s(bits))]
     if faults:
@@ -157,6 +160,17 @@ def _service(network: Network, setting: Setting) -> Service:
         boost_db=boost_db,
         transport=transport,
     )
+
+
+def _too_long(network: Network, airtime_s: float, service: Service | None) -> Iterator[Fault]:
+    """The faults of what takes longer than the clock can tell."""
+    if airtime_s > _LONGEST_S:
+        key = "mac" if network.reception is None else "reception"
+        problem = f"a frame would be on the air for {airtime_s:.3g} s, {_LONGEST_S:g} s are possible"
+        yield Fault(key, problem, None, "raise the rate, or let less be sent (update_size, traffic)")
+    if service is not None and service.compute_s.max(initial=0.0) > _LONGEST_S:
+        problem = f"user {service.compute_s.argmax()} would train for {service.compute_s.max():.3g} s"
+        yield Fault("compute", f"{problem}, {_LONGEST_S:g} s are possible", None, "raise the speed, or lower samples")
 
 
 def _unreachable(medium: Medium, radio: Radio, reception: Reception, users: int, bits: float) -> Iterator[Fault]:

@@ -149,6 +149,8 @@ def test_centres_are_uniform_over_the_area():
         ({"center": [0, 0], "extent": 5}, "give corners, or center and extent"),
         ({"corners": None, "center": [0, 0]}, "give corners, or center and extent"),
         ({"corners": [[0, 0], [5, 0]]}, "enclose no area"),
+        ({"every": 1e-300}, "a place in the middle would suffer .* disasters at once, 6 are possible"),
+        ({"every": "0.01 s", "radius": "1 cm"}, "the area would suffer .* disasters at once, 10000 are possible"),
         ({"every": 0}, "greater than 0"),
         ({"radius": "-2 km"}, "greater than 0"),
         ({"strikes": "homes"}, "no group of nodes"),

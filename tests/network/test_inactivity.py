@@ -134,6 +134,14 @@ class TestDiurnalRate:
         with pytest.raises(ValidationError):
             self.rate(1, weights=weights)
 
+    def test_a_period_in_which_too_much_would_happen(self):
+        cycle, said = 2.0, {"nodes": "users", "every": 1.0, "repair": {"law": "fixed", "mean": 1.0}, "weights": [1]}
+        DiurnalRate(period=1e5 * cycle, **said)
+        with pytest.raises(ValidationError, match=r"a node would go down 1\.01e\+05 times in a period"):
+            DiurnalRate(period=1.01e5 * cycle, **said)
+        with pytest.raises(ValidationError, match=r"a node would go down 5e\+299 times in a period"):
+            Inactivity(idle=said["repair"], use=said["repair"], period=1e300)
+
 
 class TestInactivity:
     IDLE, USE = {"law": "weibull", "mean": "1 h", "shape": 0.6}, {"law": "lognormal", "mean": "6 min", "sigma": 1.2}

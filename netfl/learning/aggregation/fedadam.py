@@ -39,7 +39,7 @@ class Fedadam(ServerOptimiser):
     """How slowly m forgets."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
     """How slowly v forgets."""
-    tau: Annotated[float, Field(gt=0)] = 1e-3
+    tau: Annotated[float, Field(gt=0, le=1e9)] = 1e-3
     """What keeps steps short where changes are small: τ."""
 
     def begin(self, current: Tensor) -> State:

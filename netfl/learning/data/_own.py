@@ -39,7 +39,7 @@ class Own(Data):
     """The examples; a relative path starts at the current directory."""
     test: DataFile | None = None
     """The examples to test with, a file of the same form; without it some of ``file`` are kept for that."""
-    labels: Annotated[int, Field(ge=2)]
+    labels: Annotated[int, Field(ge=2, le=10_000)]
     """How many labels there are; in the file they are whole numbers from 0."""
     test_share: Annotated[float, Field(gt=0, lt=1)] | None = None
     """The share of each user's examples, or of all where there are no users, that is kept for testing, rounded down;

@@ -38,7 +38,7 @@ class Lstm(Model):
     """How many numbers stand for a token."""
     hidden: Annotated[int, Field(ge=1)] = 256
     """Cells in each layer."""
-    layers: Annotated[int, Field(ge=1)] = 2
+    layers: Annotated[int, Field(ge=1, le=64)] = 2
     """How many layers of cells there are."""
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:

@@ -57,7 +57,7 @@ class Underwater(Channel):
     """How much deeper users are than towers, or the other way round."""
     shipping: Annotated[float, Field(ge=0, le=1)] = 0.5
     """s, the activity of ships from 0 (low) to 1 (high)."""
-    wind: Annotated[float, Unit("m/s"), Field(ge=0)] = 0.0
+    wind: Annotated[float, Unit("m/s"), Field(ge=0, le=100)] = 0.0
     """w, the speed of the wind."""
     sound_speed: Annotated[float, Unit("m/s"), Field(ge=1400, le=1700)] = 1500.0
     """How fast sound is: 1400 to 1700 m/s, by temperature, salinity and depth."""

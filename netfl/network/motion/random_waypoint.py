@@ -48,11 +48,11 @@ class RandomWaypoint(Motion):
     """[min, max] of a leg's speed; a string with a unit, such as ``5 km/h``, will do."""
     pause: tuple[Annotated[Seconds, Field(ge=0)], Annotated[Seconds, Field(ge=0)]] = (0.0, 0.0)
     """[min, max] of the time between two legs."""
-    radius: Annotated[Metres, Field(gt=0)] | None = None
+    radius: Annotated[Metres, Field(gt=0, le=1e9)] | None = None
     """R, the radius of the disk that is moved in."""
-    width: Annotated[Metres, Field(gt=0)] | None = None
+    width: Annotated[Metres, Field(gt=0, le=1e9)] | None = None
     """Extent from west to east of the rectangle that is moved in, in place of ``radius``."""
-    height: Annotated[Metres, Field(gt=0)] | None = None
+    height: Annotated[Metres, Field(gt=0, le=1e9)] | None = None
     """Extent from south to north of that rectangle."""
     centre: Point = (0.0, 0.0)
     """The centre [x, y] of the area."""

@@ -19,6 +19,10 @@ _CYCLES = 20
 """Mean sojourns up and down that go before time 0 in a process that has settled."""
 
 
+_MOST = 1e5
+"""Mean sojourns up and down that a period may hold, as processes settle for a whole one at least."""
+
+
 def _some(weights: tuple[float, ...]) -> tuple[float, ...]:
     """*weights* that are not all 0."""
     if not sum(weights):
@@ -38,6 +42,17 @@ def shifts_s(spread_s: float, rows: int, streams: Streams) -> NDArray[np.float64
 def origin_s(up_s: NDArray[np.float64], down_s: float, period_s: float) -> NDArray[np.float64]:
     """When processes with these mean sojourns must have started, all up, to have settled by time 0."""
     return -period_s * np.ceil(_CYCLES * (up_s + down_s) / period_s)
+
+
+def check_period(up_s: float, down_s: float, period_s: float) -> None:
+    """Refuse a period in which too much happens.
+
+    Raises:
+        ValueError: that is so.
+    """
+    if period_s > _MOST * (up_s + down_s):
+        often = period_s / (up_s + down_s)
+        raise ValueError(f"a node would go down {often:.3g} times in a period, {_MOST:g} are possible: make it shorter")
 
 
 def daily_laws(

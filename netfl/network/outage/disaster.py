@@ -26,6 +26,11 @@ def _law(value: Any) -> Any:
     return {"law": "fixed", "mean": value} if isinstance(value, int | float | str) else value
 
 
+_MOST, _MOST_HERE = 1e4, 6.0
+"""Disasters whose damage may be under repair at once, in the mean: anywhere, and at one place, which with more of them
+would hardly ever be up."""
+
+
 class Disaster(Outage):
     """Disasters come at the times of a Poisson process of rate λ = 1 / every, at places uniform over an area.
 
@@ -66,11 +71,16 @@ class Disaster(Outage):
 
     @model_validator(mode="after")
     def _area(self) -> Disaster:
-        """One area, which is one."""
+        """One area, which is one, in which disasters end now and then."""
         if (self.corners is None) == (self.center is None) or (self.center is None) != (self.extent is None):
             raise ValueError("give corners, or center and extent: one area")
         if self.corners is not None and not np.prod(np.subtract(*self.corners)):
             raise ValueError("the corners enclose no area")
+        for where, share, most in (("a place in the middle", self._share, _MOST_HERE), ("the area", 1.0, _MOST)):
+            at_once = share * self.repair.mean / self.every
+            if at_once > most:
+                problem = f"{where} would suffer {at_once:.3g} disasters at once, {most:g} are possible"
+                raise ValueError(f"{problem}: make every longer, or repair shorter")
         return self
 
     def open(self, sites: Sites, streams: Streams) -> Timeline:

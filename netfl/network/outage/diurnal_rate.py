@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.outage import Outage, Timeline
 from netfl.network.outage._alternating import Alternating
 from netfl.network.outage._clock import DayClock
-from netfl.network.outage._daily import Weights, daily_laws, origin_s, shifts_s
+from netfl.network.outage._daily import Weights, check_period, daily_laws, origin_s, shifts_s
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.network.outage._nodes import Nodes, faults_of, numbers, rows
 from netfl.network.sites import Sites
@@ -54,6 +54,12 @@ class DiurnalRate(Outage):
     start: Literal["stationary", "up"] = "stationary"
     """Whether nodes start as if the process had run for ever (all up, at least 20 mean times to failure and repair
     before time 0), or all up at time 0."""
+
+    @model_validator(mode="after")
+    def _short(self) -> DiurnalRate:
+        """A period that can be walked through."""
+        check_period(self.every, self.repair.mean, self.period)
+        return self
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """Users that there are not."""

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.outage import Outage, Timeline
 from netfl.network.outage._alternating import Alternating
 from netfl.network.outage._clock import DayClock
-from netfl.network.outage._daily import Weights, daily_laws, origin_s, shifts_s
+from netfl.network.outage._daily import Weights, check_period, daily_laws, origin_s, shifts_s
 from netfl.network.outage._lifetimes import Lifetime
 from netfl.network.outage._nodes import Nodes, faults_of, numbers, rows
 from netfl.network.sites import Sites
@@ -59,6 +59,12 @@ class Inactivity(Outage):
     """Width of the interval, around 0, from which the shift of each user's day is drawn, as over time zones."""
     diversity: Annotated[float, Field(ge=0, le=3)] = 0.0
     """σ, the standard deviation of the natural logarithm of the users' activities; the median is 1."""
+
+    @model_validator(mode="after")
+    def _short(self) -> Inactivity:
+        """A period that can be walked through."""
+        check_period(self.idle.mean, self.use.mean, self.period)
+        return self
 
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """Users that there are not; nodes that are no users."""

@@ -48,7 +48,7 @@ class Modulation(Reception):
     """By what share of the symbol rate the bandwidth exceeds it, as of a raised-cosine filter."""
     code_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Bits of information in each bit that is sent; 1 is no code."""
-    coding_gain: Annotated[Decibels, Field(ge=0)] = 0.0
+    coding_gain: Annotated[Decibels, Field(ge=0, le=100)] = 0.0
     """What the code saves in Eb/N0."""
 
     @model_validator(mode="after")
