@@ -1,6 +1,9 @@
 """Data as users of netfl would bring them along: rows of tokens."""
 
+from typing import Annotated
+
 import numpy as np
+from pydantic import Field
 
 from netfl.learning.data import Data, Dataset
 from netfl.types import Law
@@ -9,7 +12,7 @@ from netfl.types import Law
 class Letters(Data):
     """Letters in rows, and a label each, all at random."""
 
-    length: int = 6
+    length: Annotated[int, Field(ge=1)] = 6
 
     @property
     def classes(self):

@@ -36,7 +36,7 @@ def _probability(value: Any) -> object:
 class Knot(Spec):
     """What holds in one round."""
 
-    round: Annotated[int, Field(ge=1)]
+    round: Annotated[int, Field(ge=1, le=10**15)]
     """The round."""
     rho: Annotated[tuple[float, ...] | Zipf | Literal["random_simplex"] | None, BeforeValidator(_rho)] = None
     """The users' rates, as of `stationary`; drawn anew for each knot if they are random."""
@@ -89,9 +89,15 @@ class Course:
         weight = part[..., None]
         return np.asarray((1.0 - weight) * self._stated[knot] + weight * self._stated[after])
 
-    @property
-    def span(self) -> NDArray[np.int64]:
-        """The rounds that an average over time is taken of: a period, or those up to the last knot."""
-        if self._period is not None:
-            return np.asarray(self._at[0] + np.arange(self._period))
-        return np.arange(1, self._at[-1] + 1)
+    def mean(self) -> NDArray[np.float64]:
+        """The average over time, ``[users]``: over a period, or the rounds up to the last knot.
+
+        Over the n rounds from a knot to the next w adds up to (n - 1) / 2, whether it rises as a line or as a cosine.
+        """
+        after = np.roll(self._stated, -1, axis=0)
+        lengths = (self._next_at - self._at).astype(float)
+        towards = np.zeros_like(lengths) if self._shape == "abrupt" else np.maximum(lengths - 1.0, 0.0) / 2.0
+        stays = lengths - towards
+        if self._period is None:
+            stays += np.eye(len(lengths))[0] * (self._at[0] - 1.0) + np.eye(len(lengths))[-1]
+        return np.asarray((stays @ self._stated + towards @ after) / (stays + towards).sum())

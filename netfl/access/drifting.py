@@ -44,7 +44,7 @@ class Drifting(Direct):
     """What holds in which round: a list of ``{round, rho}`` or of ``{round, probability}``, in the order of rounds."""
     shape: Literal["linear", "smooth", "abrupt"] = "linear"
     """How it changes from one to the next."""
-    repeat: Annotated[int, Field(ge=2)] | None = None
+    repeat: Annotated[int, Field(ge=2, le=10**15)] | None = None
     """After how many rounds all begins anew; by default never."""
     first: Annotated[int, Field(ge=1)] | None = None
     """How many users are heard in a round; by default 1 with rates, and all who are there with probabilities."""
@@ -84,8 +84,7 @@ class Drifting(Direct):
         """The figures' average over time: over a period or, if nothing repeats, over the rounds up to the last knot."""
         if any(knot.listed not in {None, users} for knot in self.knots):
             return None
-        course = self.course(users, streams)
-        return np.asarray(course.of(course.span).mean(axis=0))
+        return self.course(users, streams).mean()
 
     def heard_rates(
         self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from scipy import stats
 
 import netfl
+from netfl.access._drift import Course
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.drifting import Drifting
 from netfl.access.stationary import Stationary
@@ -181,3 +182,17 @@ def test_lists_for_others_are_told_by_a_scenario(tmp_path):
 def test_it_says_itself_again(said):
     access = Drifting(knots=said, shape="smooth", repeat=9)
     assert Drifting.model_validate(access.model_dump(mode="json")) == access
+
+
+@pytest.mark.parametrize("shape", ["linear", "smooth", "abrupt"])
+@pytest.mark.parametrize(("at", "period"), [((1, 9), None), ((4, 5, 30), None), ((1, 2), 2), ((3, 8, 9), 17)])
+def test_the_average_over_time_is_that_of_every_round(shape, at, period):
+    stated = np.random.default_rng(len(at)).random((len(at), 5))
+    course = Course(np.array(at), stated, shape, period)
+    rounds = np.arange(1, at[-1] + 1) if period is None else np.arange(1, period + 1)
+    np.testing.assert_allclose(course.mean(), course.of(rounds).mean(axis=0), rtol=1e-13)
+
+
+def test_a_long_course_is_not_walked():
+    course = Course(np.array([1, 10**15]), np.array([[1.0, 0.0], [0.0, 1.0]]), "linear")
+    np.testing.assert_allclose(course.mean(), [0.5, 0.5], rtol=1e-12)

@@ -46,7 +46,7 @@ class Modulation(Reception):
     """1, 2, 4 or 6 bits in each symbol."""
     rolloff: Annotated[float, Field(ge=0, le=1)] = 0.0
     """By what share of the symbol rate the bandwidth exceeds it, as of a raised-cosine filter."""
-    code_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
+    code_rate: Annotated[float, Field(ge=0.001, le=1)] = 1.0
     """Bits of information in each bit that is sent; 1 is no code."""
     coding_gain: Annotated[Decibels, Field(ge=0, le=100)] = 0.0
     """What the code saves in Eb/N0."""

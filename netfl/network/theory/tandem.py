@@ -43,7 +43,7 @@ class Tandem(Theory):
         packets: 500000
     """
 
-    packets: Annotated[int, Field(ge=10_000)] = 4_000_000
+    packets: Annotated[int, Field(ge=10_000, le=10**8)] = 4_000_000
     """How many packets the recursion follows; no more than 2^18 where rooms are limited."""
 
     def misfits(self, case: Case) -> Iterator[Fault]:
