@@ -181,6 +181,10 @@ def test_what_a_scenario_says_wrong_is_told():
         Module(module="Net")
     with pytest.raises(ValidationError, match="groups must divide width, 12, which 8 does not: take 6, say"):
         Resnet8(width=12, groups=8)
+    with pytest.raises(
+        ValidationError, match="groups must divide width, 12, which 1000000000000 does not: take 12, say"
+    ):
+        Resnet8(width=12, groups=10**12)
 
 
 def test_a_module_that_cannot_be_made_is_no_traceback():

@@ -36,7 +36,7 @@ class Resnet8(Model):
         groups: 8
     """
 
-    width: Annotated[int, Field(ge=1)] = 16
+    width: Annotated[int, Field(ge=1, le=4096)] = 16
     """Channels of the first stage."""
     groups: Annotated[int, Field(ge=1)] = 8
     """How many groups channels are normalised in; a divisor of ``width``."""
@@ -47,7 +47,7 @@ class Resnet8(Model):
     def _whole_groups(self) -> Resnet8:
         """All groups are of one size."""
         if self.width % self.groups:
-            most = max(one for one in range(1, self.groups) if self.width % one == 0)
+            most = max(one for one in range(1, min(self.groups, self.width + 1)) if self.width % one == 0)
             raise ValueError(f"groups must divide width, {self.width}, which {self.groups} does not: take {most}, say")
         return self
 
