@@ -18,7 +18,7 @@ from rich.text import Text
 
 from netfl.errors import MachineError
 from netfl.figures import clock
-from netfl.pulse import so_far
+from netfl.watch import so_far
 
 if TYPE_CHECKING:
     from netfl import watch

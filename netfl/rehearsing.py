@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from netfl.errors import NetflError
-from netfl.pulse import Pulse, so_far
+from netfl.pulse import Pulse
 from netfl.scenario import Scenario
 from netfl.staging import located, stage
+from netfl.watch import so_far
 
 LIMIT_S = 10.0
 """Processor time that a rehearsal may take, from the first that is heard of a round."""

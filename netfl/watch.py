@@ -10,8 +10,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.figures import clock
 from netfl.pulse import Pulse
 from netfl.scenario import Scenario
+
+_VAIN = 100
+"""Fewer attempts in vain than this are not worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,16 @@ class Progress:
     out: tuple[int | str, ...]
     metrics: Mapping[str, NDArray[np.float64]]
     lanes: Sequence[tuple[str, int]]
+
+
+def so_far(pulse: Pulse) -> str:
+    """How far a round is, in words.
+
+    >>> so_far(Pulse(3, 7260.0, 1234, 1200))
+    '2 h 01 min simulated · 1,234 attempts, the last 1,200 of them in vain'
+    """
+    vain = f", the last {pulse.vain:,} of them in vain" if pulse.vain >= _VAIN else ""
+    return f"{clock(pulse.time_s)} simulated · {pulse.attempts:,} attempts{vain}"
 
 
 class Watch(Protocol):

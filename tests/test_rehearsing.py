@@ -13,11 +13,11 @@ import netfl
 from netfl import rehearsing, workload
 from netfl.cli import app
 from netfl.document import Document
-from netfl.pulse import Pulse, so_far
+from netfl.pulse import Pulse
 from netfl.rehearsing import rehearse
 from netfl.scenario import checked
 from netfl.staging import stage
-from netfl.watch import Unwatched
+from netfl.watch import Unwatched, so_far
 
 COLLIDING = SECTION | {
     "mac": {"kind": "slotted_aloha", "probability": 1.0},
