@@ -12,7 +12,7 @@ from netfl.types import Law
 class Letters(Data):
     """Letters in rows, and a label each, all at random."""
 
-    length: Annotated[int, Field(ge=1)] = 6
+    length: Annotated[int, Field(ge=0)] = 6
 
     @property
     def classes(self):
