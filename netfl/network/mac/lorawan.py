@@ -39,7 +39,7 @@ _ROWS, _ATTEMPTS_OF_A_ROW = 100, 200
 class SubBand(Spec):
     """Channels that share a limit on the time on the air."""
 
-    channels: Annotated[int, Field(ge=1, le=1000)] = 3
+    channels: Annotated[int, Field(ge=1, le=10_000)] = 3
     """How many."""
     duty_cycle: Annotated[float, Field(gt=0, le=1)] = 0.01
     """The share of time for which a user may be on the air of all of them together."""
