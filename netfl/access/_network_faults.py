@@ -27,9 +27,9 @@ _ROUNDS = (
     "spare",
     "learner",
 )
+_TIMED = ("probe", "theory")
 _MOST_DBM = 1000.0
 """The greatest power whose energy is counted."""
-_TIMED = ("probe", "theory")
 
 
 def network_faults(network: Network, facts: Facts) -> Iterator[Fault]:
@@ -82,9 +82,10 @@ def _energy(network: Network, *, sends: bool) -> Iterator[Fault]:
                 yield Fault(f"energy.{key}{name}", "has no effect: no user sends anything", None, "leave it out")
             elif name == "efficiency" and network.radio is None:
                 yield Fault(f"energy.{key}{name}", "there is no radio that would have a power", None, "give transmit")
-            elif name == "efficiency" and network.radio is not None and network.radio.power > _MOST_DBM:
-                problem = "radiates more than can be counted as energy"
-                yield Fault("radio.power", problem, network.radio.power, f"{_MOST_DBM:g} dBm at most, or give transmit")
+    told = any("efficiency" in costs.stated for _, costs in network.energy.each())
+    if told and network.radio is not None and network.radio.power > _MOST_DBM:
+        problem = "radiates more than can be counted as energy"
+        yield Fault("radio.power", problem, network.radio.power, f"{_MOST_DBM:g} dBm at most, or give transmit")
 
 
 def _behind(network: Network) -> Iterator[Fault]:

@@ -44,8 +44,8 @@ class Aloha(Mac):
         return self
 
     def most_hz(self, airtime_s: float, longest_s: float) -> float:
-        """One in each slot of a channel, unless several can be given up in one."""
-        return slots_hz(getattr(self, "channels", 1), self.slot or longest_s, self.max_attempts)
+        """One in each slot, unless several can be given up in one."""
+        return slots_hz(self.slot or longest_s, self.max_attempts)
 
     def misfits(self, airtime_s: float) -> Iterator[Fault]:
         """A slot that is too short."""

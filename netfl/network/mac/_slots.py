@@ -107,9 +107,9 @@ def after(slot: int, now_s: float, slot_s: float) -> int:
     return max(slot + 1, slot_at(now_s, slot_s))
 
 
-def slots_hz(channels: int, slot_s: float, limit: int | None) -> float:
-    """The most frames that leave a cell each second: one in each slot of a channel, unless several are given up."""
-    return np.inf if limit is not None else channels / slot_s
+def slots_hz(slot_s: float, limit: int | None) -> float:
+    """The most frames that leave a channel each second: one in each slot, unless several can be given up in one."""
+    return 1.0 / slot_s if limit is None else np.inf
 
 
 def too_short(slot_s: float | None, airtime_s: float) -> Iterator[Fault]:

@@ -84,7 +84,7 @@ class AdaptiveAloha(Mac):
 
     def most_hz(self, airtime_s: float, longest_s: float) -> float:
         """One in each slot of a channel, unless several can be given up in one."""
-        return slots_hz(self.channels, self.slot or longest_s, self.max_attempts)
+        return self.channels * slots_hz(self.slot or longest_s, self.max_attempts)
 
     def misfits(self, airtime_s: float) -> Iterator[Fault]:
         """A slot that is too short."""

@@ -40,6 +40,10 @@ class MultichannelAloha(Aloha):
     channels: Annotated[int, Field(ge=1)]
     """M."""
 
+    def most_hz(self, airtime_s: float, longest_s: float) -> float:
+        """As much on each channel."""
+        return self.channels * super().most_hz(airtime_s, longest_s)
+
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Each on the channel that it picks."""
         return self._serve(cell, self.channels)
