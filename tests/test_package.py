@@ -1,7 +1,6 @@
 """The package as a whole: what it imports and when, and the house rules that no linter keeps."""
 
 import ast
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -101,25 +100,6 @@ def test_every_public_name_is_there():
 
 def test_no_module_hides_a_public_function():
     assert not {path.stem for path in ROOT.iterdir()} & set(netfl.__all__)
-
-
-@EACH_FILE
-def test_files_are_short(path):
-    assert len(path.read_text().splitlines()) <= 250
-
-
-def test_the_median_file_is_about_a_hundred_lines():
-    assert statistics.median(len(path.read_text().splitlines()) for path in FILES) <= 120
-
-
-@EACH_FILE
-def test_functions_are_short(path):
-    long = {
-        node.name: node.end_lineno - node.lineno + 1
-        for node in ast.walk(TREES[path])
-        if isinstance(node, FUNCTIONS) and node.end_lineno - node.lineno + 1 > 60
-    }
-    assert not long
 
 
 def public(tree, inside=""):
