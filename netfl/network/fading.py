@@ -29,7 +29,8 @@ class FadingMedium(Medium):
     the SNR at its start is not enough.  What becomes of those who meet others on their channel, at any time, is said by
     *interference*: they have ``collided``, but for one that is stronger than all others together by *capture_db*; or
     the reception is held against the ratio of its signal to noise and interference at the worst moment (the SINR),
-    and one that fails by that has ``collided`` if it would have been received alone.
+    and one that fails by that has ``collided`` if it would have been received alone.  Where the reception states
+    thresholds for pairs of modes, the interference of each mode is held against its own, apart from the noise.
 
     Args:
         air: the SNR of every link.
@@ -134,6 +135,8 @@ class FadingMedium(Medium):
         )
         if not met:
             return alone, alone
+        if self._sinr and self._reception.least_sir_db is not None:
+            return alone, np.where(self._stands_out(flight, snr_db, ratio(self._reception.least_sir_db)), alone, 0.0)
         signal, rest = ratio(snr_db), self._interference(flight, snr_db)
         if self._sinr:
             sinr_db = 10.0 * np.log10(signal / (rest + (1.0 if noisy else _NO_NOISE)))
@@ -153,10 +156,23 @@ class FadingMedium(Medium):
         self._drawn[ids] += 1
         return luck
 
-    def _interference(self, flight: Flight, snr_db: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The power of all others over that of the noise, for each sender of *flight*, at its worst moment, ``[n]``."""
-        own = ratio(snr_db)
-        spans = [(rival.start_s, rival.end_s - touch_s(rival), self._power(rival, flight)) for rival in flight.rivals]
+    def _stands_out(self, flight: Flight, snr_db: NDArray[np.float64], least: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether each signal of *flight* exceeds the interference of every mode by *least*, ``[n]``."""
+        enough = np.ones(len(snr_db), np.bool_)
+        for mode in {flight.mode, *(rival.mode for rival in flight.rivals)}:
+            enough &= ratio(snr_db) >= least[flight.mode, mode] * self._interference(flight, snr_db, mode)
+        return enough
+
+    def _interference(
+        self, flight: Flight, snr_db: NDArray[np.float64], mode: int | None = None
+    ) -> NDArray[np.float64]:
+        """The power of all others over that of the noise, for each sender of *flight*, at its worst moment, ``[n]``.
+
+        With *mode* only that of others in this mode.
+        """
+        own = ratio(snr_db) if mode in {None, flight.mode} else np.zeros(len(snr_db))
+        rivals = [rival for rival in flight.rivals if mode in {None, rival.mode}]
+        spans = [(rival.start_s, rival.end_s - touch_s(rival), self._power(rival, flight)) for rival in rivals]
         moments = {max(start_s, flight.start_s) for start_s, _, _ in spans}
         worst = max((sum(p for start_s, end_s, p in spans if start_s <= at_s < end_s) for at_s in moments), default=0.0)
         return np.asarray(worst + own.sum() - own)

@@ -5,7 +5,7 @@ A model is asked three things: at which rate a sender sends (`Reception.rate_bps
 signal to interference and noise that it met).  Whoever asks draws one uniform number for each transmission.
 
 To write one: a file in this package, or a class in a package of your own, that derives from `Reception` and has at
-least `rate_bps` and `success`.
+least `rate_bps` and `success`.  One whose modes reject each other better than noise states `Reception.least_sir_db`.
 """
 
 from __future__ import annotations
@@ -51,6 +51,16 @@ class Reception(Spec):
     def modes(self) -> int:
         """How many modes there are."""
         return 1
+
+    @property
+    def least_sir_db(self) -> NDArray[np.float64] | None:
+        """The least ratio of signal to interference for each pair of modes, in dB, ``[modes, modes]``.
+
+        Row: the mode of the frame.  Column: the mode of the frames that disturb it, whose powers add up.  A frame that
+        meets others must reach the ratio for each of their modes, and be received over the noise alone.  ``None``:
+        interference acts as noise does, whatever its mode.
+        """
+        return None
 
     def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
         """The mode that each sender takes which expects this SNR, ``[n]``."""

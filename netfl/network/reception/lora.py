@@ -17,6 +17,18 @@ FACTORS = np.arange(7, 13)
 """The spreading factors of modes 0 to 5."""
 LEAST_DB = np.array([-7.5, -10.0, -12.5, -15.0, -17.5, -20.0])
 """The least SNR of each."""
+LEAST_SIR_DB = np.array(
+    [
+        [1, -8, -9, -9, -9, -9],
+        [-11, 1, -11, -12, -13, -13],
+        [-15, -13, 1, -13, -14, -15],
+        [-19, -18, -17, 1, -17, -18],
+        [-22, -22, -21, -20, 1, -20],
+        [-25, -25, -25, -24, -23, 1],
+    ],
+    float,
+)
+"""The least ratio of signal to interference: a row for each spreading factor, a column for each that disturbs it."""
 _LAW_HZ = 125e3
 
 
@@ -30,6 +42,16 @@ class Lora(Reception):
     SF · B / 2^SF times the code rate (Semtech, SX1276 data sheet, table 13 and §4.1.1).  Preamble, header and rounding
     to whole symbols are added by `lorawan`, which sets the mode; with any other MAC each sender takes the fastest whose
     least SNR is met by what it expects, less a margin, and the slowest if none is.
+
+    **Interference.**  With ``interference: sinr`` a frame that meets others is received if it has its least SNR, and if
+    its power exceeds the summed power of those with each spreading factor, at every moment, by a threshold for that
+    pair.  For the same spreading factor it is 1 dB: of equal powers none is received.  For different ones it is, in dB:
+    SF7 among SF8 to 12, -8, -9, -9, -9, -9; SF8 among SF7, 9, 10, 11, 12, -11, -11, -12, -13, -13; SF9 among SF7, 8,
+    10, 11, 12, -15, -13, -13, -14, -15; SF10 among SF7, 8, 9, 11, 12, -19, -18, -17, -17, -18; SF11 among SF7, 8, 9,
+    10, 12, -22, -22, -21, -20, -20; SF12 among SF7 to 11, -25, -25, -25, -24, -23 (D. Croce, M. Gucciardo, S. Mangione,
+    G. Santaromita and I. Tinnirello, "Impact of LoRa imperfect orthogonality: analysis of link-level performance", IEEE
+    Communications Letters 22(4), 2018, 796-799).  `lorawan` lets different spreading factors meet only with
+    ``orthogonal: false``.
 
     Example::
 
@@ -57,6 +79,11 @@ class Lora(Reception):
     ) -> NDArray[np.float64]:
         """1 from the least SNR of the mode on, 0 below."""
         return np.asarray(np.asarray(sinr_db) >= LEAST_DB[mode], float)
+
+    @property
+    def least_sir_db(self) -> NDArray[np.float64]:
+        """The thresholds of Croce et al."""
+        return LEAST_SIR_DB
 
     def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
         """The fastest mode that would do; the slowest if none would."""
