@@ -108,7 +108,7 @@ class Network(Selecting):
     capture: Annotated[Decibels, Field(ge=0)] | None = None
     """By how much a signal must exceed all that it meets, together, to be received all the same; ``null`` for never."""
     shared_air: bool = False
-    """Whether users of other cells disturb, too; with ``sinr`` or ``capture`` only."""
+    """Whether users of other cells disturb, too; with ``sinr`` or ``capture`` only, and not with `csma_ca`."""
     unreachable: Literal["fault", "keep"] = "fault"
     """Whether users whose signal is too weak at its best are a fault, or part of what is studied."""
     mac: Annotated[Mac, Member()] | None = None

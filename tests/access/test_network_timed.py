@@ -269,6 +269,19 @@ def test_cells_disturb_each_other_by_known_gains(make_setting, ratio, good):
         assert alone["delivered"] == 20
 
 
+@pytest.mark.parametrize("said", [{"interference": "sinr"}, {"capture": 6.0}], ids=str)
+def test_cells_that_would_have_to_sense_each_other_are_refused(said):
+    """Where each cell senses its own users alone, neighbours on one channel would send into each other's frames."""
+    listening = {"kind": "csma_ca", "standard": "802.11a"}
+    told = faults_below(two_cells(**said, mac=listening), "", Facts(2, 1, duration_s=1.0))
+    (fault,) = [fault for fault in told if fault.key == "shared_air"]
+    assert fault.value is True
+    assert "sense" in fault.problem
+    assert "Leave it out" in fault.remedy
+    assert faults(two_cells(**said), 2) == set(), "a MAC that does not listen may share"
+    assert "shared_air" not in faults(two_cells(mac=listening, shared_air=False), 2)
+
+
 SERVICE = {
     "compute": {"speed": 100.0, "samples": 50, "spread": 0.5},
     "broadcast_rate": "1 Mbps",

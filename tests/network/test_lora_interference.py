@@ -46,7 +46,7 @@ def outcomes(factors, snr_db, starts_s=None):
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
     medium = FadingMedium(air, Lora(), Presence(Outages([]), 101), Streams(1), interference="sinr")
-    options = {"medium": medium, "ether": Ether(), "streams": Streams(1), "uplink": lambda one: received.append(one)}
+    options = {"medium": medium, "ether": Ether(), "streams": Streams(1), "uplink": received.append}
     cell = Cell(env, ("tower:0", 100), updates, **options)
     updates.start(np.arange(users), starts_s, 0)
 

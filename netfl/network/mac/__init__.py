@@ -86,6 +86,11 @@ class Mac(Spec):
         return None
 
     @property
+    def senses(self) -> bool:
+        """Whether its users listen before they send: they hear those of their own cell, and no others."""
+        return False
+
+    @property
     def heeds(self) -> frozenset[str]:
         """The figures of users that it goes by: of `netfl.types.QUESTIONS`, which closes the loop, and ``age``."""
         return frozenset()

@@ -67,6 +67,11 @@ class CsmaCa(Mac):
         """The rate of the data."""
         return self._rate * 1e6
 
+    @property
+    def senses(self) -> bool:
+        """All stations of a cell hear each other."""
+        return True
+
     def faults(self, facts: Facts) -> Iterator[Fault]:
         """A rate that the standard does not have."""
         rates = PHYS[self.standard].rates
