@@ -64,7 +64,7 @@ def dcf(which: int) -> Line:
 
     def line(changes: Mapping[str, Any]) -> float:
         reference, standard, users = dcf_times(changes)
-        return float(reference.simulate(standard, users, 400.0, 2026)[which])
+        return float(reference.simulate(standard, users, 400.0, 2026, edition=2016)[which])
 
     return line
 

@@ -1,16 +1,20 @@
 """A reference for saturated 802.11 DCF, slot-exact, in whole microseconds; it shares no line of code with netfl.
 
-All stations hear each other, propagation takes no time, nothing is captured, frames are lost by collisions alone and
-are never given up.  The rules of the standard that matter:
+All stations hear each other, propagation takes no time, nothing is captured, frames are lost by collisions alone.
+The rules of the standard that matter:
 
 1. A station counts its backoff down by one for each slot that is idle from beginning to end.  A slot in which somebody
    begins to send counts for nobody: counters freeze.
 2. After a success everybody counts slots from DIFS after the ACK.  Those who were frozen have at least one slot left;
    the winner draws anew and may draw 0, so that the slot right after DIFS can be used by the winner alone.
-3. After a collision the colliders count slots from the end of the ACK time-out, the bystanders from DIFS (802.11a: they
-   sense energy but cannot decode) or EIFS (802.11b: they take it for a frame in error) after the end of the frames.
-   Their slots are then out of step until somebody sends.
-4. Windows: CW = least, after each collision 2 CW + 1 up to most, after a success least again; no retry limit.
+3. After a collision the colliders wait for the end of the ACK time-out, and then for DIFS, before they count slots
+   (older reading, *edition* 2016: without DIFS); the bystanders count from DIFS (802.11a: they sense energy but cannot
+   decode) or EIFS (802.11b: they take it for a frame in error) after the end of the frames.  Their slots are then out
+   of step until somebody sends.
+4. Windows: CW = least, after each collision 2 CW + 1 up to most, after a success least again.  A frame is dropped with
+   its *limit*-th collision.  The window then continues: a station counts its collisions in a row, of whatever frames,
+   as k, and CW = min(2^k (least + 1) - 1, most), until k would exceed the limit and begins at 0 (older reading: CW =
+   least after a drop).
 """
 
 from dataclasses import dataclass
@@ -40,10 +44,10 @@ SETUPS = {
 PAYLOAD_BITS = 12_000
 
 
-def simulate(standard: str, stations: int, duration_s: float, seed: int, *, difs_after_timeout: bool = False):
-    """Payload throughput in bit/s, collision probability of an attempt, and how many each station got through.
+def simulate(standard: str, stations: int, duration_s: float, seed: int, *, edition: int = 2020, limit: int = 0):
+    """Payload throughput in bit/s, collisions per attempt, frames through and frames dropped, ``[stations]`` each.
 
-    With *difs_after_timeout* the colliders wait DIFS after the time-out before they count slots: the other reading.
+    Without *limit* no frame is dropped.
     """
     setup, rng = SETUPS[standard], np.random.default_rng(seed)
     slot, end_us = setup.slot, round(duration_s * 1e6)
@@ -58,8 +62,9 @@ def simulate(standard: str, stations: int, duration_s: float, seed: int, *, difs
 
     windows, counters = [setup.least] * stations, [draw(setup.least) for _ in range(stations)]
     begins = [setup.difs] * stations  # when each begins to count slots
-    successes, attempts, collided = [0] * stations, 0, 0
-    colliders_wait = setup.timeout + (setup.difs if difs_after_timeout else 0)
+    successes, attempts, collided, dropped = [0] * stations, 0, 0, [0] * stations
+    tries, row = [0] * stations, [0] * stations  # collisions of the frame at hand, and in a row
+    colliders_wait = setup.timeout + (setup.difs if edition == 2020 else 0)
     while True:
         at = [begin + slot * counter for begin, counter in zip(begins, counters, strict=True)]
         now = min(at)
@@ -74,14 +79,20 @@ def simulate(standard: str, stations: int, duration_s: float, seed: int, *, difs
         if len(senders) == 1:
             (winner,) = senders
             successes[winner] += 1
-            windows[winner] = setup.least
+            windows[winner], tries[winner], row[winner] = setup.least, 0, 0
             counters[winner] = draw(setup.least)
             begins = [now + setup.data + setup.sifs + setup.ack + setup.difs] * stations
             continue
         collided += len(senders)
         begins = [now + setup.data + setup.bystanders] * stations
         for station in senders:
-            windows[station] = min(2 * windows[station] + 1, setup.most)
+            tries[station] += 1
+            row[station] = 0 if row[station] == limit > 0 else row[station] + 1
+            if tries[station] == limit:
+                dropped[station] += 1
+                tries[station] = 0
+                row[station] = row[station] if edition == 2020 else 0
+            windows[station] = min(2 ** min(row[station], 20) * (setup.least + 1) - 1, setup.most)
             counters[station] = draw(windows[station])
             begins[station] = now + setup.data + colliders_wait
-    return sum(successes) * PAYLOAD_BITS / duration_s, collided / attempts, successes
+    return sum(successes) * PAYLOAD_BITS / duration_s, collided / attempts, successes, dropped

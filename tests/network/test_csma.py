@@ -35,7 +35,8 @@ from netfl.types import Facts, Law
 REFERENCE = runpy.run_path(str(Path(__file__).with_name("dcf_reference.py")))
 SETUPS, simulate = REFERENCE["SETUPS"], REFERENCE["simulate"]
 US = 1e-6
-A, B, BITS = CsmaCa(standard="802.11a"), CsmaCa(standard="802.11b"), 12_000.0
+A, B, BITS = CsmaCa(standard="802.11a", edition=2016), CsmaCa(standard="802.11b", edition=2016), 12_000.0
+NEW = CsmaCa(standard="802.11a")
 
 
 class Script(Traffic):
@@ -457,13 +458,74 @@ def test_at_low_load_all_that_comes_is_carried_and_hardly_waits(users):
     assert 2072 < delay_us.mean() < 2072 * 1.03
 
 
+@pytest.mark.parametrize("edition", [2016, 2020])
 @pytest.mark.parametrize(("standard", "users"), [("802.11a", 5), ("802.11b", 20)])
-def test_saturated_stations_are_those_of_the_reference(standard, users):
+def test_saturated_stations_are_those_of_the_reference(standard, users, edition):
     """Throughput within 1 %, collision probability within 0.01, both of 60 s."""
-    bits_s, collided, _ = simulate(standard, users, 60.0, seed=3)
-    world = play(CsmaCa(standard=standard), 60e6, Saturated(), users)
+    bits_s, collided, *_ = simulate(standard, users, 60.0, seed=3, edition=edition)
+    world = play(CsmaCa(standard=standard, edition=edition), 60e6, Saturated(), users)
     assert len(world.heard) * BITS / 60.0 == pytest.approx(bits_s, rel=0.01)
     assert world.cell.failed["collided"] / world.cell.attempts == pytest.approx(collided, abs=0.01)
+
+
+@pytest.mark.parametrize(("users", "limit"), [(20, 2), (50, 4)])
+def test_each_edition_drops_as_many_frames_as_its_reference_and_not_as_the_other(users, limit):
+    """Frames dropped within 4.5 standard errors; the editions are more than 20 % apart."""
+    told = {}
+    for edition in (2016, 2020):
+        bits_s, collided, received, dropped = simulate("802.11a", users, 60.0, 3, edition=edition, limit=limit)
+        world = play(CsmaCa(edition=edition, max_attempts=limit), 60e6, Saturated(), users)
+        told[edition] = world.ledger.meter.lost["given_up"] / (world.ledger.meter.lost["given_up"] + len(world.heard))
+        share = sum(dropped) / (sum(dropped) + sum(received))
+        error = np.sqrt(2.0 * share * (1.0 - share) / (sum(dropped) + sum(received)))
+        assert abs(told[edition] - share) < 4.5 * error
+        assert len(world.heard) * BITS / 60.0 == pytest.approx(bits_s, rel=0.015)
+        assert world.cell.failed["collided"] / world.cell.attempts == pytest.approx(collided, abs=0.01)
+    assert told[2020] < 0.8 * told[2016]
+
+
+def test_colliders_wait_difs_after_the_time_out(monkeypatch):
+    """The frames of 0 and 1 end at 2124, their time-out at 2169; they count from 2203, 2 from 2158 on."""
+    backoffs(monkeypatch, (2, 15), (2, 15), (9, 15), (1, 31), (10, 31), (15, 15), (15, 15))
+    world = play(NEW, 6700, Saturated(), 3)
+    assert world.sent[:2] == [(52, 0, 1), (2203 + 9, 0)]
+    begins = 2212 + 2132 + 34
+    assert world.sent[2] == (begins + 9, 2), "it has counted six whole slots by 2212, and has one left"
+    assert world.sent[3] == (begins + 9 + 2132 + 34 + 8 * 9, 1), "it has counted one before 2212, and one after"
+
+
+def test_who_has_no_answer_to_an_rts_waits_difs_after_the_time_out(monkeypatch):
+    """RTS of 52 collide at 34; the time-out ends at 86 + 45, and DIFS at 165."""
+    backoffs(monkeypatch, (0, 15), (0, 15), (0, 31), (9, 31), (14, 15))
+    world = play(NEW.model_copy(update={"rts": 0.0}), 2600, Saturated(), 2)
+    assert world.sent[:2] == [(34, 0, 1), (165, 0)]
+
+
+def test_the_window_continues_after_a_drop(monkeypatch):
+    """Two that always draw alike, three attempts a frame: the fourth failure in a row sets the window back."""
+    windows = [15, 31, 63, 127, 15, 31, 63, 127, 15]
+    backoffs(monkeypatch, *[(0, window) for window in windows for _ in range(2)])
+    cycle = 2072 + 45 + 34
+    world = play(NEW.model_copy(update={"max_attempts": 3}), 9 * cycle, Saturated(), 2)
+    assert [at for at, *_ in world.sent] == [34 + cycle * turn for turn in range(9)]
+    assert world.ledger.meter.lost["given_up"] == 2 * 3
+
+
+def test_the_window_continues_after_a_drop_though_there_is_no_next_frame_yet(monkeypatch):
+    """One attempt each; the frames that come at 9000 collide again, after 15 then 31, and the third begins with 15."""
+    backoffs(monkeypatch, *[(1, window) for window in (15, 31, 15, 31) for _ in range(2)])
+    world = play(NEW.model_copy(update={"max_attempts": 1}), 30_000, script([0, 9000, 19_000], [0, 9000, 19_000]), 2)
+    assert [at for at, *_ in world.sent] == [43, 9000, 19_000]
+
+
+def test_a_superseded_update_leaves_the_window_as_it_is(monkeypatch):
+    """Version 0 is sent at 3000 and 5151, in vain; version 1 comes while both wait, and is sent with window 127."""
+    backoffs(monkeypatch, (0, 31), (0, 31), (200, 63), (200, 63), (0, 127), (1, 127))
+    world = stage(NEW, None, 2, updates=[3000, 3000])
+    world.tower.expect(0, 0.0)
+    world.tower.expect(1, 7254 * US)
+    world.env.run(until=14_000 * US)
+    assert world.sent == [(3000, 0, 1), (5151, 0, 1), (10254, 0, 1), (10254 + 2151, 0)]
 
 
 def test_the_clock_may_be_late():

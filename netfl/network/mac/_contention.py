@@ -64,17 +64,27 @@ class Contention:
         spaces: the durations around a frame of so many bits.
         cw: the least and the greatest contention window.
         limit: attempts that a frame has.
+        continues: whether the window continues with the next frame after one that was given up or abandoned.
     """
 
-    def __init__(self, cell: Cell, spaces: Callable[[float], Spaces], cw: tuple[int, int], limit: int | None) -> None:
-        self._cell, self._limit, (self._least, self._most) = cell, limit, cw
+    def __init__(
+        self,
+        cell: Cell,
+        spaces: Callable[[float], Spaces],
+        cw: tuple[int, int],
+        limit: int | None,
+        *,
+        continues: bool,
+    ) -> None:
+        self._cell, self._limit, self._continues, (self._least, self._most) = cell, limit, continues, cw
         self._spaces = lru_cache(_SIZES)(spaces)
         self._slot = self._spaces(cell.most_bits).slot
         self._wait = self._difs = self._spaces(cell.most_bits).difs  # idle time before slots are counted
         self._idle_since_s, self._period = 0.0, 0
         self._virtual = 0  # idle slots counted before this idle period
         self._window = [self._least] * cell.size
-        self._failures = [0] * cell.size
+        self._failures = [0] * cell.size  # of the frame at hand
+        self._in_row = [0] * cell.size  # of whatever frames, since the window was set back
         self._due = [-1] * cell.size  # the virtual slot in which a station's counter runs out
         self._drawn = [-1] * cell.size  # the idle period before which it was drawn
         self._queued = [False] * cell.size  # whether a station has a frame and contends
@@ -143,11 +153,14 @@ class Contention:
         heappush(self._frozen, (self._due[user], user))
 
     def _withdraw(self, user: int) -> None:
-        """A station has no frame any more, or is cut off: its next begins with the least window."""
-        if self._queued[user] and not self._cell.connected(np.array([user]))[0]:
+        """A station has no frame any more, or is cut off."""
+        cut_off = self._queued[user] and not self._cell.connected(np.array([user]))[0]
+        if cut_off:
             self._waited.add(user)
         self._queued[user] = False
-        self._window[user], self._failures[user] = self._least, 0
+        self._failures[user] = 0
+        if cut_off or not self._continues:
+            self._set_back(user)
         if self._late:
             self._late = [one for one in self._late if one[2] != user]
 
@@ -225,16 +238,24 @@ class Contention:
             self._settle(user, begins, good=good, kept=cell.quiet or cell.ready_s[user] == frames_s[place])
 
     def _settle(self, user: int, begins: int, *, good: bool, kept: bool) -> None:
-        """A station draws its next counter: with a doubled window if its frame failed and it has *kept* it."""
+        """A station draws its next counter, with a doubled window if its frame failed; it may have *kept* the frame."""
         self._failures[user] += 1
-        if good or not kept or self._failures[user] == self._limit:
-            self._window[user], self._failures[user] = self._least, 0
+        self._in_row[user] += 1
+        over = good or not kept or self._failures[user] == self._limit
+        if over:
+            self._failures[user] = 0
+        if good or (over and not self._continues) or self._in_row[user] > (self._limit or inf):
+            self._set_back(user)
         else:
             self._window[user] = min(2 * self._window[user] + 1, self._most)
         slots = self._draw(user)
         if not good and (kept or self._cell.ready_s[user] <= self._cell.env.now):
             self._queued[user] = True
             self._late.append((begins, slots, user))
+
+    def _set_back(self, user: int) -> None:
+        """A station's window is the least again."""
+        self._window[user], self._in_row[user] = self._least, 0
 
 
 def _uniforms(rng: np.random.Generator) -> Iterator[float]:

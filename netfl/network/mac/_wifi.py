@@ -9,7 +9,7 @@ from typing import Literal
 Standard = Literal["802.11a", "802.11b", "802.11g"]
 
 ACK_BITS, RTS_BITS, CTS_BITS = 112, 160, 112
-"""Control frames, IEEE 802.11-2016 §9.3.1."""
+"""Control frames, IEEE 802.11-2020 §9.3.1."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Phy:
 
     @property
     def timeout(self) -> int:
-        """From the end of a frame to when its sender knows that no answer comes (§10.3.2.9)."""
+        """From the end of a frame to when its sender knows that no answer comes (§10.3.2.11)."""
         return self.sifs + self.slot + self.preamble
 
     @property

@@ -26,23 +26,30 @@ if TYPE_CHECKING:
 
 
 class CsmaCa(Mac):
-    """The DCF of IEEE 802.11-2016 §10.3: listen, wait a random number of idle slots, send, double the wait on failure.
+    """The DCF of IEEE 802.11-2020 §10.3: listen, wait a random number of idle slots, send, double the wait on failure.
 
     **Backoff.**  A station draws a number of slots, uniform on 0 … CW, and counts it down in idle slots.  Counters
     freeze while the medium is busy; a slot in which somebody begins to send counts for nobody, so that the slot right
     after a success can be used by its winner alone, which may have drawn 0.  (In Bianchi's chain, IEEE J-SAC 18(3),
-    2000, a busy slot counts, which makes throughputs a few per cent different.)  CW is doubled, 2 CW + 1, with every
-    failure up to its greatest value, and set back after a success, when the frame is given up or abandoned, and when
-    the station is cut off.  After each of its frames a station draws anew, with or without another frame.  A frame that
-    finds the medium idle for DIFS, and its station's counter run out, is sent at once.
+    2000, a busy slot counts, which makes throughputs a few per cent different.)  After each of its frames a station
+    draws anew, with or without another frame.  A frame that finds the medium idle for DIFS, and its station's counter
+    run out, is sent at once.
+
+    **The window.**  CW is doubled, 2 CW + 1, with every failure up to its greatest value.  A success sets it back, and
+    so does being cut off.  A frame that is given up after ``max_attempts`` or abandoned does not: CW continues with the
+    next frame, until the station has failed once more than ``max_attempts`` times in a row (§10.3.3 and §10.3.4.4, in
+    the form that §10.23.2.2 gives for the retry counter of a QoS station).  With ``edition: 2016`` CW is set back
+    whenever a frame is given up or abandoned, as §10.3.3 of that edition is commonly read.
 
     **Frames.**  The payload with 36 bytes of MAC and LLC headers, at the rate of the standard's physical layer, then
     SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell hear each other.
 
-    **After a collision.**  The colliders go on with their backoff at the end of the ACK (CTS) time-out.  The
-    bystanders wait DIFS where they cannot decode anything of the overlapping preambles and merely sense energy (OFDM),
-    or EIFS where they take it for a frame in error (DSSS); ``after_collision`` overrides that.  A frame that
-    fades alone is heard by the bystanders, who leave room for its ACK; after a captured frame all wait for its ACK.
+    **After a collision.**  The colliders wait for the end of the ACK (CTS) time-out, which lasts SIFS, a slot and the
+    preamble (§10.3.2.11), and then for DIFS, before they count slots (§10.3.4.3).  With ``edition: 2016`` they count
+    from the end of the time-out, as the medium has been idle for longer than DIFS by then.  The bystanders wait DIFS
+    where they cannot decode anything of the overlapping preambles and merely sense energy (OFDM), or EIFS where they
+    take it for a frame in error (DSSS; §10.3.2.3.7); ``after_collision`` overrides that.  A frame that fades alone is
+    heard by the bystanders, who leave room for its ACK; after a captured frame all wait for its ACK.
 
     Example::
 
@@ -59,6 +66,8 @@ class CsmaCa(Mac):
     """Payloads larger than this are preceded by RTS and CTS; ``null``: none."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which a frame is given up; ``null`` is no limit."""
+    edition: Literal[2016, 2020] = 2020
+    """The edition of IEEE 802.11 whose rules apply after a failure; the older is closer to Bianchi's model."""
     after_collision: Literal["difs", "eifs"] | None = None
     """How long bystanders wait after a collision; ``null``: what the physical layer makes of it."""
 
@@ -88,6 +97,7 @@ class CsmaCa(Mac):
         if self.rts is not None and bits > self.rts:
             first = phy.airtime(RTS_BITS, control)
             handshake = first + phy.sifs + phy.airtime(CTS_BITS, control) + phy.sifs
+        pause = phy.difs if self.edition == _CONTINUES else 0
         eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
         return Spaces(
             slot=phy.slot,
@@ -96,7 +106,7 @@ class CsmaCa(Mac):
             data=data,
             lead=handshake,
             collision=first,
-            timeout=phy.timeout,
+            timeout=phy.timeout + pause,
             bystanders=phy.eifs if eifs else phy.difs,
         )
 
@@ -106,7 +116,8 @@ class CsmaCa(Mac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let the stations contend."""
-        return Contention(cell, self.spaces, PHYS[self.standard].cw, self.max_attempts).serve()
+        cw, continues = PHYS[self.standard].cw, self.edition == _CONTINUES
+        return Contention(cell, self.spaces, cw, self.max_attempts, continues=continues).serve()
 
     def laws(self) -> tuple[Law, ...]:
         """The cycle of a station that is alone; for more there is no closed form under the standard's freezing rule."""
@@ -139,5 +150,7 @@ class CsmaCa(Mac):
         return PHYS[self.standard].rates[0] if self.rate is None else self.rate / 1e6
 
 
+_CONTINUES = 2020
+"""The edition whose window continues after a drop, and whose colliders wait DIFS after the time-out."""
 _HEADER_BITS = 36 * 8
 """MAC header 24, LLC and SNAP 8, frame check sequence 4 bytes."""

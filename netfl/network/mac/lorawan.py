@@ -60,8 +60,9 @@ class Lorawan(Mac):
     unconfirmed uplink.  Acknowledgements cost no air and are never lost, and towers hear while they send.
 
     **Who meets.**  Those on one channel with one spreading factor; different ones are orthogonal unless said otherwise.
-    With ``access.interference: collide`` a frame that meets others is lost, unless it is stronger by ``access.capture``,
-    6 dB for LoRa.  With ``sinr`` the thresholds of `lora` decide, for each pair of spreading factors.
+    With ``access.interference: collide`` a frame that meets others is lost, unless it is stronger by
+    ``access.capture``, 6 dB for LoRa.  With ``sinr`` the thresholds of `lora` decide, for each pair of spreading
+    factors.
 
     Exact: n senders that are silent for a fixed time of one airtime T at least and then for an exponential one, a cycle
     of μ in all, and pick one of M channels, are received with probability (1 - 2 T / (M μ))^(n-1): whoever begins to
