@@ -141,7 +141,8 @@ def _service(network: Network, setting: Setting) -> Service:
         raise ValueError("rounds need compute and a rule")
     down_dbm = None if network.downlink is None else network.downlink.power
     boost_db = 0.0 if down_dbm is None or network.radio is None else down_dbm - network.radio.power
-    given, transport = network.update_size, network.transport or Transport()
+    given = network.update_size
+    transport = transport_of(network, setting.uplink_bits if given is None else given)
     compute_s = network.compute.time_s(setting.samples, compute_streams(setting))
     if network.spare is not None and network.spare.compute:
         compute_s = np.array(compute_s)
@@ -160,6 +161,12 @@ def _service(network: Network, setting: Setting) -> Service:
         boost_db=boost_db,
         transport=transport,
     )
+
+
+def transport_of(network: Network, bits: float) -> Transport:
+    """What an update of *bits*, not yet compressed, is sent as."""
+    said = network.transport or Transport()
+    return said.settled(said.up_bits(bits), None if network.mac is None else network.mac.most_bits)
 
 
 def _too_long(network: Network, airtime_s: float, service: Service | None) -> Iterator[Fault]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netfl.access._building import sites_of
-from netfl.network.transport import Transport
+from netfl.access._building import sites_of, transport_of
 from netfl.types import Setting
 
 if TYPE_CHECKING:
@@ -52,8 +51,9 @@ def overload(network: Network, setting: Setting) -> Iterator[str]:
     waiting = [one for one in network.traffic if one.enters == "users" and not one.saturated and one.buffer is None]
     if not waiting or network.mac is None or network.interference == "sinr" or network.spare is not None:
         return  # nothing waits without end, or several can be received at once
-    (traffic,), rates_bps, transport = waiting, _rates_bps(network), network.transport or Transport()
+    (traffic,), rates_bps = waiting, _rates_bps(network)
     update_bits = setting.uplink_bits if network.update_size is None else network.update_size
+    transport = transport_of(network, update_bits)
     longest = max(transport.cut(transport.up_bits(update_bits)).most_bits, traffic.size.mean)
     each_hz = traffic.rate_hz(_air_bps(network)) or 0.0
     most_hz = network.mac.most_hz(traffic.size.mean / max(rates_bps), longest / min(rates_bps))

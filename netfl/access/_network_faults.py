@@ -123,6 +123,8 @@ def _served(network: Network, facts: Facts) -> Iterator[Fault]:
             if named := getattr(network.spare, cause):
                 yield Fault(f"spare.{cause}", f"has no effect: {why}", list(named), "leave it out")
     yield from _way_down(network)
+    if network.transport is not None and network.mac is not None:
+        yield from (fault.under("transport") for fault in network.transport.misfits(network.mac.most_bits))
     if network.round is not None and network.round.continuous and network.busy != "restart":
         problem = "has no effect: with this rule nobody is sent a version who is at an update"
         yield Fault("busy", problem, network.busy, "leave it out")

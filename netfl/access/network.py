@@ -138,7 +138,8 @@ class Network(Selecting):
     update_size: Annotated[Bits, Field(gt=0)] | None = None
     """Size of an update, and of a broadcast; ``null`` takes it from the model."""
     transport: Transport | None = None
-    """What an update is sent as: whole or in packets, with headers, compressed; ``null``: whole and as it is."""
+    """What an update is sent as: whole or in packets, with headers, compressed; ``null``: as it is, and whole if a
+    frame of the MAC can hold that."""
     round: Annotated[Rule, Member()] | None = None
     """When a round closes."""
     busy: Busy = "restart"

@@ -207,7 +207,7 @@ def _updates(  # noqa: PLR0913, PLR0917 - a load joins these
     train = partial(_train, medium, service.samples) if parts.presence.metered else None
     conduct = Conduct(service.busy, service.rule.waits, train, service.luck, parts.spending)
     cut, compute_s = service.cut, service.compute_s[ids]
-    if service.transport.grain == "message":
+    if service.transport.grain != "packet":
         return Updates(ids, compute_s, cut.most_bits, tower, ledger, conduct)
 
     def back_s(user: int) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from netfl.errors import Fault
 from netfl.registry import Spec
 from netfl.units import Bits, Seconds
 
@@ -67,7 +69,10 @@ class Cut:
 class Transport(Spec):
     """How large an update is on its way, and whether it travels whole or in packets.
 
-    **Message grain.**  An update is one frame on the air and one message in every queue.
+    **Message grain.**  An update is one frame on the air and one message in every queue, however large.
+
+    By default, and where ``grain`` is ``null``, an update is a message if a frame of the MAC can hold it (`csma_ca`:
+    2296 bytes).  A larger one is sent in packets, each as large as such a frame.  Other MACs state no such limit.
 
     **Packet grain.**  An update of B bits is cut into n = ceil(B / (mtu - header)) packets of mtu bits each, header
     included; the last is as much smaller as it can be.  Each is a frame of its own on the air: a user sends one after
@@ -77,11 +82,12 @@ class Transport(Spec):
     or dropped ends the update in that way, and the rest is not sent; what is on its way still is of no avail.  A newer
     version ends an update of which anything has still to be sent.
 
-    Traffic has packets of its own sizes, which none of this changes; a broadcast stays one message without header.
+    Traffic has packets of its own sizes, each of which is one frame; none of this changes them.  A broadcast stays one
+    message without header.
     """
 
-    grain: Literal["message", "packet"] = "message"
-    """Whole, or in packets."""
+    grain: Literal["message", "packet"] | None = None
+    """Whole, or in packets; ``null``: whole if a frame of the MAC can hold that."""
     mtu: Annotated[Bits, Field(gt=0)] | None = None
     """The largest packet, header included (a plain number is bits); ``null`` is 1500 B."""
     header: Annotated[Bits, Field(ge=0)] = 0.0
@@ -96,10 +102,10 @@ class Transport(Spec):
     @model_validator(mode="after")
     def _own_keys(self) -> Self:
         """Keys that have an effect, and room for something beside the header."""
-        if self.grain == "message":
+        if self.grain != "packet":
             for name in ("mtu", "arq"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{name} has no effect with grain: message; leave it out, or take packet")
+                    raise ValueError(f"{name} has no effect without grain: packet; leave it out, or take that")
         elif self.header >= self._mtu_bits:
             raise ValueError(
                 f"a header of {self.header:g} bit leaves nothing of an mtu of {self._mtu_bits:g} bit; give a larger mtu"
@@ -110,6 +116,36 @@ class Transport(Spec):
     def _mtu_bits(self) -> float:
         """The largest packet."""
         return _MTU_BITS if self.mtu is None else self.mtu
+
+    def misfits(self, frame_bits: float | None) -> Iterator[Fault]:
+        """Packets that no frame of the MAC holds; keys relative to this transport.
+
+        Args:
+            frame_bits: the largest payload of a frame; ``None`` where there is no limit.
+        """
+        if frame_bits is None or self.grain == "message":
+            return
+        problem = f"a frame of the MAC holds {frame_bits / 8.0:g} B at most"
+        if self.grain == "packet" and self._mtu_bits > frame_bits:
+            yield Fault("mtu", problem, self._mtu_bits, f"Give {frame_bits / 8.0:g} B or less")
+        elif self.grain is None and self.header >= frame_bits:
+            yield Fault("header", problem, self.header, "Make it smaller")
+
+    def settled(self, bits: float, frame_bits: float | None) -> Self:
+        """This transport with a grain that is decided: packets only where no frame of the MAC holds an update.
+
+        Args:
+            bits: the size of an update, compressed.
+            frame_bits: the largest payload of a frame; ``None`` where there is no limit.
+
+        >>> Transport().settled(40_000, 18_368).cut(40_000)
+        Cut(count=3, bits=18368.0, last_bits=3264.0)
+        """
+        if self.grain is not None:
+            return self
+        if frame_bits is None or bits + self.header <= frame_bits:
+            return self.model_copy(update={"grain": "message"})
+        return self.model_copy(update={"grain": "packet", "mtu": float(frame_bits)})
 
     def up_bits(self, bits: float) -> float:
         """The size of an update of *bits* when it is compressed."""
@@ -125,7 +161,7 @@ class Transport(Spec):
         >>> Transport(grain="packet", mtu="100 B", header="20 B").cut(1000)
         Cut(count=2, bits=800.0, last_bits=520.0)
         """
-        if self.grain == "message":
+        if self.grain != "packet":
             return Cut(1, bits + self.header, bits + self.header)
         room = self._mtu_bits - self.header
         count = max(1, math.ceil(bits / room - _ROUNDING))

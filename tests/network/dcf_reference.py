@@ -35,21 +35,32 @@ class SetUp:
     bystanders: int
     least: int
     most: int
+    payload_bits: int = 12_000
 
 
 SETUPS = {
     "802.11a": SetUp(9, 16, 34, 2072, 44, 45, 34, 15, 1023),
     "802.11b": SetUp(20, 10, 50, 1310, 203, 222, 364, 31, 1023),
 }
-PAYLOAD_BITS = 12_000
+FULL = {"802.11a": SetUp(9, 16, 34, 20 + 4 * 779, 44, 45, 34, 15, 1023, 8 * 2296)}
+"""The same for frames of 2304 bytes of MSDU, 2332 with MAC header and FCS: 18 678 bits in symbols of 24."""
 
 
-def simulate(standard: str, stations: int, duration_s: float, seed: int, *, edition: int = 2020, limit: int = 0):
+def simulate(
+    standard: str,
+    stations: int,
+    duration_s: float,
+    seed: int,
+    *,
+    edition: int = 2020,
+    limit: int = 0,
+    setups: dict[str, SetUp] = SETUPS,
+):
     """Payload throughput in bit/s, collisions per attempt, frames through and frames dropped, ``[stations]`` each.
 
     Without *limit* no frame is dropped.
     """
-    setup, rng = SETUPS[standard], np.random.default_rng(seed)
+    setup, rng = setups[standard], np.random.default_rng(seed)
     slot, end_us = setup.slot, round(duration_s * 1e6)
     uniforms = iter(())
 
@@ -95,4 +106,4 @@ def simulate(standard: str, stations: int, duration_s: float, seed: int, *, edit
             windows[station] = min(2 ** min(row[station], 20) * (setup.least + 1) - 1, setup.most)
             counters[station] = draw(windows[station])
             begins[station] = now + setup.data + colliders_wait
-    return sum(successes) * PAYLOAD_BITS / duration_s, collided / attempts, successes, dropped
+    return sum(successes) * setup.payload_bits / duration_s, collided / attempts, successes, dropped

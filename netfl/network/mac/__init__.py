@@ -81,6 +81,11 @@ class Mac(Spec):
         return None
 
     @property
+    def most_bits(self) -> float | None:
+        """The largest payload of one frame, where there is a limit: a larger update is sent in packets."""
+        return None
+
+    @property
     def bandwidth_hz(self) -> float | None:
         """The bandwidth that its airtimes are of, where the MAC says that itself: the radio must agree."""
         return None

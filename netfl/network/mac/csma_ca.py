@@ -42,7 +42,10 @@ class CsmaCa(Mac):
     whenever a frame is given up or abandoned, as §10.3.3 of that edition is commonly read.
 
     **Frames.**  The payload with 36 bytes of MAC and LLC headers, at the rate of the standard's physical layer, then
-    SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell hear each other.
+    SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell hear each other.  One
+    frame holds at most 2304 bytes of MSDU, 2296 of payload.  A larger update is sent in several, each of which contends
+    for itself (``access.transport``).  With ``max_attempts`` the first of them that is given up ends the update, unless
+    the transport has an ``arq``.
 
     **After a collision.**  The colliders wait for the end of the ACK (CTS) time-out, which lasts SIFS, a slot and the
     preamble (§10.3.2.11), and then for DIFS, before they count slots (§10.3.4.3).  With ``edition: 2016`` they count
@@ -75,6 +78,11 @@ class CsmaCa(Mac):
     def rate_bps(self) -> float:
         """The rate of the data."""
         return self._rate * 1e6
+
+    @property
+    def most_bits(self) -> float:
+        """That of the largest MSDU."""
+        return _MOST_BITS
 
     @property
     def senses(self) -> bool:
@@ -154,3 +162,5 @@ _CONTINUES = 2020
 """The edition whose window continues after a drop, and whose colliders wait DIFS after the time-out."""
 _HEADER_BITS = 36 * 8
 """MAC header 24, LLC and SNAP 8, frame check sequence 4 bytes."""
+_MOST_BITS = (2304 - 8) * 8.0
+"""An MSDU has 2304 bytes at most (IEEE 802.11-2020 §9.2.4.8), of which LLC and SNAP take 8."""
