@@ -118,6 +118,19 @@ def test_where_nothing_waits_without_end_nothing_is_told(said):
     assert warnings(**said) == []
 
 
+MODES = {"kind": "mcs", "standard": "802.11a"}
+
+
+def test_a_slot_that_faster_modes_leave_idle_is_told():
+    """54 Mb/s takes a ninth of the slot that 6 Mb/s fills."""
+    radio = PLAIN["radio"] | {"bandwidth": "20 MHz"}
+    (warning,) = warnings(mac={"kind": "tdma"}, reception=MODES, radio=radio)
+    assert "tdma: a slot holds one frame" in warning
+    assert "in the fastest mode 89 % of a slot stay idle" in warning
+    assert warnings(mac={"kind": "round_robin"}, reception=MODES, radio=radio) == []
+    assert warnings(mac={"kind": "tdma"}) == [], "one mode fills its slot"
+
+
 def test_each_tower_has_its_own_air():
     nodes = {"core": {"role": "server", "at": [0, 0]}}
     nodes |= {name: {"role": "tower", "at": [x, 0]} for name, x in (("west", 0), ("east", 1000))}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netfl.access._building import sites_of, transport_of
+from netfl.network.mac.tdma import Tdma
 from netfl.types import Setting
 
 if TYPE_CHECKING:
@@ -63,6 +64,17 @@ def overload(network: Network, setting: Setting) -> Iterator[str]:
         yield (
             f"overloaded: to the users of {sites.towers[load.argmax()]} come {load.max():.3g} times as many packets as "
             "can leave them, so that rounds get longer and longer; let less come (traffic), or give it a buffer"
+        )
+
+
+def idle_slots(network: Network) -> Iterator[str]:
+    """What there is to say of slots that users in a fast mode leave idle."""
+    rates_bps = _rates_bps(network)
+    if isinstance(network.mac, Tdma) and max(rates_bps) > min(rates_bps):
+        share = 1.0 - min(rates_bps) / max(rates_bps)
+        yield (
+            "tdma: a slot holds one frame and is as long as the slowest mode needs, so that in the fastest mode "
+            f"{100.0 * share:.0f} % of a slot stay idle; round_robin serves the next user at once"
         )
 
 

@@ -28,7 +28,7 @@ def chapters(view: View) -> Iterator[Chapter]:
         yield Chapter("fates", "What became of updates", tuple(fates(view)))
     yield from chapters_waits.chapters(view)
     cut_off = tuple(outages(view))
-    parts = (*cut_off, *maps(view))
+    parts = (*cut_off, *maps(view), *left_out(view))
     if parts:
         yield Chapter("network", "Who was cut off, when and where" if cut_off else "Where everybody stands", parts)
 
@@ -193,6 +193,15 @@ def _downtime(down: pd.DataFrame, end_s: float, most: int = 8) -> list[list[str]
         ]
         for name, row in length.head(most).iterrows()
     ]
+
+
+def left_out(view: View) -> Iterator[str]:
+    """Where to read what a simulated network does not model."""
+    if len(view.nodes):
+        sentences = [
+            "What the network leaves out, such as signal delays, handover and, by default, losses on the way down:"
+        ]
+        yield markup.paragraph([*sentences, 'see "What is not modelled", docs/not_modelled.md of netfl.'], "note")
 
 
 def maps(view: View) -> Iterator[str]:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -170,6 +171,16 @@ def test_a_direct_access_has_no_map_and_says_that_fates_are_unknown(make):
     found = read(make(network=False))
     assert "network" not in found.of("id")
     assert "No fates of updates were recorded" in "".join(found.said)
+
+
+@pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
+@pytest.mark.parametrize("network", [True, False])
+def test_a_network_says_where_to_read_what_it_leaves_out(make, network):
+    """The page that it names exists."""
+    said = "".join(read(make(learners=(), network=network)).said)
+    assert ("docs/not_modelled.md" in said) == network
+    assert (Path(__file__).parents[2] / "docs/not_modelled.md").exists()
 
 
 @pytest.mark.usefixtures("sketched")

@@ -25,9 +25,13 @@ _LAW_USERS = 5
 class Tdma(Mac):
     """Each user of the cell has a slot of its own in every frame, in the order of their numbers; nothing collides.
 
-    A frame has one slot for each of the cell's n users, so that the i-th of them may begin to send at slots i, i + n,
-    i + 2n, …  An update that becomes ready at an instant that has nothing to do with the frame waits for a time that is
-    uniform on [0, n·slot) (Bertsekas and Gallager, Data Networks, 2nd ed., 1992, §3.5.1).
+    A frame of the schedule has one slot for each of the cell's n users, so that the i-th of them may begin to send at
+    slots i, i + n, i + 2n, …  An update that becomes ready at an instant that has nothing to do with the schedule waits
+    for a time that is uniform on [0, n·slot) (Bertsekas and Gallager, Data Networks, 2nd ed., 1992, §3.5.1).
+
+    **A slot holds one frame of its user, whatever the mode.**  By default it is as long as the largest frame in the
+    slowest mode of the reception.  A user in a mode r times as fast uses 1/r of its slot, and the rest stays idle.  An
+    update in packets takes a slot for each packet.
 
     Example::
 
@@ -38,7 +42,7 @@ class Tdma(Mac):
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
     slot: Annotated[Seconds, Field(gt=0)] | None = None
-    """Length of a slot; ``null`` takes the airtime of one update."""
+    """Length of a slot; ``null`` takes the airtime of the largest frame in the slowest mode."""
 
     def most_hz(self, airtime_s: float, longest_s: float) -> float:
         """One in each slot."""
