@@ -41,6 +41,20 @@ def test_what_is_foretold_is_what_comes(tmp_path):
     assert len(run.deliveries) <= 60
 
 
+def test_the_packets_of_updates_are_counted(tmp_path):
+    """5 kB are three frames of Wi-Fi, each of which is sent once at least."""
+    access = {key: NETWORK[key] for key in ("kind", "topology", "compute", "broadcast_rate", "round")}
+    wifi = made(users=10, rounds=3, access=access | {"mac": "csma_ca", "update_size": "5 kB"}, record="all")
+    told, whole = (
+        workload.of(wifi, learning=False),
+        workload.of(made(users=10, rounds=3, access=NETWORK), learning=False),
+    )
+    assert told.updates == 3 * whole.updates == 90
+    assert told.seconds == whole.seconds
+    sent = (netfl.trace(wifi, tmp_path / "wifi").events["kind"] == "sent").sum()
+    assert sent >= 90
+
+
 BLOBS = {"kind": "blobs", "centers": [[0, 0], [3, 3]]}
 LEARNING = {
     "data": BLOBS, "partition": "iid", "model": "logistic",

@@ -34,6 +34,15 @@ def packets(network: Network, users: int) -> float:
     return each_s
 
 
+def packets_of_update(network: Network) -> int:
+    """How many packets an update is sent in; 1 where the model decides how large it is."""
+    bits = network.update_size
+    if bits is None:
+        return 1
+    transport = transport_of(network, bits)
+    return transport.cut(transport.up_bits(bits)).count
+
+
 def changes(network: Network, users: int, rounds: int, duration_s: float | None) -> float:
     """Roughly how often anybody goes down or comes up; in rounds at least, each of which takes an airtime."""
     if not network.outages:

@@ -52,7 +52,7 @@ def network_faults(network: Network, facts: Facts) -> Iterator[Fault]:
         yield Fault("shared_air", "then all cells together would be one collision domain", None, remedy)
     if network.shared_air and network.mac is not None and network.mac.senses:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
-        remedy = "Leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
+        remedy = "leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
         yield Fault("shared_air", problem, True, remedy)
     if network.capture is not None and network.interference == "sinr":
         yield Fault("capture", "has no effect with interference: sinr, which the reception decides", network.capture)

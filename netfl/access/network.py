@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from netfl.access._building import build, compute_streams, sites_of
 from netfl.access._consulting import consulting
-from netfl.access._load import changes, idle_slots, overload, packets
+from netfl.access._load import changes, idle_slots, overload, packets, packets_of_update
 from netfl.access._network_faults import network_faults
 from netfl.access._observed import observed
 from netfl.access._selecting import Selecting
@@ -175,16 +175,19 @@ class Network(Selecting):
         return min(able, self.round.most(able))
 
     def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """An update for each who may try, in each round; or the packets and looks of a watched time."""
-        return float(self.selection.most(users)) * rounds if duration_s is None else packets(self, users) * duration_s
+        """An update for each who may try, in each round, or its packets; or the packets and looks of a watched time."""
+        if duration_s is None:
+            return float(self.selection.most(users)) * rounds * packets_of_update(self)
+        return packets(self, users) * duration_s
 
     def changes(self, users: int, rounds: int, duration_s: float | None) -> float:
         """Those of the outages."""
         return changes(self, users, rounds, duration_s)
 
     def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
-        """Most is what crosses the network."""
-        return _SENT_S * (rounds + self.work(users, rounds, duration_s))
+        """Most is what crosses the network; the packets of an update together take as long as one, at the least."""
+        sent = self.work(users, rounds, duration_s)
+        return _SENT_S * (rounds + (sent / packets_of_update(self) if duration_s is None else sent))
 
     @property
     def punctual(self) -> bool:

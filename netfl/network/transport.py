@@ -127,9 +127,9 @@ class Transport(Spec):
             return
         problem = f"a frame of the MAC holds {frame_bits / 8.0:g} B at most"
         if self.grain == "packet" and self._mtu_bits > frame_bits:
-            yield Fault("mtu", problem, self._mtu_bits, f"Give {frame_bits / 8.0:g} B or less")
+            yield Fault("mtu", problem, self._mtu_bits, f"give {frame_bits / 8.0:g} B or less")
         elif self.grain is None and self.header >= frame_bits:
-            yield Fault("header", problem, self.header, "Make it smaller")
+            yield Fault("header", problem, self.header, "make it smaller")
 
     def settled(self, bits: float, frame_bits: float | None) -> Self:
         """This transport with a grain that is decided: packets only where no frame of the MAC holds an update.

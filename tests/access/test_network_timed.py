@@ -277,7 +277,7 @@ def test_cells_that_would_have_to_sense_each_other_are_refused(said):
     (fault,) = [fault for fault in told if fault.key == "shared_air"]
     assert fault.value is True
     assert "sense" in fault.problem
-    assert "Leave it out" in fault.remedy
+    assert "leave it out" in fault.remedy
     assert faults(two_cells(**said), 2) == set(), "a MAC that does not listen may share"
     assert "shared_air" not in faults(two_cells(mac=listening, shared_air=False), 2)
 
