@@ -76,6 +76,21 @@ def overload(network: Network, setting: Setting) -> Iterator[str]:
         )
 
 
+def fragile_updates(network: Network, setting: Setting) -> Iterator[str]:
+    """What there is to say of updates that are sent in frames, each of which can end them."""
+    limit = getattr(network.mac, "max_attempts", None)
+    if limit is None or (network.transport is not None and network.transport.grain is not None):
+        return
+    bits = setting.uplink_bits if network.update_size is None else network.update_size
+    transport = transport_of(network, bits)
+    count = transport.cut(transport.up_bits(bits)).count
+    if count > 1:
+        yield (
+            f"an update is sent in {count} frames, and the first that is given up after max_attempts: {limit} ends it; "
+            "give transport: {grain: packet, arq: {timeout: 1 s}}, or leave max_attempts out"
+        )
+
+
 def idle_slots(network: Network) -> Iterator[str]:
     """What there is to say of slots that users in a fast mode leave idle."""
     rates_bps = _rates_bps(network)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from netfl.access._building import build, compute_streams, sites_of
 from netfl.access._consulting import consulting
-from netfl.access._load import changes, idle_slots, overload, packets, packets_of_update
+from netfl.access._load import changes, fragile_updates, idle_slots, overload, packets, packets_of_update
 from netfl.access._network_faults import network_faults
 from netfl.access._observed import observed
 from netfl.access._selecting import Selecting
@@ -210,9 +210,10 @@ class Network(Selecting):
         yield from network_faults(self, facts)
 
     def warnings(self, setting: Setting) -> Iterator[str]:
-        """That slots stay idle, and that rounds get ever longer; a duration ends."""
+        """That slots stay idle, that one frame can end an update, and that rounds get ever longer; a duration ends."""
         yield from idle_slots(self)
         if setting.duration_s is None:
+            yield from fragile_updates(self, setting)
             yield from overload(self, setting)
 
     def places(self, setting: Setting) -> Mapping[str, NDArray[Any]]:

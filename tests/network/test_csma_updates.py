@@ -90,6 +90,36 @@ def test_packets_that_no_frame_holds_are_refused(transport, key):
     assert CsmaCa().most_bits == FULL_BITS
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"mac": {"kind": "csma_ca", "max_attempts": 4}}, True),
+        ({"mac": {"kind": "csma_ca", "max_attempts": 4}, "update_size": "2 kB"}, False),
+        ({"mac": {"kind": "csma_ca"}}, False),
+        (
+            {"mac": {"kind": "csma_ca", "max_attempts": 4}, "transport": {"grain": "packet", "arq": {"timeout": 1}}},
+            False,
+        ),
+    ],
+)
+def test_frames_each_of_which_can_end_an_update_are_told(said, told):
+    access = Network.model_validate(PLAIN | {"update_size": "5 kB"} | said)
+    setting = Setting(2, 1, 0, Streams(1).at("access", 0), np.ones(2), 1.0, 1.0, Memory())
+    warnings = [*access.warnings(setting)]
+    assert ["an update is sent in 3 frames" in warning for warning in warnings] == [True] * told
+
+
+def test_with_few_attempts_an_update_ends_with_its_first_frame_that_is_given_up_unless_it_is_repeated():
+    """500 kB are 218 frames; ten contenders give up one in 100 after four attempts."""
+    mac = {"kind": "csma_ca", "max_attempts": 4}
+    _, memory = play("500 kB", mac=mac)
+    assert sum(row[0] == "given_up" for row in memory.rows) > 3
+    arq = {"grain": "packet", "mtu": "2296 B", "arq": {"timeout": "100 ms"}}
+    told, memory = play("500 kB", mac=mac, transport=arq)
+    assert len(told.deliveries) == 10
+    assert memory.told["packets_repeated"] > 3
+
+
 def bianchi_bps(stations, setup):
     """Bianchi's fixed point for basic access (IEEE J-SAC 18(3), 2000)."""
     window, stages = setup.least + 1, round(np.log2((setup.most + 1) / (setup.least + 1)))
@@ -116,6 +146,7 @@ def test_five_megabytes_from_ten_contenders_go_as_fast_as_saturated_stations_sen
     assert goodput_bps == pytest.approx(bianchi_bps(10, REFERENCE["FULL"]["802.11a"]), rel=0.03)
 
 
+@pytest.mark.slow
 def test_ten_updates_of_five_megabytes_are_delivered_whole():
     """50 MB at the goodput of between one and ten stations."""
     told, memory = play("5 MB")
