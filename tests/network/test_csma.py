@@ -460,6 +460,7 @@ def test_at_low_load_all_that_comes_is_carried_and_hardly_waits(users):
 
 @pytest.mark.parametrize("edition", [2016, 2020])
 @pytest.mark.parametrize(("standard", "users"), [("802.11a", 5), ("802.11b", 20)])
+@pytest.mark.slow
 def test_saturated_stations_are_those_of_the_reference(standard, users, edition):
     """Throughput within 1 %, collision probability within 0.01, both of 60 s."""
     bits_s, collided, *_ = simulate(standard, users, 60.0, seed=3, edition=edition)
@@ -468,7 +469,7 @@ def test_saturated_stations_are_those_of_the_reference(standard, users, edition)
     assert world.cell.failed["collided"] / world.cell.attempts == pytest.approx(collided, abs=0.01)
 
 
-@pytest.mark.parametrize(("users", "limit"), [(20, 2), (50, 4)])
+@pytest.mark.parametrize(("users", "limit"), [(20, 2), pytest.param(50, 4, marks=pytest.mark.slow)])
 def test_each_edition_drops_as_many_frames_as_its_reference_and_not_as_the_other(users, limit):
     """Frames dropped within 4.5 standard errors; the editions are more than 20 % apart."""
     told = {}

@@ -1,6 +1,7 @@
 """LoRa frames that meet: the thresholds of each pair of spreading factors, and collisions of equal powers."""
 
 import math
+from bisect import bisect_left
 from types import SimpleNamespace
 
 import numpy as np
@@ -63,10 +64,12 @@ def outcomes(factors, snr_db, starts_s=None):
 
 def least_sir_db(factor, other):
     """The least SIR, in steps of 1 dB, at which a frame with *factor* is received beside one with *other*."""
-    for sir_db in range(-40, 20):
-        if outcomes([factor, other], [STRONG_DB, STRONG_DB - sir_db - 1e-6])[0]:
-            return sir_db
-    return None
+    steps = range(-40, 20)
+    return steps[
+        bisect_left(
+            steps, True, key=lambda sir_db: outcomes([factor, other], [STRONG_DB, STRONG_DB - sir_db - 1e-6])[0]
+        )
+    ]
 
 
 def test_each_pair_of_spreading_factors_has_its_published_threshold():
