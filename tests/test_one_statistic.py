@@ -44,7 +44,7 @@ def run(request, first, tmp_path_factory):
 @pytest.fixture(scope="module")
 def sweep(first, tmp_path_factory):
     """A small sweep of the README's scenario, whose values differ between the last round and the last tenth."""
-    changes = {"rounds": 20, "replicas": 2, "sweep": {"access.mac.probability": [0.05, 0.2]}}
+    changes = {"rounds": 60, "replicas": 2, "sweep": {"access.mac.probability": [0.05, 0.2]}}
     return netfl.sweep(netfl.load(first, changes), tmp_path_factory.mktemp("sweep") / "s", engine=Here())
 
 
@@ -175,7 +175,7 @@ def test_a_sweep_has_the_same_cells_on_the_terminal_in_its_summary_and_its_repor
 
 
 def test_a_sweep_and_a_run_of_its_point_have_the_same_values(sweep, first, tmp_path):
-    changes = {"rounds": 20, "replicas": 2, "access.mac.probability": 0.05}
+    changes = {"rounds": 60, "replicas": 2, "access.mac.probability": 0.05}
     alone = netfl.run(netfl.load(first, changes), tmp_path / "alone", device="cpu")
     found = sweep.summary[sweep.summary["point"] == 0].set_index(["learner", "figure"])
     for learner in alone.learners:
