@@ -89,7 +89,7 @@ def final_values(rounds: ArrayLike, values: ArrayLike, is_choice: ArrayLike = Fa
     array([2., 3.])
     """
     table = np.asarray(values, float)
-    return np.where(is_choice, table[-1], table[is_final(rounds)].mean(axis=0))
+    return np.asarray(np.where(is_choice, table[-1], table[is_final(rounds)].mean(axis=0)), float)
 
 
 def final_name(metric: str, *, is_choice: bool = False) -> str:
@@ -257,7 +257,7 @@ def learned(
     for metric in (name for name in last.metrics if "/user:" not in name and "/layer:" not in name):
         values = np.array([report.metrics.get(metric, np.full(len(lanes), np.nan)) for report in reports])
         final = final_values(rounds, values, is_choice)
-        for lane in np.flatnonzero(~np.isnan(values).all(axis=0)):
+        for lane in np.flatnonzero(~np.isnan(values).all(axis=0)).tolist():
             learner, replica = lanes[lane]
             found[replica][f"{learner}.{final_name(metric, is_choice=is_choice[lane])}"] = float(final[lane])
     return found

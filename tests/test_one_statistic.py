@@ -55,7 +55,9 @@ def expected(metrics, metric):
     found = {}
     for learner, own in late.groupby("learner"):
         values = own.groupby("replica")["value"].mean()
-        half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
+        half = (
+            stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
+        )
         cell = f"{100 * values.mean():.1f}" + ("" if half is None else f" ± {100 * half:.1f}")
         found[learner] = (cell, values.mean(), half)
     return found

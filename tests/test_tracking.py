@@ -106,7 +106,9 @@ class TestTensorBoard(Either):
     def test_what_arrives(self, scenario):
         run = netfl.run(scenario(SCENARIO + TENSORBOARD), "r")
         whole = self.same(run)
-        assert whole.scalars("summary/one.accuracy.last_tenth")[1][0] == pytest.approx(run.summary["one.accuracy.last_tenth"])
+        assert whole.scalars("summary/one.accuracy.last_tenth")[1][0] == pytest.approx(
+            run.summary["one.accuracy.last_tenth"]
+        )
         assert b"zipf: 1" in whole.read.Tensors("scenario")[0].tensor_proto.string_val[0]
 
     def test_another_run_of_that_name_has_a_folder_of_its_own(self, scenario):
@@ -122,7 +124,8 @@ class TestTensorBoard(Either):
         run = netfl.open_run("r")
         whole = self.same(run)
         assert whole.scalars("summary/one.accuracy.last_tenth")[0] == [2, 3]
-        assert whole.scalars("summary/one.accuracy.last_tenth")[1][1] == pytest.approx(run.summary["one.accuracy.last_tenth"])
+        final = run.summary["one.accuracy.last_tenth"]
+        assert whole.scalars("summary/one.accuracy.last_tenth")[1][1] == pytest.approx(final)
 
 
 @pytest.mark.filterwarnings("ignore")  # of MLflow's own
@@ -155,7 +158,8 @@ class TestMlflow(Either):
             assert own.data.params["replica"] == str(replica)
             assert own.info.status == "FINISHED"
         assert runs["r"].data.params["access.rho.zipf"] == "1.0"
-        assert runs["r"].data.metrics["one.accuracy.last_tenth"] == pytest.approx(run.summary["one.accuracy.last_tenth"])
+        final = run.summary["one.accuracy.last_tenth"]
+        assert runs["r"].data.metrics["one.accuracy.last_tenth"] == pytest.approx(final)
         assert runs["r"].info.status == "FINISHED"
 
     def test_what_arrives(self, scenario):

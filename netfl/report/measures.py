@@ -138,5 +138,6 @@ def grouped(metrics: pd.DataFrame, metric: str, kind: str, *, choices: Collectio
         return rows[[*columns, "value"]]
     table = rows.drop_duplicates(["round", *columns], keep="last").pivot(index="round", columns=columns, values="value")
     is_choice = table.columns.get_level_values("learner").isin(list(choices))
-    found = pd.Series(final_values(table.index, table, is_choice), table.columns, name="value")
-    return found.dropna().reset_index()
+    values = pd.Series(final_values(table.index, table, is_choice), table.columns, name="value")
+    found: pd.DataFrame = values.dropna().reset_index()
+    return found

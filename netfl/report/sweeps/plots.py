@@ -185,7 +185,7 @@ def scaled(rows: pd.DataFrame, figure: str) -> tuple[float, str]:
     """What a figure's unit is in SI units, and what stands beside its axis."""
     metric = metric_of(figure)
     if (rows["learner"] != "").any():
-        share = metric in plots_learning.SHARES
+        share = metric in figures.SHARES
         return (0.01, f"{plots_learning.label(metric)} (%)") if share else (1.0, plots_learning.label(metric))
     middle = rows["mean"].abs().median()
     scale, unit = figures.unit_of(figure, 0.0 if np.isnan(middle) else float(middle))
