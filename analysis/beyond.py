@@ -45,7 +45,7 @@ def draw_rivals(runs: Mapping[str, Run], figure: Figure) -> None:
 def draw_map(runs: Mapping[str, Run], figure: Figure) -> None:
     """A heat map of the rare class's accuracy over α and the rarest user's rate."""
     found = {
-        rate: {alpha: 100 * run.summary[f"α = {alpha}.rare_accuracy.smoothed"] for alpha in ALPHAS}
+        rate: {alpha: 100 * run.summary[f"α = {alpha}.rare_accuracy.last_tenth"] for alpha in ALPHAS}
         for rate, run in runs.items()
     }
     ax = figure.subplots()

@@ -3,38 +3,75 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from netfl.figures import clock, label, own, parts
+from netfl.figures import METRICS, VARIANCES, aligned, clock, label, metric_cell, own
 from netfl.reading import Run
-from netfl.statistics import HALF
+from netfl.statistics import FINAL, LAST_ROUND, LAST_TENTH, final_name, interval, mean_sentence
 
 _MANY = 6
 """Of a family of more figures, such as the utilisation of each link, only the largest so many are shown."""
 
 _FAMILIES = ("utilisation", "lost", "share")
 """The words that such families begin with."""
-_LEARNERS = {
-    "accuracy": "accuracy",
-    "rare_accuracy": "rare classes",
-    "accuracy_users_worst10": "worst 10 %",
-    "accuracy_users_best10": "best 10 %",
-    "accuracy_users_variance": "variance, %²",
-    "accuracy_users_jain": "Jain",
-    "loss": "loss",
-    "t": "t",
-}
-"""The columns of the table of learners."""
-_WHERE_ROOM = frozenset({"accuracy_users_best10", "accuracy_users_variance"})
-_HUGE = 1e6
-"""A loss of this size is told by its power of ten."""
-_WIDE = 110
-"""The width of a terminal in which these columns have room, and an interval stands beside its figure."""
+
+_PADDING = 3
+"""Letters between two columns of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table on the terminal.
+
+    Args:
+        head: its heading, which may have several lines.
+        cells: its cells, one for each row.
+        is_key: whether it names the rows, and stands at the left.
+    """
+
+    head: str
+    cells: tuple[str, ...]
+    is_key: bool = False
+
+    @property
+    def width(self) -> int:
+        """The width of its longest line, with its padding."""
+        lines = [line for text in (self.head, *self.cells) for line in text.split("\n")]
+        return _PADDING + max(map(cell_len, lines))
+
+
+def fold(columns: Sequence[Column], width: int) -> Iterator[Table]:
+    """Yield tables, one below the other, that show all of *columns* on a terminal of *width* letters.
+
+    Each table begins with the columns that name the rows, and has at least one of the others.
+    """
+    keys, others = ([one for one in columns if one.is_key == wanted] for wanted in (True, False))
+    room = width - 1 - sum(one.width for one in keys)
+    shown: list[Column] = []
+    for one in others:
+        if shown and one.width + sum(each.width for each in shown) > room:
+            yield _table([*keys, *shown])
+            shown = []
+        shown.append(one)
+    yield _table([*keys, *shown])
+
+
+def _table(columns: Sequence[Column]) -> Table:
+    """Return the table of *columns*."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for one in columns:
+        table.add_column(one.head, justify="left" if one.is_key else "right", no_wrap=True)
+    for row in zip(*(one.cells for one in columns), strict=True):
+        table.add_row(*row)
+    return table
 
 
 def show_run(run: Run, console: Console | None = None) -> None:
@@ -69,8 +106,8 @@ def _tell(console: Console, summary: dict[str, Any]) -> None:
     whole = " · ".join(said)
     console.print(whole if len(whole) <= console.width else "\n".join(said))
     if summary.get("replicas", 1) > 1:
-        several = "" if "duration_s" in summary else "; updates are summed"
-        console.print(f"mean of {summary['replicas']} replicas ± half width of the 95 % interval{several}")
+        several = "" if "duration_s" in summary else " Updates are summed."
+        console.print(mean_sentence(summary["replicas"]) + several, highlight=False)
 
 
 def _show_figures(console: Console, run: Run) -> None:
@@ -78,12 +115,8 @@ def _show_figures(console: Console, run: Run) -> None:
     names, left_out = _shortened(own(run.summary, run.learners), run.summary)
     if not names:
         return
-    like = {name.partition("_")[0]: run.summary[name] for name in reversed(names) if "_" in name}
-    lines = [
-        (label(name), *parts(name, run.summary[name], run.summary.get(name + HALF), like.get(name.partition("_")[0])))
-        for name in names
-    ]
-    cells = [(name, number, spread and f"± {spread}", unit) for name, number, spread, unit in lines]
+    lines = aligned(names, run.summary).items()
+    cells = [(label(name), number, spread and f"± {spread}", unit) for name, (number, spread, unit) in lines]
     room = sum(max(len(line[at]) for line in cells) + 1 for at in range(4)) + 3
     across = max(1, min(3, (console.width - 2) // room))
     deep = -(-len(cells) // across)
@@ -116,69 +149,50 @@ def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str]
 
 
 def _show_learners(console: Console, run: Run) -> None:
-    """A table of learners and what they came to."""
-    learners, summary = run.learners, run.summary
-    first = {metric: f"{learners[0]}.{metric}.smoothed" for metric in _LEARNERS} if learners else {}
-    room = console.width >= _WIDE
-    shown = [metric for metric, name in first.items() if name in summary and (room or metric not in _WHERE_ROOM)]
-    if not shown:
+    """Print the final values of all learners."""
+    values = {name: interval(own) for name, own in run.figures.groupby("figure", observed=True)["value"]}
+    names = {learner: partial(_final_name, run, learner) for learner in run.learners}
+    metrics = [one for one in METRICS if any(name(one) in values for name in names.values())]
+    if not metrics:
         return
-    table = Table(
-        title="learners: mean over the last tenth of the rounds" + ("; choices: as last made" * bool(run.choices)),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-    )
-    table.add_column("learner", no_wrap=True)
-    for metric in shown:
-        table.add_column(_LEARNERS[metric], justify="right")
-    between = " " if room else "\n"
-    for learner in learners:
-        ending = "" if learner in run.choices else ".smoothed"
-        names = [f"{learner}.{metric}{ending}" for metric in shown]
-        table.add_row(
-            learner,
-            *(
-                _figure(metric, summary.get(name), summary.get(name + HALF), between)
-                for metric, name in zip(shown, names, strict=True)
-            ),
-        )
-    console.print(table)
+    replicas, nothing = run.summary.get("replicas", 1), interval([])
+    columns = [Column("learner", tuple(names), is_key=True)]
+    for metric in metrics:
+        found = [values.get(name(metric), nothing) for name in names.values()]
+        if metric == "t":  # that of learners without a threshold is 0 throughout
+            found = [one if one.mean or one.half > 0 else nothing for one in found]
+        cells = [metric_cell(metric, one.mean, one.half, one.replicas, replicas) for one in found]
+        columns.append(Column(METRICS[metric].lower(), tuple(cells)))
+    choices = f"; choices: {FINAL[LAST_ROUND]}" if run.choices else ""
+    units = "accuracies in %" + ", variance in %²" * bool(VARIANCES.intersection(metrics))
+    console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; {units}", highlight=False)
+    for table in fold(columns, console.width):
+        console.print(table)
     _show_targets(console, run)
 
 
+def _final_name(run: Run, learner: str, metric: str) -> str:
+    """Return the name of a learner's final value among the figures of *run*."""
+    return f"{learner}.{final_name(metric, is_choice=learner in run.choices)}"
+
+
 def _show_targets(console: Console, run: Run) -> None:
-    """A table of learners and when they came to the accuracies asked for; nothing without any."""
+    """Print the rounds and times at which learners first reached the accuracies asked for; nothing without any."""
     when = re.compile(r"(?P<learner>.*)\.target:(?P<target>[^:]+)\.rounds")
     found = [match for name in run.summary if (match := when.fullmatch(name))]
     targets = dict.fromkeys(match["target"] for match in found)
     if not targets:
         return
-    table = Table(title="first at a test accuracy of", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("learner", no_wrap=True)
+    columns = [Column("learner", run.learners, is_key=True)]
     for target in targets:
-        table.add_column(f"{100 * float(target):g} %", justify="right")
-    for learner in run.learners:
-        starts = [f"{learner}.target:{target}" for target in targets]
-        table.add_row(learner, *(_when(run.summary, start) for start in starts))
-    console.print(table)
+        cells = [_when(run.summary, f"{learner}.target:{target}") for learner in run.learners]
+        columns.append(Column(f"{100 * float(target):g} %", tuple(cells)))
+    console.print("first at a test accuracy of", highlight=False)
+    for table in fold(columns, console.width):
+        console.print(table)
 
 
 def _when(summary: dict[str, Any], start: str) -> str:
     """The round and the simulated time of a target that every replica reached; a dash for others."""
     at, time_s = (summary.get(f"{start}.{cost}") for cost in ("rounds", "time_s"))
     return "–" if at is None or time_s is None else f"round {at:.4g}, {clock(time_s)}"
-
-
-def _figure(metric: str, value: float | None, half: float | None, between: str) -> str:
-    """A figure of a learner with its interval; a dash where it is not finite."""
-    if value is None:
-        return "–"
-    if metric == "accuracy_users_variance":
-        number, spread = f"{1e4 * value:.0f}", f"{1e4 * half:.0f}" if half else ""
-    elif metric.startswith(("accuracy", "rare_")):
-        number, spread = f"{value:.3f}", f"{half:.3f}" if half else ""
-    elif abs(value) >= _HUGE:
-        number, spread = f"{value:.1e}", f"{half:.1e}" if half else ""
-    else:
-        number, spread, _ = parts("", value, half)
-    return f"{number}{between}± {spread}" if spread else number

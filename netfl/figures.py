@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 _LABELS = {
     "throughput_bps": "throughput",
@@ -60,6 +61,38 @@ _STEPS = {
 _SHARES = ("utilisation", "share.")
 _SHARE_ENDS = ("_ratio", "_probability", "_share", "availability", "outage", "collision", "loss")
 """Beginnings and endings of the names of figures that are shares of one."""
+
+METRICS = {
+    "accuracy": "Accuracy",
+    "rare_accuracy": "Rare classes",
+    "accuracy_users_worst10": "Worst 10 %",
+    "accuracy_users_best10": "Best 10 %",
+    "accuracy_users_variance": "Variance",
+    "accuracy_users_jain": "Jain index",
+    "validation_accuracy": "Validation",
+    "loss": "Loss",
+    "t": "t",
+    "objective": "Objective",
+}
+"""The columns of tables of learners' final values, in their order, by metric."""
+
+SHARES = frozenset(
+    {
+        "accuracy",
+        "rare_accuracy",
+        "accuracy_users_mean",
+        "accuracy_users_worst10",
+        "accuracy_users_best10",
+        "validation_accuracy",
+    }
+)
+"""Metrics that are shares of one and are shown in percent."""
+
+VARIANCES = frozenset({"accuracy_users_variance"})
+"""Metrics that are variances of shares and are shown in squared percentage points."""
+
+_HUGE = 1e6
+"""A value of a metric from this size on is shown by its power of ten."""
 
 _LONGEST = 24
 """Letters that a value of a scenario's key takes at most."""
@@ -130,6 +163,42 @@ def parts(name: str, value: float | None, half: float | None = None, like: float
         return _plain(value / scale), "", unit
     digits = min(9, max(0, 1 - math.floor(math.log10(half / scale))))
     return _grouped(value / scale, digits), _grouped(half / scale, digits), unit
+
+
+def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """Return `parts` of each of *names*; those of one kind, such as delays, have the unit of the first.
+
+    >>> aligned(["delay_mean_s", "delay_p99_s"], {"delay_mean_s": 0.01, "delay_p99_s": 1.2})
+    {'delay_mean_s': ('10', '', 'ms'), 'delay_p99_s': ('1200', '', 'ms')}
+    """
+    like = {name.partition("_")[0]: summary[name] for name in reversed(names) if "_" in name}
+    return {
+        name: parts(name, summary[name], summary.get(f"{name}.ci95"), like.get(name.partition("_")[0]))
+        for name in names
+    }
+
+
+def metric_cell(metric: str, mean: float, half: float = math.nan, replicas: int = 1, of: int = 1) -> str:
+    """A learner's value of *metric* in all tables: accuracies in percent, with the half width of its interval.
+
+    Args:
+        metric: which metric, such as ``rare_accuracy``.
+        mean: over replicas.
+        half: the half width of its interval; NaN where there is none.
+        replicas: how many replicas have the value; the others diverged.
+        of: how many replicas there are.
+
+    >>> metric_cell("accuracy", 0.81234, 0.021, 3, 3), metric_cell("t", 0.5), metric_cell("loss", 2.5e7)
+    ('81.2 ± 2.1', '0.500', '2.5e+07')
+    >>> metric_cell("accuracy", 0.5, math.nan, 1, 3), metric_cell("accuracy", math.nan, math.nan, 0, 3)
+    ('50.0 (1 of 3 replicas)', '–')
+    """
+    if not replicas or not math.isfinite(mean):
+        return "–"
+    scale = 100.0 if metric in SHARES else 1e4 if metric in VARIANCES else 1.0
+    form = ".1f" if scale > 1.0 else ".1e" if abs(mean) >= _HUGE else ".3f"
+    spread = f" ± {scale * half:{form}}" if math.isfinite(half) else ""
+    return f"{scale * mean:{form}}{spread}" + (f" ({replicas} of {of} replicas)" if replicas < of else "")
 
 
 def own(summary: Mapping[str, object], learners: Iterable[str] = ()) -> list[str]:

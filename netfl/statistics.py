@@ -25,6 +25,12 @@ _AT_ONCE = 256
 HALF = ".ci95"
 """What the name of a figure's half interval ends with in a summary."""
 
+LAST_TENTH, LAST_ROUND = ".last_tenth", ".last_round"
+"""What the name of a learner's final value ends with: it says which statistic the value is."""
+
+FINAL = {LAST_TENTH: "mean of the last 10 % of rounds", LAST_ROUND: "last round"}
+"""The same in words.  Learners have the mean, choices among them the value of the last round; see `final_values`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -53,6 +59,75 @@ def interval(values: ArrayLike) -> Interval:
         return Interval(math.nan, math.nan, 0)
     half = t_factor(known.size) * known.std(ddof=1) if known.size > 1 else math.nan
     return Interval(float(known.mean()), float(half), int(known.size))
+
+
+def is_final(rounds: ArrayLike) -> NDArray[np.bool_]:
+    """Select the evaluated *rounds* that a final value is the mean of: the last 10 % of the run.
+
+    >>> is_final([80, 90, 95, 100])
+    array([False,  True,  True,  True])
+    """
+    at = np.asarray(rounds, float)
+    return np.asarray(at >= 0.9 * at.max(initial=0.0))
+
+
+def final_values(rounds: ArrayLike, values: ArrayLike, is_choice: ArrayLike = False) -> NDArray[np.float64]:
+    """Return the final value of each lane: the mean of the last 10 % of rounds, the one statistic of all outputs.
+
+    With few deliveries in a round, the value of a single round depends on who sent the last update.  A choice may have
+    kept another learner before its last evaluation, so its final value is that of the last round.
+
+    Args:
+        rounds: the round of each evaluation, ascending; at least one.
+        values: a row for each evaluation, a column for each lane.
+        is_choice: for each lane, whether it is a choice among learners.
+
+    Returns:
+        A value for each lane; NaN where one of the values that it depends on is missing, as training diverged.
+
+    >>> final_values([50, 90, 100], [[0.0, 0.0], [1.0, 1.0], [3.0, 3.0]], [False, True])
+    array([2., 3.])
+    """
+    table = np.asarray(values, float)
+    return np.asarray(np.where(is_choice, table[-1], table[is_final(rounds)].mean(axis=0)), float)
+
+
+def final_name(metric: str, *, is_choice: bool = False) -> str:
+    """Return the name of a learner's final value of *metric* among the figures of a run.
+
+    >>> final_name("accuracy"), final_name("accuracy", is_choice=True)
+    ('accuracy.last_tenth', 'accuracy.last_round')
+    """
+    return metric + (LAST_ROUND if is_choice else LAST_TENTH)
+
+
+def metric_of(name: str) -> str:
+    """Return the metric of a final value, by its *name*; all other names are returned as they are.
+
+    >>> metric_of("accuracy.last_tenth"), metric_of("jain")
+    ('accuracy', 'jain')
+    """
+    return name.removesuffix(LAST_TENTH).removesuffix(LAST_ROUND)
+
+
+def name_spread(replicas: int) -> str:
+    """Return the meaning of ± in all outputs, as the end of a sentence.
+
+    >>> name_spread(3)
+    '± is the half width of the 95 % t interval over 3 replicas'
+    """
+    return f"± is the half width of the 95 % t interval over {replicas} replicas"
+
+
+def mean_sentence(replicas: int) -> str:
+    """Return what the values of a table are that has means over *replicas*.
+
+    >>> mean_sentence(1)
+    'There is one replica, so nothing is known of chance.'
+    """
+    if replicas < 2:
+        return "There is one replica, so nothing is known of chance."
+    return f"Means over {replicas} replicas; ± is the half width of the 95 % t interval."
 
 
 def t_factor(size: int) -> float:
@@ -165,31 +240,26 @@ class Tally:
 def learned(
     lanes: Sequence[tuple[str, int]], reports: Sequence[Report], choices: Collection[str] = ()
 ) -> dict[int, dict[str, float]]:
-    """The figures of learning, by replica.
+    """The final values of learning, by replica: ``<learner>.<metric>.last_tenth``, of choices ``.last_round``.
 
-    ``<learner>.<metric>`` is the value after the last round, ``<learner>.<metric>.smoothed`` its mean over the
-    evaluations of the last tenth of the rounds: with one user heard a round, single values swing with whom it was.
-    A figure that a lane never had is left out; one that it has no longer is NaN.
+    See `final_values`.  A figure that a lane never had is left out; one that it has no longer is NaN.
 
     Args:
         lanes: learner and replica of each lane.
         reports: all evaluations.
-        choices: who has no smoothed figures: before its last evaluation it may have kept another learner.
+        choices: which of the learners are choices among others.
     """
     found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
     if not reports:
         return found
-    last = reports[-1]
-    late = [report for report in reports if report.round >= 0.9 * last.round]
+    rounds, last = [report.round for report in reports], reports[-1]
+    is_choice = [learner in choices for learner, _ in lanes]
     for metric in (name for name in last.metrics if "/user:" not in name and "/layer:" not in name):
-        means: NDArray[np.float64] = np.mean([report.metrics[metric] for report in late], axis=0)
-        for lane, (learner, replica) in enumerate(lanes):
-            value = float(last.metrics[metric][lane])
-            if math.isnan(value) and all(math.isnan(report.metrics[metric][lane]) for report in reports):
-                continue
-            found[replica][f"{learner}.{metric}"] = value
-            if learner not in choices:
-                found[replica][f"{learner}.{metric}.smoothed"] = float(means[lane])
+        values = np.array([report.metrics.get(metric, np.full(len(lanes), np.nan)) for report in reports])
+        final = final_values(rounds, values, is_choice)
+        for lane in np.flatnonzero(~np.isnan(values).all(axis=0)).tolist():
+            learner, replica = lanes[lane]
+            found[replica][f"{learner}.{final_name(metric, is_choice=is_choice[lane])}"] = float(final[lane])
     return found
 
 

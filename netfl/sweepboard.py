@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from netfl.board import Column, fold
 from netfl.console import PLAIN_EVERY_S, STOPPING, Stoppable
 from netfl.errors import MachineError
-from netfl.figures import label, setting, told
+from netfl.figures import METRICS, label, metric_cell, setting, told
+from netfl.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
 from netfl.sweeping import Sweep, Told
 from netfl.sweeping.plan import Task
 
 SHOWN = 40
 """So many points have a row in the table at the end."""
-_LEARNT = {"accuracy": "accuracy_share", "rare_accuracy": "accuracy_share", "loss": "t"}
-"""Figures of learners, and which name says how they are written."""
+COLUMNS = 12
+"""So many figures have a column there."""
+_LEARNT = ("accuracy", "rare_accuracy", "loss")
 _NETWORK = ("rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain")
-_COLUMN = 18
-"""Letters that a figure takes with its interval."""
 
 
 class SweepWatcher(Stoppable):
@@ -109,11 +108,7 @@ def show_sweep(sweep: Sweep, console: Console | None = None) -> None:
     console = console or Console(markup=False)
     points = sweep.points
     if (points["status"] != "missing").any():
-        console.print(_table(sweep, console.width))
-        if len(points) > SHOWN:
-            console.print(f"and {len(points) - SHOWN} points more: netfl.open_sweep('{sweep.folder}').summary")
-        if sweep.summary["replicas"].max() > 1:
-            console.print("mean of replicas ± half width of the 95 % interval")
+        _show_points(sweep, console)
     counts = points["status"].value_counts()
     told = ", ".join(f"{counts[status]} {status}" for status in ("done", "partial", "missing") if status in counts)
     console.print(f"points: {told}: {sweep.folder}", highlight=False, soft_wrap=True)
@@ -135,27 +130,39 @@ def show_sweep_report(sweep: Sweep, out: Path | None) -> None:
         raise MachineError(f"cannot write the report: {why}; the sweep itself is as it was") from error
 
 
-def _table(sweep: Sweep, width: int) -> Table:
-    """A row for each point: the values of its axes, and as many of its figures as there is room for."""
+def _show_points(sweep: Sweep, console: Console) -> None:
+    """Print the values of the axes and the figures of each point, and what is left out."""
     points, summary = sweep.points.head(SHOWN), sweep.summary
-    axes = {axis: [setting(value) for value in points[axis]] for axis in sweep.axes}
-    room = width - sum(3 + max(map(len, [axis, *words])) for axis, words in axes.items())
-    learners, there = [name for name in summary["learner"].unique() if name], {*summary["figure"]}
-    figures = [(name, figure) for figure in _LEARNT for name in learners if figure in there]
-    figures = (figures or [("", figure) for figure in _NETWORK if figure in there])[: max(1, room // _COLUMN)]
-    keys = zip(summary["point"], summary["learner"], summary["figure"], strict=True)
-    found = dict(zip(keys, zip(summary["mean"], summary["half"], strict=True), strict=True))
-    table = Table(box=box.SIMPLE)
-    for axis in axes:
-        table.add_column(axis, no_wrap=True)
-    for name, figure in figures:
-        table.add_column(f"{name}\n{label(figure)}" if name else label(figure), justify="right")
-    for row, number in enumerate(points["point"]):
-        cells = [_cell(found, (number, *which)) for which in figures]
-        table.add_row(*(words[row] for words in axes.values()), *cells)
-    return table
+    replicas = int(summary["replicas"].max())
+    metrics = summary["figure"].map(metric_of)
+    learners = [name for name in summary["learner"].unique() if name]
+    wanted = [(name, metric) for metric in _LEARNT for name in learners]
+    wanted = wanted if metrics.isin(_LEARNT).any() else [("", figure) for figure in _NETWORK]
+    keys = zip(summary["point"], summary["learner"], metrics, strict=True)
+    found = dict(zip(keys, zip(summary["mean"], summary["half"], summary["replicas"], strict=True), strict=True))
+    there = {(name, metric) for _, name, metric in found}
+    wanted = [which for which in wanted if which in there]
+    columns = [Column(axis, tuple(map(setting, points[axis])), is_key=True) for axis in sweep.axes]
+    for name, figure in wanted[:COLUMNS]:
+        cells = [_cell(found.get((number, name, figure)), name, figure, replicas) for number in points["point"]]
+        columns.append(Column(f"{name}\n{METRICS[figure].lower()}" if name else label(figure), tuple(cells)))
+    if any(name for name, _ in wanted):
+        has_choices = summary["figure"].str.endswith(LAST_ROUND).any()
+        choices = f"; choices: {FINAL[LAST_ROUND]}" if has_choices else ""
+        console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; accuracies in %", highlight=False)
+    if replicas > 1:
+        console.print(mean_sentence(replicas), highlight=False)
+    for table in fold(columns, console.width):
+        console.print(table)
+    left_out = [f"{len(sweep.points) - SHOWN} points"] if len(sweep.points) > SHOWN else []
+    left_out += [f"{len(wanted) - COLUMNS} columns"] if len(wanted) > COLUMNS else []
+    if left_out:
+        where = f"netfl.open_sweep({str(sweep.folder)!r}).summary"
+        console.print(f"and {' and '.join(left_out)} more: {where}", highlight=False, soft_wrap=True)
 
 
-def _cell(found: Mapping[tuple[int, str, str], tuple[float, float]], which: tuple[int, str, str]) -> str:
-    """One figure."""
-    return told(_LEARNT.get(which[2], which[2]) if which[1] else which[2], *found[which]) if which in found else "–"
+def _cell(found: tuple[float, float, int] | None, learner: str, figure: str, replicas: int) -> str:
+    """Return a figure of a point with its interval; a dash where it has none."""
+    if found is None:
+        return "–"
+    return metric_cell(figure, *found, replicas) if learner else told(figure, *found[:2])

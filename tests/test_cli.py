@@ -334,13 +334,13 @@ def test_targets_and_choices_are_told_on_the_terminal(folder):
     (folder / "asked.yaml").write_text(f"{GOOD}{LEARNING}  slow: {learner}\nevaluate: {asked}\n")
     code, output = call("run", "asked.yaml", "--out", "here")
     assert code == 0
-    assert "choices: as last made" in " ".join(output.split())
+    assert "choices: last round" in " ".join(output.split())
     table = output[output.index("first at a test accuracy of") :]
     assert [line.split()[0] for line in table.splitlines() if "round " in line] == ["FedAvg", "slow", "tuned"]
     summary = netfl.open_run("here").summary
-    assert "tuned.accuracy" in summary
-    assert not [name for name in summary if name.startswith("tuned.") and "smoothed" in name]
-    assert "FedAvg.accuracy.smoothed" in summary
+    assert "tuned.accuracy.last_round" in summary
+    assert not [name for name in summary if name.startswith("tuned.") and "last_tenth" in name]
+    assert "FedAvg.accuracy.last_tenth" in summary
 
 
 def test_a_report_that_cannot_be_written_is_the_machine_s_fault():

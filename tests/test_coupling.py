@@ -190,8 +190,8 @@ def test_the_summary_holds_means_over_replicas_and_counts_of_fates(tiny, tmp_pat
     metrics, summary = run.metrics, run.summary
     last = metrics[(metrics["round"] == ROUNDS) & (metrics["metric"] == "accuracy") & (metrics["group"] == "")]
     for learner, rows in last.groupby("learner", observed=True):
-        assert summary[f"{learner}.accuracy"] == pytest.approx(rows["value"].mean())
-        assert summary[f"{learner}.accuracy/class:1"] == pytest.approx(rows["value"].mean() / 2)
+        assert summary[f"{learner}.accuracy.last_tenth"] == pytest.approx(rows["value"].mean())
+        assert summary[f"{learner}.accuracy/class:1.last_tenth"] == pytest.approx(rows["value"].mean() / 2)
     assert not [key for key in summary if "user:" in key]
     fates = run.events["kind"].value_counts()
     assert summary["fate.delivered"] == fates["delivered"]
@@ -253,13 +253,14 @@ def test_an_access_that_fails_after_its_last_round_is_named(tmp_path, monkeypatc
     assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
 
 
-def test_a_smoothed_figure_is_the_mean_over_the_last_tenth_of_the_rounds(tiny, tmp_path):
+def test_a_final_value_is_the_mean_of_the_last_tenth_of_the_rounds_and_no_other_is_there(tiny, tmp_path):
     tiny(every=1)
     run = coupling.run(a_scenario(rounds=40), tmp_path / "run")
     late = run.metrics.query("round >= 36 and metric == 'accuracy' and group == '' and learner == 'B'")
     assert len(late) == 5 * 2
-    assert run.summary["B.accuracy.smoothed"] == pytest.approx(late["value"].mean())
-    assert run.summary["B.accuracy.smoothed"] != run.summary["B.accuracy"]
+    assert run.summary["B.accuracy.last_tenth"] == pytest.approx(late["value"].mean())
+    assert run.summary["B.accuracy.last_tenth"] != pytest.approx(late.query("round == 40")["value"].mean())
+    assert [name for name in run.summary if name.startswith("B.accuracy") and ".last_tenth" not in name] == []
 
 
 def test_a_figure_that_is_not_defined_is_null_in_the_summary(tiny, tmp_path, monkeypatch):
@@ -268,8 +269,7 @@ def test_a_figure_that_is_not_defined_is_null_in_the_summary(tiny, tmp_path, mon
     )
     run = coupling.run(a_scenario(), tmp_path / "run")
     assert run.manifest["status"] == "done"
-    assert run.summary["A.rare_accuracy"] is None
-    assert run.summary["A.rare_accuracy.smoothed"] is None
+    assert run.summary["A.rare_accuracy.last_tenth"] is None
 
 
 def test_the_scenario_in_a_run_directory_reproduces_the_run(tiny, tmp_path):

@@ -18,10 +18,10 @@ SPOKEN = [
     if page not in PLAYED and any(block.language == "python" for block in guides.blocks(page))
 ]
 """Pages whose Python alone is run."""
-FEWER = {"tutorial": ("--set", "rounds=12"), "traces": ("--set", "rounds=60")}
+FEWER = {"tutorial": ("--set", "rounds=12"), "traces": ("--set", "rounds=60", "--set", "replicas=2")}
 """What is put behind the commands of pages that would take long."""
 SAID = {
-    "name": "first", "users": 10, "rounds": 25, "record": {"events": "all", "versions": True},
+    "name": "first", "users": 10, "rounds": 25, "replicas": 2, "record": {"events": "all", "versions": True},
     "access": {
         "kind": "network", "round": {"kind": "first", "m": 1}, "topology": {"kind": "star", "radius": "1 km"},
         "mac": {"kind": "slotted_aloha", "probability": 0.1}, "compute": {"speed": 100}, "broadcast_rate": "11 kbps",
@@ -39,7 +39,7 @@ SAID = {
         (("FedAvg", "erm"), ("FED-CVaR-AVG", {"kind": "cvar", "alpha": 0.1, "gamma": 0.1, "lr_t": 0.02}))
     },
 }  # fmt: skip
-"""A small run, for pages that speak of one that is there."""
+"""A small run, for pages that speak of one that is there; with replicas, as it has after `netfl extend`."""
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,8 @@ def small(tmp_path_factory):
 
 
 @pytest.fixture
-def there(tmp_path, monkeypatch):
-    """A folder to be in, with netfl's scenarios, from which modules can be imported."""
-    (tmp_path / "scenarios").symlink_to(guides.ROOT / "scenarios")
-    (tmp_path / "runs").mkdir()
+def empty(tmp_path, monkeypatch):
+    """An empty folder to be in, from which modules can be imported."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "110")
@@ -59,6 +57,26 @@ def there(tmp_path, monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)  # another test's module of that name
     yield tmp_path
     guides.forget(tmp_path)
+
+
+@pytest.fixture
+def there(empty):
+    """A folder to be in, with netfl's scenarios."""
+    (empty / "scenarios").symlink_to(guides.ROOT / "scenarios")
+    (empty / "runs").mkdir()
+    return empty
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("empty")
+def test_readme_and_tutorial_can_be_followed_in_order_in_an_empty_folder():
+    """By the letter: every file, command and block of Python, as a new user meets them."""
+    player = guides.Player()
+    for page in ("README.md", "docs/tutorial.md"):
+        player.play(guides.ROOT / page, commands=True)
+    runs = {path.name for path in Path("runs").iterdir()}
+    assert {"first", "first-sweep", "rural_outage-001", "tutorial", "tdma", "again", "trees"} <= runs
+    assert netfl.open_run("runs/first").manifest["replicas"] == 5
 
 
 @pytest.mark.parametrize("page", PLAYED, ids=lambda page: page.stem)

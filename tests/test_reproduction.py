@@ -188,7 +188,7 @@ record: {events: none, versions: 10}
     )
     run = netfl.run(netfl.load(path), tmp_path / "run")
     found = biases.redrawn(run, str(path), [3])
-    assert found["own all"] == pytest.approx(run.summary["FedAvg.accuracy"], abs=1e-4)
-    assert found["own 3"] == pytest.approx(run.summary["FedAvg.accuracy/class:3"], abs=1e-4)
+    assert found["own all"] == pytest.approx(run.summary["FedAvg.accuracy.last_tenth"], abs=1e-4)
+    assert found["own 3"] == pytest.approx(run.summary["FedAvg.accuracy/class:3.last_tenth"], abs=1e-4)
     assert found["q10 all"] <= found["q50 all"] <= found["q90 all"] <= found["own all"]
     assert found["draws"] == biases.DRAWS

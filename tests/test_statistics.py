@@ -81,7 +81,7 @@ def test_figures_of_learning_are_those_of_each_replica():
     reports = [Report(at, {"loss": np.arange(4.0) + at, "loss/user:0": np.zeros(4)}) for at in (0, 95, 100)]
     found = learned(lanes, reports)
     assert found.keys() == {3, 4}
-    assert found[4] == {"A.loss": 101.0, "A.loss.smoothed": 98.5, "B.loss": 103.0, "B.loss.smoothed": 100.5}
+    assert found[4] == {"A.loss.last_tenth": 98.5, "B.loss.last_tenth": 100.5}
     assert learned(lanes, []) == {3: {}, 4: {}}
 
 
@@ -139,5 +139,5 @@ def test_joules_to_a_target_are_told_where_they_are_counted():
 def test_a_figure_that_a_lane_never_had_is_left_out_and_one_that_it_lost_is_not():
     reports = [Report(at, {"t": np.array([math.nan, 1.0 if at < 2 else math.nan])}) for at in range(3)]
     found = learned([("A", 0), ("B", 0)], reports)
-    assert found[0].keys() == {"B.t", "B.t.smoothed"}
-    assert math.isnan(found[0]["B.t"])
+    assert found[0].keys() == {"B.t.last_tenth"}
+    assert math.isnan(found[0]["B.t.last_tenth"])

@@ -106,7 +106,9 @@ class TestTensorBoard(Either):
     def test_what_arrives(self, scenario):
         run = netfl.run(scenario(SCENARIO + TENSORBOARD), "r")
         whole = self.same(run)
-        assert whole.scalars("summary/one.accuracy")[1][0] == pytest.approx(run.summary["one.accuracy"])
+        assert whole.scalars("summary/one.accuracy.last_tenth")[1][0] == pytest.approx(
+            run.summary["one.accuracy.last_tenth"]
+        )
         assert b"zipf: 1" in whole.read.Tensors("scenario")[0].tensor_proto.string_val[0]
 
     def test_another_run_of_that_name_has_a_folder_of_its_own(self, scenario):
@@ -121,8 +123,9 @@ class TestTensorBoard(Either):
         assert call("extend", "r", "--replicas", 3)[0] == 0
         run = netfl.open_run("r")
         whole = self.same(run)
-        assert whole.scalars("summary/one.accuracy")[0] == [2, 3]
-        assert whole.scalars("summary/one.accuracy")[1][1] == pytest.approx(run.summary["one.accuracy"])
+        assert whole.scalars("summary/one.accuracy.last_tenth")[0] == [2, 3]
+        final = run.summary["one.accuracy.last_tenth"]
+        assert whole.scalars("summary/one.accuracy.last_tenth")[1][1] == pytest.approx(final)
 
 
 @pytest.mark.filterwarnings("ignore")  # of MLflow's own
@@ -155,7 +158,8 @@ class TestMlflow(Either):
             assert own.data.params["replica"] == str(replica)
             assert own.info.status == "FINISHED"
         assert runs["r"].data.params["access.rho.zipf"] == "1.0"
-        assert runs["r"].data.metrics["one.accuracy"] == pytest.approx(run.summary["one.accuracy"])
+        final = run.summary["one.accuracy.last_tenth"]
+        assert runs["r"].data.metrics["one.accuracy.last_tenth"] == pytest.approx(final)
         assert runs["r"].info.status == "FINISHED"
 
     def test_what_arrives(self, scenario):
@@ -257,7 +261,7 @@ class TestRuns:
         assert [one[3]["accuracy"] for one in told] == values.tolist()
         assert [one[2] for one in told] == times.tolist()
         assert board.told[-1] == "done"
-        assert board.told[-2][0]["two.accuracy"] == run.summary["two.accuracy"]
+        assert board.told[-2][0]["two.accuracy.last_tenth"] == run.summary["two.accuracy.last_tenth"]
         assert json.loads((run.folder / PLACES).read_text()) == {
             "tensorboard": str(run.folder.absolute().parent / "board/r")
         }
@@ -284,7 +288,7 @@ class TestRuns:
         assert (between.status, between.manifest["replicas"], between.summary) == ("done", 1, before)
         after = netfl.extend("r", 2)
         assert (after.manifest["replicas"], after.summary["replicas"]) == (2, 2)
-        assert stand_in[-1].told[-2][0]["two.accuracy"] == after.summary["two.accuracy"]
+        assert stand_in[-1].told[-2][0]["two.accuracy.last_tenth"] == after.summary["two.accuracy.last_tenth"]
 
     def test_a_trace_tells_nobody(self, scenario, stand_in):
         run = netfl.trace(scenario(SCENARIO + TENSORBOARD), "r")

@@ -27,8 +27,8 @@ def sweep_lines(  # noqa: PLR0913 - what is drawn, over what, for whom
 
     Args:
         summary: `Sweep.summary`.
-        figure: which figure, such as ``accuracy``, or ``accuracy.smoothed`` for the mean over the last tenth of the
-            rounds; accuracies are drawn in percent.
+        figure: which figure, such as ``jain``, or a metric of learners, such as ``accuracy``, whose final value is
+            drawn: the mean of the last 10 % of rounds.  Accuracies are drawn in percent.
         x: the axis, as `Sweep.axes` calls it.
         where: the values of other axes, of which each point of the picture takes one.
         learners: whose, in the order of their colours.

@@ -90,8 +90,9 @@ def svg(paint: Paint, *, name: str, label: str, size: tuple[float, float]) -> st
     text = out.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"<[^<>]+>", lambda tag: _themed(tag[0], name), text)
-    head = f'<svg role="img" aria-label="{_attribute(label)}" style="width: {size[0]:g}in"'
-    return re.sub(r'^<svg height="[^"]*"|^<svg width="[^"]*"', head, text, count=1)
+    root, _, rest = text.partition(">")
+    root = re.sub(r' (?:width|height)="[^"]*"', "", root).removeprefix("<svg")
+    return f'<svg role="img" aria-label="{_attribute(label)}" style="width: {size[0]:g}in"{root}>{rest}'
 
 
 def png(paint: Paint, path: Path, *, size: tuple[float, float], dpi: int = 150) -> Path:

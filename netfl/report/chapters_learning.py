@@ -7,25 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.figure import Figure
 
-from netfl import statistics
+from netfl import figures, statistics
 from netfl.report import chapters_merit, markup, measures, phrases, plots_learning
 from netfl.report.markup import Chapter
 from netfl.report.view import View
 
-FIGURES = {
-    "accuracy": "Accuracy",
-    "rare_accuracy": "Rare classes",
-    "accuracy_users_worst10": "Worst 10 %",
-    "accuracy_users_best10": "Best 10 %",
-    "accuracy_users_variance": "Variance",
-    "accuracy_users_jain": "Jain index",
-    "validation_accuracy": "Validation",
-    "t": "t",
-    "objective": "Objective",
-}
-"""The columns of the table of final figures."""
-
-LOW_IS_GOOD = frozenset({"accuracy_users_variance"})
+LOW_IS_GOOD = frozenset({"accuracy_users_variance", "loss"})
 NEITHER = frozenset({"t", "objective"})
 """Figures that have no best: each learner has its own."""
 
@@ -61,52 +48,40 @@ def chapters(view: View) -> Iterator[Chapter]:
 
 def final_table(view: View) -> str:
     """Learners × final figures, with 95 % t-intervals where there are replicas."""
-    columns = [metric for metric in FIGURES if view.has(metric)]
+    columns = [metric for metric in figures.METRICS if view.has(metric)]
     rows = [[name, *("" for _ in columns)] for name in view.learners]
     best = set()
     for x, metric in enumerate(columns, 1):
         found = {name: statistics.interval(values) for name, values in view.final(metric).items()}
         for y, name in enumerate(view.learners):
-            rows[y][x] = told(found[name], metric) if name in found else "–"
+            rows[y][x] = cell(found[name], metric, len(view.replicas)) if name in found else "–"
         if metric not in NEITHER and len(found) > 1:
             sign = -1.0 if metric in LOW_IS_GOOD else 1.0
             means = {name: sign * one.mean for name, one in found.items() if one.replicas and name not in view.choices}
             top = max(means.values(), default=math.inf)
             best |= {(y, x) for y, name in enumerate(view.learners) if means.get(name, -math.inf) >= top - 1e-9}
     return markup.table(
-        ["Learner", *(FIGURES[metric] for metric in columns)], rows, _final_caption(view), frozenset(best)
+        ["Learner", *(figures.METRICS[metric] for metric in columns)], rows, _final_caption(view), frozenset(best)
     )
 
 
-def told(found: statistics.Interval, metric: str) -> str:
-    """A final figure with its interval."""
-    if not found.replicas:
-        return "no figure"
-    scale, form = (100.0, ".1f") if metric in plots_learning.SHARES else (1.0, ".3f")
-    if metric == "accuracy_users_variance":
-        scale, form = 1e4, ".1f"
-    number = f"{scale * found.mean:{form}}"
-    return number if math.isnan(found.half) else f"{number} ± {scale * found.half:{form}}"
+def cell(found: statistics.Interval, metric: str, replicas: int) -> str:
+    """A final value with its interval, as all tables have it; *replicas* is how many there are."""
+    return figures.metric_cell(metric, found.mean, found.half, found.replicas, replicas)
 
 
 def _final_caption(view: View) -> str:
     """What the table's figures are."""
     number, first, last = view.tail
-    taken = (
-        f"the mean over the last {number} evaluations (rounds {first} to {last})"
-        if number > 1
-        else f"taken at round {last}"
-    )
-    spread = (
-        f"± is the half width of the 95 % t-interval over {len(view.replicas)} replicas."
-        if len(view.replicas) > 1
-        else "There is one replica, so nothing is known of chance."
-    )
+    taken = f"{number} evaluations, rounds {first} to {last}" if number > 1 else f"one evaluation, round {last}"
+    spread = statistics.mean_sentence(len(view.replicas))
     if view.choices:
-        spread += f" {phrases.listed([*view.choices])}: as of round {last}, when they were made last; never bold."
+        final = statistics.FINAL[statistics.LAST_ROUND]
+        spread += f" {phrases.listed([*view.choices])}: {final} ({last}), when the choice was made last; never bold."
     return (
-        f"Each figure is {taken}. Accuracies in percent; worst and best 10 %, variance (in squared percentage points) "
-        f"and Jain index are taken over users. {spread} Bold: the best mean of its column."
+        f"Each value is the {statistics.FINAL[statistics.LAST_TENTH]} ({taken}). Accuracies in percent; worst and best "
+        f"10 %, variance (in squared percentage points) and Jain index are taken over users. {spread} "
+        "Bold: the best mean of its column."
     )
 
 

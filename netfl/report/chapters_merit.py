@@ -7,18 +7,19 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netfl.figures import parts
+from netfl import statistics
+from netfl.figures import metric_cell, parts
 from netfl.report import markup, phrases, plots_heat, plots_learning
 from netfl.report.view import View
 
 FAIRNESS = {
-    "accuracy": ("Over data", 100.0),
-    "accuracy_users_mean": ("Over users", 100.0),
-    "accuracy_users_worst10": ("Worst 10 %", 100.0),
-    "accuracy_users_best10": ("Best 10 %", 100.0),
-    "accuracy_users_variance": ("Variance", 1e4),
+    "accuracy": "Over data",
+    "accuracy_users_mean": "Over users",
+    "accuracy_users_worst10": "Worst 10 %",
+    "accuracy_users_best10": "Best 10 %",
+    "accuracy_users_variance": "Variance",
 }
-"""The columns of the table of fairness, and what turns their figures into percent, or its square."""
+"""The columns of the table of fairness, by metric."""
 
 COSTS = {
     "rounds": "round {}",
@@ -44,22 +45,14 @@ def fairness(view: View) -> Iterator[str]:
     if not all(view.has(metric) for metric in FAIRNESS):
         return
     found = {metric: view.final(metric) for metric in FAIRNESS}
-    rows = [
-        [
-            name,
-            *(
-                _spread(scale * found[metric][name]) if name in found[metric] else "–"
-                for metric, (_, scale) in FAIRNESS.items()
-            ),
-        ]
-        for name in view.learners
-    ]
-    spread = " ± is the standard deviation over replicas." if len(view.replicas) > 1 else ""
+    rows = [[name, *(_final(view, found[metric], metric, name) for metric in FAIRNESS)] for name in view.learners]
+    spread = f" {statistics.name_spread(len(view.replicas))}." if len(view.replicas) > 1 else ""
     caption = (
         "Fairness: the average of test accuracy over data points and over users, the means of the worst and the best "
-        f"10 % of the users, and the variance over users. In percent, the variance in its square.{spread}"
+        f"10 % of the users, and the variance over users. In percent, the variance in its square; each value is the "
+        f"{statistics.FINAL[statistics.LAST_TENTH]}.{spread}"
     )
-    yield markup.table(["Learner", *(title for title, _ in FAIRNESS.values())], rows, caption)
+    yield markup.table(["Learner", *FAIRNESS.values()], rows, caption)
 
 
 def targets(view: View) -> Iterator[str]:
@@ -170,13 +163,12 @@ def user_heat(view: View) -> Iterator[str]:
     yield markup.figure(paint, name="user-heat", caption=caption, size=(9.6, 1.1 + 0.36 * own["learner"].nunique()))
 
 
-def _spread(values: pd.Series[float]) -> str:
-    """Mean and standard deviation over replicas."""
-    known = values.dropna()
-    if not len(known):
-        return "no figure"
-    told = f"{known.mean():.1f}"
-    return told if len(known) < 2 else f"{told} ± {known.std():.1f}"
+def _final(view: View, found: dict[str, pd.Series[float]], metric: str, name: str) -> str:
+    """A learner's final value of *metric* over replicas; a dash where it has none."""
+    if name not in found:
+        return "–"
+    value = statistics.interval(found[name])
+    return metric_cell(metric, value.mean, value.half, value.replicas, len(view.replicas))
 
 
 def _mean(name: str, value: float) -> str:

@@ -35,15 +35,9 @@ def own_figures(view: View) -> Iterator[str]:
     summary, rows = view.run.summary, []
     if not view.own_figures:
         return
-    for name in view.own_figures:
-        number, spread, unit = figures.parts(name, summary[name], summary.get(name + statistics.HALF))
+    for name, (number, spread, unit) in figures.aligned(view.own_figures, summary).items():
         rows.append([figures.label(name), f"{number} {unit}" + (f" ± {spread} {unit}" if spread else "")])
-    number = summary.get("replicas", 1)
-    taken = (
-        f"Mean over {number} replicas; ± is the half width of its 95 % t-interval."
-        if number > 1
-        else "There is one replica, so nothing is known of chance."
-    )
+    taken = statistics.mean_sentence(int(summary.get("replicas", 1)))
     if view.duration_s is None:
         taken += " A delay runs from the opening of a round, when its broadcast begins, to the arrival of an update."
     else:

@@ -50,7 +50,8 @@ def bullets(sentences: Iterable[str], kind: str = "") -> str:
 def figure(paint: canvas.Paint, *, name: str, caption: str, size: tuple[float, float]) -> str:
     """A picture with its caption, which is also what a screen reader says."""
     drawn = canvas.svg(paint, name=name, label=caption, size=size)
-    return f'<figure><div class="drawing">{drawn}</div><figcaption>{text(caption)}</figcaption></figure>'
+    area = _scrolled(drawn, "drawing", f"Plot: {_first_sentence(caption)}")
+    return f"<figure>{area}<figcaption>{text(caption)}</figcaption></figure>"
 
 
 def table(
@@ -74,7 +75,8 @@ def table(
         body += f'<tr><th scope="row">{text(name)}</th>{told}</tr>\n'
     said = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
     whole = f"<table><thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table>"
-    return f'<figure><div class="scroll">{whole}</div>{said}</figure>'
+    area = _scrolled(whole, "scroll", f"Table: {_first_sentence(caption) or ', '.join(head)}")
+    return f"<figure>{area}{said}</figure>"
 
 
 def _cell(cell: str, kind: str) -> str:
@@ -97,7 +99,18 @@ def links(said: str, targets: Iterable[tuple[str, str]]) -> str:
 
 def folded(title: str, content: str) -> str:
     """Preformatted text that opens on a click."""
-    return f"<details><summary>{text(title)}</summary><pre>{text(content)}</pre></details>"
+    area = f'<pre tabindex="0" role="region" aria-label="{text(title)}">{text(content)}</pre>'
+    return f"<details><summary>{text(title)}</summary>{area}</details>"
+
+
+def _scrolled(content: str, kind: str, label: str) -> str:
+    """An area that scrolls sideways on narrow screens; as it can have the focus, keys scroll it, too."""
+    return f'<div class="{kind}" tabindex="0" role="region" aria-label="{text(label)}">{content}</div>'
+
+
+def _first_sentence(caption: str) -> str:
+    """The first sentence of a caption, without its full stop."""
+    return caption.partition(". ")[0].removesuffix(".")
 
 
 def _class(kind: str) -> str:

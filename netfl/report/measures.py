@@ -8,9 +8,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
-from netfl.statistics import t_factor
+from netfl.statistics import final_values, is_final, t_factor
 
 SWING = 0.08
 """A curve is smoothed when its mean turn at an evaluation is larger than this share of its whole range."""
@@ -51,22 +50,13 @@ def wide(metrics: pd.DataFrame, metric: str, group: str = "", values: str = "val
     return table.sort_index().sort_index(axis="columns")
 
 
-def late(rounds: ArrayLike) -> NDArray[np.bool_]:
-    """Which of the evaluated *rounds* count for a final figure: those of the last tenth of the run."""
-    at = np.asarray(rounds, float)
-    return np.asarray(at >= 0.9 * at.max(initial=0.0))
-
-
 def final(metrics: pd.DataFrame, metric: str, group: str = "", *, choices: Collection[str] = ()) -> pd.Series[float]:
-    """A metric's mean over the evaluations in the last tenth of the rounds, for each (learner, replica).
-
-    Of *choices* it is the figure of the last evaluation: before it, another learner may have been kept.
-    """
+    """A metric's final value for each (learner, replica), as `netfl.statistics.final_values` defines it."""
     table = wide(metrics, metric, group)
-    table = table[late(table.index)]
-    table.loc[table.index[:-1], table.columns.get_level_values("learner").isin(list(choices))] = math.nan
-    found: pd.Series[float] = table.mean().astype(float)
-    return found
+    if table.empty:
+        return pd.Series(dtype=float, index=table.columns)
+    is_choice = table.columns.get_level_values("learner").isin(list(choices))
+    return pd.Series(final_values(table.index, table, is_choice), table.columns)
 
 
 def window(metrics: pd.DataFrame, metric: str, group: str = "") -> int:
@@ -129,19 +119,25 @@ def _on_one_clock(table: pd.DataFrame, times: pd.DataFrame, steps: int = 200) ->
 
 
 def grouped(metrics: pd.DataFrame, metric: str, kind: str, *, choices: Collection[str] = ()) -> pd.DataFrame:
-    """Final figures of each ``kind:number`` group of a metric: columns learner, replica, number, value.
+    """Final values of each ``kind:number`` group of a metric: columns learner, replica, number, value.
 
     Args:
         metrics: the metrics table.
         metric: which metric.
         kind: ``class`` or ``user``.
-        choices: of whom the figures are those of the last evaluation, as in `final`.
+        choices: which of the learners are choices among others; see `netfl.statistics.final_values`.
     """
+    columns = ["learner", "replica", "number"]
     groups = metrics["group"].astype("category")
     numbers = groups.cat.categories.astype(str).str.extract(rf"^{kind}:(\d+)$", expand=False).astype(float)
     number = numbers.to_numpy()[groups.cat.codes.to_numpy()] if len(numbers) else np.full(len(metrics), np.nan)
     wanted = (metrics["metric"] == metric).to_numpy() & ~np.isnan(number)
     rows = metrics[wanted].assign(number=number[wanted].astype(int)).astype({"learner": str})
-    rows = rows[late(rows["round"]) & (~rows["learner"].isin(list(choices)) | (rows["round"] == rows["round"].max()))]
-    found: pd.DataFrame = rows.groupby(["learner", "replica", "number"], as_index=False)["value"].mean()
+    rows = rows[is_final(rows["round"])]
+    if rows.empty:
+        return rows[[*columns, "value"]]
+    table = rows.drop_duplicates(["round", *columns], keep="last").pivot(index="round", columns=columns, values="value")
+    is_choice = table.columns.get_level_values("learner").isin(list(choices))
+    values = pd.Series(final_values(table.index, table, is_choice), table.columns, name="value")
+    found: pd.DataFrame = values.dropna().reset_index()
     return found

@@ -14,19 +14,8 @@ from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from netfl.figures import SHARES
 from netfl.report import canvas, measures, phrases
-
-SHARES = frozenset(
-    {
-        "accuracy",
-        "rare_accuracy",
-        "accuracy_users_mean",
-        "accuracy_users_worst10",
-        "accuracy_users_best10",
-        "validation_accuracy",
-    }
-)
-"""Metrics that are shares of one and are shown in percent."""
 
 
 def curves(  # noqa: PLR0913 - what is drawn, over what, for whom

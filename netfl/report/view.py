@@ -16,6 +16,7 @@ from netfl.errors import ScenarioError
 from netfl.reading import Run
 from netfl.report import measures, tallies
 from netfl.report.salvage import salvaged
+from netfl.statistics import is_final
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class View:
         """What a final figure is the mean of: the number of evaluations, the first of them and the last."""
         metrics = self.metrics
         at = np.sort(metrics.loc[(metrics["metric"] == "accuracy") & (metrics["group"] == ""), "round"].unique())
-        last = at[measures.late(at)] if len(at) else np.zeros(1, int)
+        last = at[is_final(at)] if len(at) else np.zeros(1, int)
         return len(last), int(last[0]), int(last[-1])
 
     @cached_property

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.reading import TASKS
-from netfl.statistics import interval
+from netfl.statistics import interval, metric_of
 from netfl.sweeping.engine import place
 from netfl.tables import SCHEMAS
 
@@ -196,7 +196,7 @@ class Sweep:
         points = self.points[["point", "trace"]].merge(self._traces, on="trace")
         whole = points.merge(found, on=["task", "replica"]).assign(learner="")
         placed = self._placed(pd.concat([whole[["point", "learner", "replica", "figure", "value"]], *parts.values()]))
-        return placed[self._told(placed["point"], placed["figure"].str.removesuffix(".smoothed"))]
+        return placed[self._told(placed["point"], placed["figure"].map(metric_of))]
 
     def _told(self, points: pd.Series[int], names: pd.Series[str]) -> pd.Series[bool]:
         """Whether *points* by themselves would be told figures of these *names*: a task may know more levels."""

@@ -128,7 +128,9 @@ def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path
         ]
         assert kept == best
     assert run.learners == ("slow", "fast", "tuned", "own")
-    assert {"tuned.accuracy", "own.accuracy_users_variance", "own.accuracy"} <= run.summary.keys()
+    assert {
+        f"{name}.last_round" for name in ("tuned.accuracy", "own.accuracy_users_variance", "own.accuracy")
+    } <= run.summary.keys()
     assert not [name for name in run.summary if name.startswith(("own.objective", "own.t", "slow.chosen"))]
 
 

@@ -324,3 +324,30 @@ def test_the_picture_is_a_png_and_the_same_each_time(make):
 def test_importing_netfl_imports_no_plots():
     asked = "import sys, netfl, netfl.cli; sys.exit(any(name in sys.modules for name in ('matplotlib', 'seaborn')))"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
+
+
+class Areas(HTMLParser):
+    """The attributes of the elements that a reader may have to find, scroll or hear."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.pictures, self.areas = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        own = dict(attrs)
+        if tag == "svg":
+            self.pictures.append(own)
+        if tag == "pre" or own.get("class") in {"drawing", "scroll"}:
+            self.areas.append(own)
+
+
+def test_pictures_have_a_role_and_a_name_and_areas_that_scroll_can_have_the_focus(make):
+    found = Areas(report.write(make(users=8, rounds=30, replicas=1)).read_text(encoding="utf-8"))
+    assert len(found.pictures) > 5
+    assert len(found.areas) > len(found.pictures)
+    assert [one for one in found.pictures if one.get("role") != "img" or not one.get("aria-label")] == []
+    assert [one for one in found.areas if (one.get("tabindex"), one.get("role")) != ("0", "region")] == []
+    labels = [one["aria-label"] for one in found.areas]
+    assert all(labels)
+    assert len(set(labels)) == len(labels)

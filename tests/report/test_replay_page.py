@@ -240,3 +240,31 @@ def test_ten_thousand_users_load_and_are_drawn(tmp_path, monkeypatch):
         move(page, 0.6, View(run).end_s)
         assert page.js(PIXELS) != nobody
         assert page.faults == []
+
+
+def test_a_whole_run_takes_about_a_minute_at_the_speed_it_starts_with(filmed, page):
+    chosen = float(page.js("document.getElementById('replay-speed').value"))
+    assert View(filmed).end_s / chosen == pytest.approx(60.0, rel=0.05)
+    speeds = page.js("[...document.getElementById('replay-speed').options].map((one) => Number(one.value))")
+    assert speeds == sorted({*speeds})
+    assert min(speeds) < chosen
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_on_a_phone_play_stands_below_the_map_and_all_that_scrolls_can_have_the_focus(filmed, tmp_path, dark):
+    with Browser(tmp_path / "browser", dark=dark, size=(420, 800)) as page:
+        page.ask("Emulation.setDeviceMetricsOverride", width=420, height=800, deviceScaleFactor=1, mobile=True)
+        page.open(filmed.folder / "report.html", READY)
+        top, bottom, play = page.js(
+            "['replay-scene', 'replay-play'].map((id) => document.getElementById(id).getBoundingClientRect())"
+            ".flatMap((box, at) => at ? [box.bottom] : [box.top, box.bottom])"
+        )
+        assert bottom < play < top + 800
+        unfocusable = page.js(
+            "[...document.querySelectorAll('*')].filter((one) => one.scrollWidth > one.clientWidth + 1 &&"
+            " ['auto', 'scroll'].includes(getComputedStyle(one).overflowX) && one.tabIndex < 0)"
+            ".map((one) => one.className)"
+        )
+        assert unfocusable == []
+        assert page.js("document.documentElement.scrollWidth") <= 420
+        assert page.faults == []

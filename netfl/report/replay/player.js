@@ -5,6 +5,7 @@ const LINES = 14; // of events
 const SLIDER = 1e6; // steps of the slider
 const FAILED = ["failed", "collided", "faded", "lost", "given_up", "dropped"];
 const SPEEDS = [0.03, 0.1, 0.3, 1, 3, 10, 30, 100];
+const WHOLE_S = 60; // that the whole run takes at first
 const part = (name) => document.getElementById(`replay-${name}`);
 
 class Player {
@@ -27,17 +28,21 @@ class Player {
     this.show();
   }
 
-  /** Speeds around one at which the usual way from a user can be followed, and a round lasts from 1.5 s to 20 s. */
+  /**
+   * Speeds around one at which the usual way from a user can be followed, and a round lasts from 1.5 s to 20 s; and the
+   * one that the replay starts with, at which the whole run takes a minute.
+   */
   offerSpeeds() {
     const { film, round_s } = this;
     const rows = [...film.way_end.keys()].filter((row) => film.way_source[row] === film.names.length);
     const lengths = Float64Array.from(rows, (row) => film.way_end[row] - film.way_start[row]).sort();
     const followed = (lengths[lengths.length >> 1] || round_s) / 0.25;
     const base = Math.min(round_s / 1.5, Math.max(round_s / 20, followed));
+    this.speed = Number((film.end_s / WHOLE_S).toPrecision(2));
     const rounded = SPEEDS.map((factor) => Number((factor * base).toPrecision(1)));
-    rounded.forEach((speed) => part("speed").add(new Option(`${span(speed)} each second`, speed)));
-    part("speed").selectedIndex = SPEEDS.indexOf(1);
-    this.speed = rounded[SPEEDS.indexOf(1)];
+    const offered = [...new Set([...rounded, this.speed])].sort((one, other) => one - other);
+    offered.forEach((speed) => part("speed").add(new Option(`${span(speed)} each second`, speed)));
+    part("speed").selectedIndex = offered.indexOf(this.speed);
   }
 
   offerColours() {

@@ -15,6 +15,7 @@ from netfl.report import canvas, markup, phrases, plots_waits, waits
 from netfl.report.markup import Chapter
 from netfl.report.several import plots
 from netfl.report.several.cast import Cast, Member
+from netfl.report.several.words import spread_sentence
 from netfl.types import FATES
 
 MOST = 400
@@ -167,7 +168,7 @@ def delay_table(cast: Cast) -> Iterator[str]:
             number, half, unit = figures.parts(name, summary.get(name), summary.get(name + statistics.HALF), like[name])
             cells.append(f"{number} {unit}".strip() + (f" ± {half} {unit}".rstrip() if half else ""))
         rows.append([one.label, *cells])
-    caption = "Means over replicas; ± is the half width of their 95 % t-interval. –: the run has no such figure."
+    caption = f"Means over replicas. {spread_sentence(cast)}–: the run has no such figure."
     yield markup.table(["Run", *(wanted[name] for name in columns)], rows, caption)
 
 

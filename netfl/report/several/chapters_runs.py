@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netfl import statistics
+from netfl import figures, statistics
 from netfl.report import canvas, chapters_learning, markup, measures, phrases, plots_learning, words
 from netfl.report.markup import Chapter
 from netfl.report.several import plots
 from netfl.report.several.cast import Cast, Member
 from netfl.report.several.pairs import difference, shared
-from netfl.report.several.words import METRICS, cell
+from netfl.report.several.words import METRICS, cell, spread_sentence
 
 LINES = 6
 """Up to so many curves share one panel; of more, each run has one."""
@@ -85,7 +85,7 @@ def learning(cast: Cast) -> Iterator[Chapter]:
 
 def final_table(cast: Cast) -> str:
     """Run and learner × final figures."""
-    columns = [metric for metric in chapters_learning.FIGURES if cast.having(metric)]
+    columns = [metric for metric in figures.METRICS if cast.having(metric)]
     rows, found = [], {}
     for one in cast.members:
         finals = {metric: one.view.final(metric) for metric in columns}
@@ -93,7 +93,9 @@ def final_table(cast: Cast) -> str:
             rows.append([f"{one.letter} · {name}"])
             for x, metric in enumerate(columns, 1):
                 figure = statistics.interval(finals[metric][name]) if name in finals[metric] else None
-                rows[-1].append("–" if figure is None else chapters_learning.told(figure, metric))
+                rows[-1].append(
+                    "–" if figure is None else chapters_learning.cell(figure, metric, len(one.view.replicas))
+                )
                 if figure is not None and figure.replicas and name not in one.view.choices:
                     found[len(rows) - 1, x] = figure.mean
     best = set()
@@ -105,10 +107,10 @@ def final_table(cast: Cast) -> str:
     ends = sorted({one.view.tail[2] for one in cast.members if one.view.learners})
     when = f"round {ends[0]}" if len(ends) == 1 else "the last round of each run, which is not the same in all"
     caption = (
-        f"Means over the evaluations in the last tenth of the rounds, up to {when}. Accuracies in percent; ± is the "
-        "half width of the 95 % t-interval over the replicas of a run. Bold: the best mean of its column."
+        f"Each value is the {statistics.FINAL[statistics.LAST_TENTH]} (up to {when}). Accuracies in percent. "
+        f"{spread_sentence(cast)}Bold: the best mean of its column."
     )
-    head = ["Run and learner", *(chapters_learning.FIGURES[metric] for metric in columns)]
+    head = ["Run and learner", *(figures.METRICS[metric] for metric in columns)]
     return markup.table(head, rows, caption, frozenset(best))
 
 
@@ -128,9 +130,10 @@ def gaps(cast: Cast) -> Iterator[str]:
             rows.append([f"{name}: {one.letter} − {base.letter}", *cells, pairing])
     if rows:
         caption = (
-            "Final figures of the same learner in two runs, their difference in percentage points, the later run less "
-            "the first that has the learner, and its 95 % interval, which takes two replicas: Student's t of the "
-            "differences where runs share a trace, and replicas are pairs; else Welch's t, of independent means."
+            "Final values of the same learner in two runs, their difference in percentage points, the later run less "
+            "the first that has the learner; ± is the half width of the 95 % t interval, which takes two replicas: "
+            "Student's t of the differences where runs share a trace, and replicas are pairs (their number in "
+            "parentheses); else Welch's t, of independent means."
         )
         head = ["Difference", *(METRICS[metric].partition(" ")[2].capitalize() for metric in metrics), "Pairs"]
         yield markup.table(head, rows, caption)

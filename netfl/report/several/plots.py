@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from netfl import figures
 from netfl.report import canvas, measures, phrases, plots_learning
 from netfl.report.plots_access import FATE_COLOURS
 from netfl.types import FATES
@@ -72,7 +73,7 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, how
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    scale = 100.0 if metric in plots_learning.SHARES else 1.0
+    scale = 100.0 if metric in figures.SHARES else 1.0
     reach = float(table["at"].max()) if reach is None and len(table) else reach or 0.0
     unit, name = phrases.amount(over, reach)
     for (run, learner), stroke in how.items():

@@ -114,6 +114,17 @@ def silent(one: Member) -> str:
     return f"{count(number)} of {count(len(users))}" if number else ""
 
 
+def spread_sentence(cast: Cast) -> str:
+    """What ± means in a table of all runs, with a space behind it; nothing where every run has one replica."""
+    counts = {one.letter: len(one.view.replicas) for one in cast.members}
+    if max(counts.values()) < 2:
+        return ""
+    if len({*counts.values()}) == 1:
+        return f"{statistics.name_spread(max(counts.values()))}. "
+    own = ", ".join(f"{letter}: {number}" for letter, number in counts.items())
+    return f"± is the half width of the 95 % t interval over the replicas of a run ({own}). "
+
+
 def cell(found: statistics.Interval, scale: float = 100.0) -> str:
     """A difference with its interval."""
     if not found.replicas:

@@ -17,7 +17,7 @@ from netfl.report.markup import Chapter
 from netfl.report.sweeps import pictures
 from netfl.report.sweeps.contest import Entry, Ranking, entries, lead, ranked
 from netfl.report.sweeps.view import METRICS, View
-from netfl.statistics import Interval, interval
+from netfl.statistics import FINAL, LAST_TENTH, Interval, interval, mean_sentence, name_spread
 
 POINTS = 300
 """More points than this are not all in the table."""
@@ -62,10 +62,10 @@ def best(found: Ranking) -> Iterator[str]:
         one = found.of(learner)[0]
         behind = "–" if one is found.whole[0] else _points(interval(lead(found.whole[0], one)))
         where = one.name.removeprefix(f"{learner} at ") if one.name != learner else "the same everywhere"
-        rows.append([learner, where, chapters_learning.told(one.mean, "accuracy"), behind])
+        rows.append([learner, where, chapters_learning.cell(one.mean, "accuracy", one.mean.replicas), behind])
     caption = (
         "The setting at which each learner ends highest, in percent, and how far that is below the highest of all, in "
-        "points, by replica; ±: half widths of 95 % t-intervals."
+        f"points, by replica. Each value is the {FINAL[LAST_TENTH]}; {name_spread(found.whole[0].mean.replicas)}."
     )
     yield markup.table(["Learner", "Best setting", "Ends at", "Below the highest"], rows, caption)
 
@@ -126,16 +126,15 @@ def points(view: View) -> str:
     wanted = [(name, figure) for name, figure in wanted if any(who == name for _, who in shown[figure])]
     rows = []
     for number, point in zip(table["point"].tolist(), table.to_dict("records"), strict=True):
-        cells = [_cell(shown[figure].get((number, name)), figure) for name, figure in wanted[:COLUMNS]]
+        cells = [_cell(shown[figure].get((number, name)), figure, view) for name, figure in wanted[:COLUMNS]]
         rows.append([str(number), *(figures.setting(point[axis]) for axis in axes), str(point["status"]), *cells])
-    heads = [f"{who}: {chapters_learning.FIGURES[one]}" if who else figures.label(one) for who, one in wanted]
+    heads = [f"{who}: {figures.METRICS[one]}" if who else figures.label(one) for who, one in wanted]
     more = f" The first {POINTS} of {phrases.count(len(view.sweep.points))}." if len(view.sweep.points) > POINTS else ""
     few = f" {len(wanted) - COLUMNS} more figures are left out." if len(wanted) > COLUMNS else ""
     rest = f" netfl.open_sweep({str(view.sweep.folder)!r}).summary has all." if more or few else ""
-    what = "Accuracies in percent, means over the evaluations in the last tenth of the rounds" if view.metrics else ""
-    spread = "± is the half width of the 95 % t-interval over replicas" if view.replicas > 1 else "one replica each"
-    caption = "; ".join([*filter(None, [what]), spread]) + f".{more}{few}{rest}"
-    return markup.table(["Point", *axes, "Status", *heads[:COLUMNS]], rows, f"{caption[0].upper()}{caption[1:]}")
+    what = f"Each value is the {FINAL[LAST_TENTH]}, accuracies in percent. " if view.metrics else ""
+    caption = f"{what}{mean_sentence(view.replicas)}{more}{few}{rest}"
+    return markup.table(["Point", *axes, "Status", *heads[:COLUMNS]], rows, caption)
 
 
 def tasks(view: View, at: Path) -> Iterator[str]:
@@ -160,11 +159,13 @@ def tasks(view: View, at: Path) -> Iterator[str]:
         yield markup.links("Reports of their own:", links)
 
 
-def _cell(found: Interval | None, figure: str) -> str:
+def _cell(found: Interval | None, figure: str, view: View) -> str:
     """A figure of a point with its interval."""
     if found is None:
         return "–"
-    return chapters_learning.told(found, figure) if figure in METRICS else figures.told(figure, found.mean, found.half)
+    if figure in METRICS:
+        return chapters_learning.cell(found, figure, view.replicas)
+    return figures.told(figure, found.mean, found.half)
 
 
 def _points(gap: Interval) -> str:

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from netfl import figures
 from netfl.errors import suggest
 from netfl.report import canvas, plots_learning
+from netfl.statistics import metric_of
 
 OWN = ("point", "learner", "figure", "mean", "half", "replicas")
 """The columns of a summary that are no axes."""
@@ -27,7 +28,7 @@ def chosen(summary: pd.DataFrame, figure: str, axes: Sequence[str], where: Mappi
 
     Args:
         summary: of a sweep.
-        figure: which figure.
+        figure: which figure; of learners the metric will do.
         axes: those that the picture shows.
         where: the values of others.
 
@@ -38,7 +39,7 @@ def chosen(summary: pd.DataFrame, figure: str, axes: Sequence[str], where: Mappi
     for name in (*axes, *where):
         if name not in known:
             raise ValueError(f"'{name}' is no axis of the sweep; {suggest(name, known)}")
-    rows = summary[summary["figure"] == figure]
+    rows = summary[(summary["figure"] == figure) | (summary["figure"].map(metric_of) == figure)]
     if rows.empty:
         raise ValueError(f"there is no figure '{figure}'; {suggest(figure, summary['figure'].unique().tolist())}")
     for axis, value in where.items():
@@ -182,9 +183,9 @@ def reach(rows: pd.DataFrame) -> tuple[float, float]:
 
 def scaled(rows: pd.DataFrame, figure: str) -> tuple[float, str]:
     """What a figure's unit is in SI units, and what stands beside its axis."""
-    metric = figure.removesuffix(".smoothed")
+    metric = metric_of(figure)
     if (rows["learner"] != "").any():
-        share = metric in plots_learning.SHARES
+        share = metric in figures.SHARES
         return (0.01, f"{plots_learning.label(metric)} (%)") if share else (1.0, plots_learning.label(metric))
     middle = rows["mean"].abs().median()
     scale, unit = figures.unit_of(figure, 0.0 if np.isnan(middle) else float(middle))
@@ -194,5 +195,5 @@ def scaled(rows: pd.DataFrame, figure: str) -> tuple[float, str]:
 def upright(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
     """Name the axis of figures, and keep shares within 0 and 100 %."""
     scale, label = scaled(rows, figure)
-    plots_learning.limits(ax, figure.removesuffix(".smoothed"), rows, 1.0 / scale)
+    plots_learning.limits(ax, metric_of(figure), rows, 1.0 / scale)
     ax.set_ylabel(label)

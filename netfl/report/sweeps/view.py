@@ -16,7 +16,7 @@ from netfl.document import plain
 from netfl.errors import NetflError
 from netfl.reading import Run
 from netfl.report import phrases
-from netfl.statistics import Interval
+from netfl.statistics import Interval, metric_of
 from netfl.yamltext import parse
 
 METRICS = {
@@ -141,7 +141,7 @@ class View:
     @cached_property
     def metrics(self) -> list[str]:
         """The figures of learning that are there."""
-        there = {*self.sweep.summary["figure"]}
+        there = {*self.sweep.summary["figure"].map(metric_of)}
         return [metric for metric in METRICS if metric in there]
 
     @cached_property
@@ -163,11 +163,9 @@ class View:
         return {*((evaluate.get("choose") if isinstance(evaluate, dict) else None) or ())}
 
     def settled(self, figure: str) -> pd.DataFrame:
-        """The rows of the summary on *figure*; of learning, over the last tenth of the rounds where that is known."""
+        """The rows of the summary on *figure*, a figure of the network or a metric of learners."""
         rows = self.sweep.summary
-        rows = rows[rows["figure"].isin([figure, f"{figure}.smoothed"]) & rows["mean"].notna()]
-        late = rows.sort_values("figure", key=lambda names: names == figure, kind="stable")
-        return late.drop_duplicates(["point", "learner"]).sort_index().assign(figure=figure)
+        return rows[(rows["figure"].map(metric_of) == figure) & rows["mean"].notna()].assign(figure=figure)
 
     def ends(self, figure: str) -> dict[tuple[int, str], Interval]:
         """The same by point and learner."""
@@ -178,9 +176,7 @@ class View:
     def values(self, figure: str) -> pd.DataFrame:
         """What `settled` takes the means of, for each replica; NaN where training diverged."""
         rows = self.sweep.figures
-        rows = rows[rows["figure"].isin([figure, f"{figure}.smoothed"])]
-        late = rows.sort_values("figure", key=lambda names: names == figure, kind="stable")
-        return late.drop_duplicates(["point", "learner", "replica"]).sort_index()
+        return rows[rows["figure"].map(metric_of) == figure]
 
     def place(self, axes: Sequence[str], point: int) -> str:
         """The values of some *axes* at a point, in words."""

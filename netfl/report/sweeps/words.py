@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from netfl import figures
+from netfl.figures import metric_cell
 from netfl.report.phrases import count, listed, percent, points, replicas, signed
 from netfl.report.sweeps.contest import ALIKE, Ranking, ranked
 from netfl.report.sweeps.plots import numeric, ordered
 from netfl.report.sweeps.view import METRICS, View
+from netfl.statistics import FINAL, LAST_TENTH, metric_of, name_spread
 
 _VALUES = 6
 """So many values of an axis are named; of more, the first and the last."""
@@ -80,8 +82,7 @@ def missing(view: View) -> Iterator[str]:
 def diverged(view: View) -> Iterator[str]:
     """Where training ended in no figures."""
     values = view.sweep.figures
-    names = {name for metric in view.metrics for name in (metric, f"{metric}.smoothed")}
-    lost = values[values["figure"].isin(names) & ~np.isfinite(values["value"])]
+    lost = values[values["figure"].map(metric_of).isin(view.metrics) & ~np.isfinite(values["value"])]
     told = []
     for learner, rows in lost.groupby("learner", sort=False):
         number = rows["point"].nunique()
@@ -98,10 +99,12 @@ def verdict(found: Ranking, metric: str) -> Iterator[str]:
     if not found.whole:
         return
     best, *rest = found.whole
-    half = "" if best.mean.clear is None else f" ± {100 * best.mean.half:.1f}"
-    what = METRICS[metric]
-    yield f"{what[0].upper()}{what[1:]}: {best.name} ends highest, at {100 * best.mean.mean:.1f}{half} %." + (
-        _gap(found) if rest else ""
+    mean, what = best.mean, METRICS[metric]
+    value = metric_cell("accuracy", mean.mean, mean.half)
+    spread = "" if mean.clear is None else f"; {name_spread(mean.replicas)}"
+    yield (
+        f"{what[0].upper()}{what[1:]}: {best.name} ends highest, at {value} % ({FINAL[LAST_TENTH]}{spread})."
+        f"{_gap(found) if rest else ''}"
     )
     if len(rest) > 1 and best.mean.replicas > 1:
         flatters = " As the highest of many means, it is likely to flatter a little." if found.gap.mean else ""
