@@ -266,9 +266,7 @@ def test_a_table_cannot_be_explained(tmp_path):
 
 def test_a_user_is_explained_alike_whoever_is_explained_beside_it(tmp_path):
     """Under TDMA one of several users who are all spared contention wins each round, and the others gain nothing."""
-    found = run(
-        tmp_path, round={"kind": "first", "m": 1}, compute={"speed": 1.0, "samples": 1, "jitter": 0.3}, ROUNDS=60
-    )
+    found = run(tmp_path, round={"kind": "first", "m": 1}, compute={"speed": 1.0, "samples": 1, "jitter": 0.3})
     alone, others = explain(found, rare=1), explain(found, rare=3)
     assert alone.stories[0] == others.stories[0]
     assert [one.main for one in others.stories] == ["contention"] * 3
