@@ -1,8 +1,9 @@
-"""What the terminal shows of what the network did: for each of the rarest users, what each cause cost it."""
+"""The terminal's view of an explanation: the deliveries that each cause cost each user."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -12,14 +13,21 @@ from rich.text import Text
 from netfl.errors import Fault, ScenarioError
 from netfl.explaining import explain
 from netfl.explanation import Explanation, Story
+from netfl.figures import clock
 from netfl.reading import Run
 
 _WIDE = 100
 """Columns from which on there is room for the shares."""
 
 
-def watched(run: Run | None, rare: int, replica: int | None) -> Explanation:
-    """The explanation of one replica of a run, by default of all together; a terminal shows what is played meanwhile.
+def watched(run: Run | None, users: Sequence[int] | None, rare: int, replica: int | None) -> Explanation:
+    """Explain one replica of a run, by default all together; print what is played, and how much of it is left.
+
+    Args:
+        run: the run; ``None`` of a table.
+        users: the users to explain; by default the *rare* users with the fewest deliveries.
+        rare: how many these are.
+        replica: which replica.
 
     Raises:
         ScenarioError: there is no run, or nothing to explain in it.
@@ -27,10 +35,20 @@ def watched(run: Run | None, rare: int, replica: int | None) -> Explanation:
     if run is None:
         problem, remedy = "a table of deliveries has no network that could be played again", "name a run directory"
         raise ScenarioError([Fault("--explain", problem, None, remedy)])
-    with Console(stderr=True, markup=False).status("playing the network again") as status:
-        return explain(
-            run, rare=rare, replica=replica, tell=lambda what: status.update(f"playing the network again, {what}")
-        )
+    console, began_s = Console(stderr=True, markup=False, highlight=False), time.monotonic()
+    with console.status("") as status:
+
+        def tell(done: int, plays: int, what: str) -> None:
+            """Say at first how much there is to play; then what is played, and how long the rest takes."""
+            if not done:
+                each = "; then for each user without each cause, and without all" if plays > 1 else ""
+                console.print(f"playing the network {plays} times: once as it was{each}")
+                left = ""
+            else:
+                left = f", about {clock((time.monotonic() - began_s) / done * (plays - done))} left"
+            status.update(f"play {done + 1} of {plays}: {what}{left}")
+
+        return explain(run, users, rare=rare, replica=replica, tell=tell)
 
 
 def show(found: Explanation, console: Console | None = None) -> None:
@@ -53,15 +71,15 @@ def show(found: Explanation, console: Console | None = None) -> None:
 
 def _table(found: Explanation, width: int) -> Table:
     """Deliveries without each cause, beside those that there were."""
-    title = "deliveries of the rarest users, had they been spared"
+    title = "deliveries of each user, had it alone been spared"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    for name in ("user", "heard", "fair", *found.causes, "all"):
+    for name in ("user", "delivered", "fair", *found.causes, "all"):
         table.add_column(name, justify="left" if name == "user" else "right", no_wrap=True)
     for one in found.stories:
         cells = [_cell(one, cause, width) for cause in found.causes]
         table.add_row(str(one.user), str(one.heard), f"{one.fair:.3g}", *cells, str(one.together))
     if width >= _WIDE:
-        table.caption = "In brackets: the share in what is gained from causes that cost more than chance may."
+        table.caption = "In brackets: the cause's share of the gains of all causes that cost more than chance explains."
         table.caption_justify = "left"
     return table
 
@@ -73,9 +91,14 @@ def _cell(one: Story, cause: str, width: int) -> Text:
 
 
 def _became(one: Story) -> str:
-    """What its updates, and its attempts, came to."""
-    failed = f"; attempts that failed: {_counts(one.failed)}" if one.failed else ""
-    return f"its updates: {_counts(one.fates)}{failed}"
+    """The outcomes of its updates, attempts and trainings."""
+    told = f"its updates: {_counts(one.fates)}"
+    if one.failed:
+        told += f"; attempts that failed: {_counts(one.failed)}"
+    if (its := one.training) is not None:
+        told += f"; trainings finished: {its.finished} of {its.begun}, {clock(its.train_s)} each"
+        told += f"; rounds are open for {clock(its.round_s)} (median)"
+    return told
 
 
 def _counts(told: Mapping[str, int]) -> str:

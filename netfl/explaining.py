@@ -1,12 +1,14 @@
-"""What the network did: which cause cost the users who are heard least their deliveries.
+"""Causal attribution: which cause cost users their deliveries.
 
-The network of a finished run is played again, once as it was and once for each cause without that cause for these
-users (`netfl.network.spare`), all else drawn alike.  What a user is heard more often then is what the cause cost it.
-All of them are spared it at once, so that they compete with each other as before.
+The network of a finished run is played again, once as it was, and for each user once without each cause for that user
+(`netfl.network.spare`), all else drawn alike.  The user's additional deliveries are what the cause cost it.  Only one
+user is spared at a time: users who are spared together compete with each other, so that none of them gains anything
+where a round closes with the first.  A last play without all causes shows what they cost in combination.
 
-From the first round that differs the plays go their own ways, so that chance alone makes a difference.  A cause is
-named only where it gains more than that (`netfl.diagnosis.gain`), by Bonferroni over all causes and, where the users
-were picked as those heard least, over all users: who was heard least had bad luck, too.
+From the first round that differs the plays diverge, so that chance alone makes a difference.  A cause is named only
+where it gains more than that (`netfl.diagnosis.gain`), by Bonferroni over all causes and, where the users were picked
+as the rarest, over all users: the rarest also had bad luck.  One cause needs no such test: a user that never sends,
+because no training of it ends before the round does, is cut off by compute (`netfl.explanation.Training`).
 """
 
 from __future__ import annotations
@@ -19,17 +21,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.access._building import compute_streams
 from netfl.access._sparing import idle_causes
 from netfl.access.network import Network
 from netfl.diagnosis.gain import gain_p
 from netfl.errors import Fault, ScenarioError
-from netfl.explanation import ALL, Explanation, Story
+from netfl.explanation import ALL, Explanation, Story, Training
 from netfl.network.spare import CAUSES, NOBODY
 from netfl.reading import Run
 from netfl.registry import kind_of
 from netfl.scenario import Scenario, load
 from netfl.staging import Stage, located, stage
-from netfl.types import FATES, Delivery, Facts, Unrecorded
+from netfl.types import FATES, Facts, Round, Unrecorded
+
+Progress = Callable[[int, int, str], None]
+"""Called before each play: with the plays that are done, with how many there are, and with what is played next."""
 
 
 def explain(
@@ -38,54 +44,54 @@ def explain(
     *,
     rare: int = 3,
     replica: int | None = None,
-    tell: Callable[[str], None] | None = None,
+    tell: Progress | None = None,
 ) -> Explanation:
-    """Which cause cost users their deliveries.
+    """Find the causes that cost users their deliveries.
+
+    The network is played once as it was, and for each user once for each cause at work and once without all of them.
 
     Args:
         run: a finished run whose access is a network.
-        users: who; by default the *rare* who are heard least.
-        rare: how many.
+        users: the users to explain; by default the *rare* users with the fewest deliveries.
+        rare: how many these are.
         replica: which replica; by default all together.
-        tell: told what is played, each time that the network is played again.
+        tell: called before each play.
 
     Raises:
         ScenarioError: there is nothing to explain, or it cannot be played again.
     """
     scenario, access = _explicable(run)
     _check(scenario, users, replica)
-    tell = tell or (lambda _: None)
     first, end = (0, scenario.replicas) if replica is None else (replica, replica + 1)
     staged = stage(scenario.model_copy(update={"replicas": end}), learning=False, first=first)
-    tell("as it was")
-    plain = _play(staged, access)
     idle = idle_causes(access, Facts(scenario.users, scenario.steps))
     causes = tuple(cause for cause in CAUSES if cause not in idle)
+    spared = {cause: (cause,) for cause in causes} | {ALL: causes}
+    number = min(rare, scenario.users) if users is None else len({*users})
+    plays = 1 + number * len({*spared.values()})
+    tell = tell or (lambda done, plays, what: None)
+    tell(0, plays, "as it was")
+    counts: Counter[tuple[int, str, str]] = Counter()
+    plain = _play(staged, access, counts)
     order = np.argsort(plain.heard, kind="stable")[:rare].tolist() if users is None else [*dict.fromkeys(users)]
-    without: dict[str, NDArray[np.int64]] = {}
-    p: dict[str, NDArray[np.float64]] = {}
-    looks = (len(causes) + 1) * (scenario.users if users is None else len(order))
-    for cause in (*causes, ALL):
-        tell(f"without {cause}" if cause != ALL else "without all of that")
-        spared = _play(staged, _sparing(access, causes if cause == ALL else (cause,), order))
-        without[cause] = spared.heard
-        p[cause] = np.minimum(1.0, looks * gain_p(plain.by_round(staged, order), spared.by_round(staged, order)))
-    played = scenario.steps * len(staged.replicas)
-    stories = tuple(
-        Story(
-            user,
-            int(plain.heard[user]),
-            played,
-            float(plain.heard.mean()),
-            {fate: plain.counts[user, fate, ""] for fate in FATES if plain.counts[user, fate, ""]},
-            {why: count for (who, kind, why), count in sorted(plain.counts.items()) if (who, kind) == (user, "failed")},
-            {cause: int(without[cause][user]) for cause in causes},
-            int(without[ALL][user]),
-            {cause: float(column[place]) for cause, column in p.items()},
-        )
-        for place, user in enumerate(order)
-    )
-    return Explanation(stories, causes, idle, tuple(_notes(run, access, plain, replica)))
+    looks = (len(causes) + 1) * (scenario.users if users is None else number)
+    trainings, stories, done = _trainings(staged, access, plain, counts), [], 1
+    for user in order:
+        before, found = plain.by_round(staged, user), {}
+        for left_out in dict.fromkeys(spared.values()):
+            what = left_out[0] if len(left_out) == 1 else "all causes"
+            tell(done, plays, f"user {user} without {what}")
+            found[left_out] = _play(staged, _sparing(access, left_out, user)).by_round(staged, user)
+            done += 1
+        without = {cause: int(found[left_out].sum()) for cause, left_out in spared.items()}
+        p = {cause: min(1.0, looks * float(gain_p(before, found[one])[0])) for cause, one in spared.items()}
+        together, fair = without.pop(ALL), float(plain.heard.mean())
+        fates = {fate: counts[user, fate, ""] for fate in FATES if counts[user, fate, ""]}
+        failed = {why: count for (who, kind, why), count in sorted(counts.items()) if (who, kind) == (user, "failed")}
+        own = None if trainings is None else trainings(user)
+        heard = int(before.sum())
+        stories.append(Story(user, heard, before.size, fair, fates, failed, without, together, p, own))
+    return Explanation(tuple(stories), causes, idle, tuple(_notes(run, access, plain, replica)))
 
 
 @dataclass
@@ -95,37 +101,38 @@ class _Played:
     Args:
         heard: deliveries of each user.
         rows: replica, round, user and base of each delivery.
-        counts: how often each user had each fate, and how often its attempts failed, by why.
+        open_s: how long each round was open, in seconds.
     """
 
     heard: NDArray[np.int64]
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)
-    counts: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    open_s: list[float] = field(default_factory=list)
 
-    def add(self, replica: int, round: int, delivery: Delivery) -> None:
-        """Count a delivery."""
-        self.heard[delivery.user] += 1
-        self.rows.append((replica, round, delivery.user, delivery.base))
+    def add(self, replica: int, played: Round) -> None:
+        """Count the deliveries of a round."""
+        self.open_s.append(played.closed_s - played.opened_s)
+        for delivery in played.deliveries:
+            self.heard[delivery.user] += 1
+            self.rows.append((replica, played.index, delivery.user, delivery.base))
 
-    def by_round(self, staged: Stage, users: Sequence[int]) -> NDArray[np.int64]:
-        """The deliveries of *users* in each round, ``[replicas, rounds, users]``."""
-        places = {user: place for place, user in enumerate(users)}
-        counts = np.zeros((len(staged.replicas), staged.scenario.steps, len(users)), np.int64)
-        for replica, index, user, _ in self.rows:
-            if user in places:
-                counts[replica - staged.replicas[0], index - 1, places[user]] += 1
+    def by_round(self, staged: Stage, user: int) -> NDArray[np.int64]:
+        """The deliveries of *user* in each round, ``[replicas, rounds, 1]``."""
+        counts = np.zeros((len(staged.replicas), staged.scenario.steps, 1), np.int64)
+        for replica, index, sender, _ in self.rows:
+            if sender == user:
+                counts[replica - staged.replicas[0], index - 1] += 1
         return counts
 
 
 class _Counting(Unrecorded):
-    """A recorder that counts what becomes of updates and attempts."""
+    """A recorder that counts the outcomes of updates, the attempts that failed, and the trainings that ended."""
 
     def __init__(self, counts: Counter[tuple[int, str, str]]) -> None:
         self._counts = counts
 
     def wants(self, kind: str) -> bool:
-        """Fates and failures."""
-        return kind == "failed" or kind in FATES
+        """Outcomes, failures and ends of trainings."""
+        return kind in {"failed", "trained", *FATES}
 
     def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, detail: str = "", **told: Any) -> None:
         """Count it, once for each user; the fates of packets of traffic are recorded only where there are no rounds."""
@@ -137,21 +144,37 @@ class _Counting(Unrecorded):
                     self._counts[one, "failed", detail] += 1
 
 
-def _play(staged: Stage, access: Network) -> _Played:
-    """Play what is *staged* by *access*."""
+def _play(staged: Stage, access: Network, counts: Counter[tuple[int, str, str]] | None = None) -> _Played:
+    """Play what is *staged* by *access*, and add what happens to users to *counts*."""
     played = _Played(np.zeros(staged.scenario.users, np.int64))
+    recorder = Unrecorded() if counts is None else _Counting(counts)
     with located(staged.scenario, "access"):
         for setting in staged.settings:
-            for one in access.rounds(replace(setting, recorder=_Counting(played.counts))):
-                for delivery in one.deliveries:
-                    played.add(setting.replica, one.index, delivery)
+            for one in access.rounds(replace(setting, recorder=recorder)):
+                played.add(setting.replica, one)
     return played
 
 
-def _sparing(access: Network, causes: Sequence[str], users: Sequence[int]) -> Network:
-    """*access*, in which *users* are spared *causes*, beside whom it spares already."""
+def _trainings(
+    staged: Stage, access: Network, plain: _Played, counts: Counter[tuple[int, str, str]]
+) -> Callable[[int], Training] | None:
+    """Return a function of a user that gives its trainings; ``None`` where users do not train.  Each ends in a fate."""
+    if access.compute is None:
+        return None
+    each_s = np.mean([access.compute.time_s(one.samples, compute_streams(one)) for one in staged.settings], axis=0)
+    round_s = float(np.median(plain.open_s))
+
+    def of(user: int) -> Training:
+        begun = sum(counts[user, fate, ""] for fate in FATES)
+        return Training(float(each_s[user]), round_s, begun, counts[user, "trained", ""])
+
+    return of
+
+
+def _sparing(access: Network, causes: Sequence[str], user: int) -> Network:
+    """Return *access* with *user* spared *causes*, beside the users whom it spares already."""
     spare = access.spare or NOBODY
-    more = {cause: tuple({*getattr(spare, cause), *users}) for cause in causes}
+    more = {cause: tuple({*getattr(spare, cause), user}) for cause in causes}
     return access.model_copy(update={"spare": spare.model_copy(update=more)})
 
 

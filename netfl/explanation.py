@@ -1,12 +1,14 @@
-"""What the network did to some users, as figures, as a table, and in words."""
+"""The causes of users' missing deliveries: as numbers, as a table, and in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
+
+from netfl.figures import clock
 
 LEVEL = 0.05
 """The probability that any cause is named that costs nobody anything."""
@@ -15,8 +17,33 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
+class Training:
+    """The trainings of one user, beside the rounds that they have to fit into.
+
+    Args:
+        train_s: how long the user trains for one update, on average, in seconds.
+        round_s: how long rounds are open, the median, in seconds.
+        begun: trainings that the user began.
+        finished: those that came to an end before a newer version replaced them.
+    """
+
+    train_s: float
+    round_s: float
+    begun: int
+    finished: int
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the user never sends anything, because rounds close before it has trained."""
+        return self.begun > 0 and self.finished == 0 and self.train_s > self.round_s
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
-    """One user: how often it was heard, and would have been.
+    """One user: its deliveries, and those that it would have had without each cause.
+
+    The plays differ from the one as it was in this user alone, so that a story does not depend on which other users
+    are explained beside it.
 
     Args:
         user: its number.
@@ -29,6 +56,7 @@ class Story:
         together: its deliveries without all of them.
         p: how likely chance alone brings such a gain to any user by any cause, by cause, and by `ALL` of them: the
             p-value of `netfl.diagnosis.gain` times how many gains there are, at most 1.
+        training: its trainings; ``None`` where users do not train.
     """
 
     user: int
@@ -40,6 +68,12 @@ class Story:
     without: Mapping[str, int]
     together: int
     p: Mapping[str, float]
+    training: Training | None = None
+
+    @property
+    def never_sends(self) -> bool:
+        """Whether training alone keeps the user from ever sending; a fact of the run, whatever chance does."""
+        return "compute" in self.without and self.training is not None and self.training.is_too_long
 
     @property
     def gains(self) -> dict[str, int]:
@@ -48,17 +82,24 @@ class Story:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The causes whose gains are more than chance may bring, the largest first."""
+        """Compute where it `never_sends`, then the causes whose gains are beyond chance, the largest first."""
         gains = self.gains
         clear = [cause for cause in self.without if gains[cause] > 0 and self.p[cause] <= LEVEL]
-        return tuple(sorted(clear, key=lambda cause: -gains[cause]))
+        first = ["compute"] if self.never_sends else []
+        return (*dict.fromkeys(first + sorted(clear, key=lambda cause: -gains[cause])),)
 
     @property
     def shares(self) -> dict[str, float]:
         """The gain of each cause that is `named` as a part of the gains of all these; 0 of the others."""
-        gains, named = self.gains, self.named
-        whole = sum(gains[cause] for cause in named)
-        return {cause: gains[cause] / whole if cause in named else 0.0 for cause in self.without}
+        gains = {cause: max(0, self.gains[cause]) for cause in self.named}
+        whole = sum(gains.values()) or 1
+        return {cause: gains.get(cause, 0) / whole for cause in self.without}
+
+    @property
+    def is_combined(self) -> bool:
+        """Whether all causes together cost more deliveries than those `named` do, one by one, beyond chance."""
+        gains = self.gains
+        return self.p[ALL] <= LEVEL and self.together - self.heard > sum(gains[cause] for cause in self.named)
 
     @property
     def main(self) -> str | None:
@@ -68,25 +109,32 @@ class Story:
     @property
     def sentence(self) -> str:
         """All that in words."""
-        often = f"heard {_times(self.heard)}" if self.heard else "never heard"
-        head = f"user {self.user} was {often} in {self.rounds} rounds (fair share {self.fair:.3g})"
-        if not self.named and self.together > self.heard and self.p[ALL] <= LEVEL:
-            return f"{head}: no cause alone; without all of them, it would have been heard {_times(self.together)}"
+        head = f"user {self.user} delivered {_updates(self.heard)} in {self.rounds} rounds (fair share {self.fair:.3g})"
+        together = f"without all of them, it would have delivered {_updates(self.together)}"
         if not self.named:
-            return f"{head}: none of the causes cost it more than chance may"
+            alone = "no cause alone costs it more deliveries than chance explains"
+            return f"{head}: {alone}; {together}" if self.is_combined else f"{head}: {alone.replace(' alone', '')}"
+        first, without = self.named[0], self.without[self.named[0]]
+        combined = f"; {together}" if self.is_combined else ""
+        return f"{head}: {self._verdict}; without {first}, it would have delivered {_updates(without)}{combined}"
+
+    @property
+    def _verdict(self) -> str:
+        """The causes that are `named`."""
         shares, (first, *others) = self.shares, self.named
+        if self.never_sends and self.training is not None:
+            train, close = clock(self.training.train_s), clock(self.training.round_s)
+            return f"compute: it never sends, because it trains for {train} and rounds close after {close} (median)"
         more = ", then " + " and ".join(f"{cause} ({_percent(shares[cause])})" for cause in others) if others else ""
-        how = "mostly " if 0.5 <= shares[first] < 1 else ""
-        told = f"{how}{first} ({_percent(shares[first])}){more}"
-        return f"{head}: {told}; without {first}, it would have been heard {_times(self.without[first])}"
+        return f"{'mostly ' if 0.5 <= shares[first] < 1 else ''}{first} ({_percent(shares[first])}){more}"
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the network did to the users who are heard least.
+    """The causes of missing deliveries, for several users.
 
     Args:
-        stories: theirs, the rarest first.
+        stories: one for each user, in the order in which they were asked for, by default the rarest first.
         causes: those that are at work.
         idle: the others, and why they cost nobody anything.
         notes: what else is to be said.
@@ -99,14 +147,18 @@ class Explanation:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per user: user, heard, fair; for each cause its deliveries without it, gain, share and p-value."""
+        """One row per user: user, heard, fair; for each cause its deliveries without it, gain, share and p-value.
+
+        Where users train, the columns of `Training` follow.
+        """
         rows = []
         for one in self.stories:
             row: dict[str, Any] = {"user": one.user, "heard": one.heard, "fair": one.fair}
             for cause in self.causes:
                 row[f"without_{cause}"], row[f"gain_{cause}"] = one.without[cause], one.gains[cause]
                 row[f"share_{cause}"], row[f"p_{cause}"] = one.shares[cause], one.p[cause]
-            rows.append(row | {"without_all": one.together, "p_all": one.p[ALL], "main": one.main})
+            row |= {"without_all": one.together, "p_all": one.p[ALL], "main": one.main}
+            rows.append(row if one.training is None else row | asdict(one.training))
         return pd.DataFrame(rows)
 
     def to_json(self) -> dict[str, Any]:
@@ -118,9 +170,9 @@ class Explanation:
         return told | {"explain.idle": dict(self.idle), "explain.notes": list(self.notes)}
 
 
-def _times(count: int) -> str:
-    """So many times."""
-    return "once" if count == 1 else f"{count} times"
+def _updates(count: int) -> str:
+    """A number of updates."""
+    return {0: "no update", 1: "1 update"}.get(count, f"{count} updates")
 
 
 def _percent(share: float) -> str:

@@ -1,39 +1,47 @@
-"""The first round of a scenario, played to find what only shows then: faults, and how long rounds take."""
+"""A dry run: the first rounds of a scenario, played to find what only shows then, and to measure what a run takes.
+
+The network is played as it stands, for about `SAMPLE_S` of processor time, and one round at least.  Learners learn from
+these rounds by fewer local steps, and test on fewer examples, where there are many; then they learn from some of the
+rounds by more steps.  Time is extrapolated linearly: to all steps, examples and rounds.
+"""
 
 from __future__ import annotations
 
+import math
+import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from netfl.errors import NetflError
+from netfl.errors import ModelError, NetflError
+from netfl.learning.settings import LearnerSpec
+from netfl.lessons import Learning
 from netfl.pulse import Pulse
+from netfl.recording import Writer
 from netfl.scenario import Scenario
-from netfl.staging import located, stage
+from netfl.schooling import school
+from netfl.staging import Stage, located, stage
+from netfl.types import Round
 from netfl.watch import so_far
+from netfl.workload import DryRun
 
 LIMIT_S = 10.0
-"""Processor time that a rehearsal may take, from the first that is heard of a round."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """What came of a rehearsal.
-
-    Args:
-        seconds: processor time of a round of all replicas, as far as they were played.
-        cut: how far the round was that was not over when time was; ``None`` where all were.
-    """
-
-    seconds: float
-    cut: Pulse | None = None
-
-    @property
-    def warning(self) -> str:
-        """What to say of one that was cut."""
-        assert self.cut is not None
-        return f"long: round {self.cut.round} was not over after {LIMIT_S:g} s; it stood at {so_far(self.cut)}"
+"""Processor time after which a round is cut."""
+SAMPLE_S = 1.0
+"""Processor time of rounds, and of learning from them, that is enough to extrapolate from."""
+_ENOUGH = 100
+"""Rounds that are enough, however little time they take."""
+_TESTED = 500
+"""Test examples that are enough."""
+_FEWEST = 2
+"""Local steps that learners begin with; a single one may be computed in another way."""
+_START_S = (1.5, 3.5)
+"""Processor time of a run before its scenario is staged, without learners and with them: Python, and torch, start."""
 
 
 class _CutError(NetflError):
@@ -41,49 +49,176 @@ class _CutError(NetflError):
 
 
 class _Stopwatch:
-    """Times rounds by what is heard of them, and ends the rehearsal where they take too long.
+    """Processor time; ends the rehearsal where a round takes too long.
 
     Attributes:
-        last: how far the last one was.
+        last: how far the last round was that was heard of.
     """
 
     def __init__(self) -> None:
         self.last: Pulse | None = None
-        self._began_s = np.inf
-        self._heard_s: list[float] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Count from now on."""
+        self._began_s = time.process_time()
 
     def hear(self, pulse: Pulse) -> None:
         """A round goes on."""
-        self.last, now_s = pulse, time.process_time()
-        self._heard_s.append(now_s)
-        self._began_s = min(self._began_s, now_s)
-        if now_s - self._began_s > LIMIT_S:
+        self.last = pulse
+        if self.elapsed_s > LIMIT_S:
             raise _CutError
 
-    def round_s(self) -> float:
-        """How long each of the rounds took that were heard of since the last call."""
-        heard_s, self._heard_s = self._heard_s, []
-        if self.last is None or not heard_s:
-            return 0.0
-        return (heard_s[-1] - heard_s[0]) * len(heard_s) / max(len(heard_s) - 1, 1) / self.last.round
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the start."""
+        return time.process_time() - self._began_s
 
 
-def rehearse(scenario: Scenario) -> Rehearsal:
-    """Stage *scenario* and play the first round of every replica, for `LIMIT_S` at most.
+@dataclass
+class _Sample:
+    """The rounds that were played, and what they took.
+
+    Args:
+        rounds: of all replicas each.
+        network_s: processor time of each in the network, tables included.
+        learning_s: the same of the learners.
+        look_s: processor time of an evaluation.
+    """
+
+    rounds: list[Sequence[Round]]
+    network_s: list[float]
+    learning_s: list[float]
+    look_s: float = 0.0
+
+
+def rehearse(scenario: Scenario) -> DryRun:
+    """Stage *scenario*, play its first rounds in every replica, and learn from them.
 
     Raises:
-        ScenarioError: with the faults that were found.
+        NetflError: what a run ends with, as far as that shows in its first rounds.
     """
-    watch, seconds = _Stopwatch(), 0.0
+    watch, steps = _Stopwatch(), scenario.steps
+    start_s = _START_S[bool(scenario.learners)]
     try:
         staged = stage(scenario, pulse=watch.hear)
-        watch.round_s()  # those by which the data were dealt out
-        for setting in staged.settings:
-            with located(scenario, "access"):
-                rounds = scenario.access.rounds(setting)
-                next(rounds)
-                rounds.close()
-            seconds += watch.round_s()
+        start_s += watch.elapsed_s
+        with tempfile.TemporaryDirectory() as folder, _learning(staged, _FEWEST) as learner:
+            sample = _play(staged, learner, Path(folder), watch)
     except _CutError:
-        return Rehearsal(seconds + watch.round_s(), watch.last)
-    return Rehearsal(seconds)
+        assert watch.last is not None
+        return DryRun(start_s + watch.elapsed_s / watch.last.round * steps, cut=watch.last)
+    seconds = start_s + _extrapolated(sample.network_s, steps)
+    if sample.learning_s:
+        looks = 2 + steps // scenario.evaluation.every
+        seconds += _extrapolated(sample.learning_s, steps) * _stretch(staged, sample) + looks * sample.look_s
+    counts = [len(one.deliveries) for each in sample.rounds for one in each]
+    return DryRun(seconds, len(sample.rounds), float(np.mean(counts)), max(counts))
+
+
+def warning(played: DryRun) -> str:
+    """Return the warning of a dry run in which a round was cut."""
+    assert played.cut is not None
+    return f"long: round {played.cut.round} was not over after {LIMIT_S:g} s; it stood at {so_far(played.cut)}"
+
+
+def _play(staged: Stage, learner: Learning | None, folder: Path, watch: _Stopwatch) -> _Sample:
+    """Play the first rounds into tables in *folder*, and let *learner* learn from them."""
+    scenario, access = staged.scenario, staged.scenario.access
+    sample, reply = _Sample([], [], []), None
+    if learner is not None:
+        sample.look_s = min(_timed(learner.start) for _ in range(2)) * _untested(staged)
+    writer = Writer(folder, len(staged.replicas), scenario.keeping, (), staged.replicas.start)
+    settings = [replace(one, recorder=own) for one, own in zip(staged.settings, writer.recorders, strict=True)]
+    generators = [access.rounds(setting) for setting in settings]
+    watch.restart()
+
+    def play() -> None:
+        """Play a round of each replica."""
+        with located(scenario, "access"):
+            replies = [None if reply is None else reply.to(place) for place in range(len(generators))]
+            sample.rounds.append([one.send(own) for one, own in zip(generators, replies, strict=True)])
+        writer.rounds(sample.rounds[-1])
+
+    try:
+        while len(sample.rounds) < min(scenario.steps, _ENOUGH):
+            sample.network_s.append(_timed(play))
+            if learner is not None:
+                began_s = watch.elapsed_s
+                reply = learner.step(sample.rounds[-1])
+                sample.learning_s.append(watch.elapsed_s - began_s)
+            if watch.elapsed_s > SAMPLE_S:
+                break
+    except ModelError:
+        if not sample.rounds:
+            raise  # a later round, or training that diverges, is for the run to report
+    finally:
+        for generator in generators:
+            generator.close()
+        writer.abandon()
+    return sample
+
+
+@contextmanager
+def _learning(staged: Stage, steps: int) -> Iterator[Learning | None]:
+    """The learners of *staged*, at work by so many local steps at most, and on few test examples; if there are any."""
+    scenario, data = staged.scenario, staged.dataset
+    if data is not None:
+        tested = slice(None, None, _untested(staged))
+        owners = None if data.test_user is None else data.test_user[tested]
+        data = replace(data, test_x=data.test_x[tested], test_y=data.test_y[tested], test_user=owners)
+    learners = {
+        name: one if needed <= steps else one.model_copy(update={"local_steps": steps, "local_epochs": None})
+        for (name, one), needed in zip(scenario.learners.items(), _steps(staged), strict=True)
+    }
+    seldom = scenario.evaluation.model_copy(update={"every": scenario.steps + 1})
+    shorter = scenario.model_copy(update={"learners": learners, "evaluate": seldom})
+    with school(replace(staged, scenario=shorter, dataset=data), "auto", learning=bool(learners)) as learner:
+        yield learner
+
+
+def _untested(staged: Stage) -> int:
+    """By how much there are more test examples than are tested on."""
+    return 1 if staged.dataset is None else max(1, len(staged.dataset.test_y) // _TESTED)
+
+
+def _steps(staged: Stage) -> list[int]:
+    """Local steps of an update of each learner, by a user that holds as much as the mean."""
+    held = 1.0 if staged.dataset is None else len(staged.dataset.train_y) / staged.scenario.users
+
+    def of(learner: LearnerSpec) -> int:
+        """Those of one."""
+        batch = held if learner.batch_size == "full" else float(learner.batch_size)
+        return learner.local_steps or (learner.local_epochs or 1) * max(1, math.ceil(held / batch))
+
+    return [of(one) for one in staged.scenario.learners.values()]
+
+
+def _stretch(staged: Stage, sample: _Sample) -> float:
+    """By how much longer learning takes by all local steps than by the fewest."""
+    needed, steps = _steps(staged), _FEWEST
+    count = int(np.clip(np.searchsorted(np.cumsum(sample.learning_s), SAMPLE_S / 4) + 1, 2, 10))
+    rounds, own_s = sample.rounds[:count], sample.learning_s[:count]
+    points = [(sum(min(one, steps) for one in needed), sum(own_s[1:] or own_s))]
+    while steps < max(needed) and points[-1][1] < SAMPLE_S / 2:
+        steps = min(4 * steps, max(needed))
+        with _learning(staged, steps) as learner:
+            assert learner is not None
+            own_s = [_timed(partial(learner.step, one)) for one in rounds]
+        points.append((sum(min(one, steps) for one in needed), sum(own_s[1:] or own_s)))
+    (_, least_s), (most, most_s) = points[0], points[-1]
+    slope_s = most_s / most if len(points) == 1 else max(0.0, most_s - points[-2][1]) / (most - points[-2][0])
+    return (most_s + slope_s * (sum(needed) - most)) / max(least_s, 1e-9)
+
+
+def _extrapolated(taken_s: Sequence[float], rounds: int) -> float:
+    """Processor time of all *rounds*, of which the first prepares what the others use."""
+    first_s, *others_s = taken_s
+    return first_s + float(np.mean(others_s or first_s)) * (rounds - 1)
+
+
+def _timed(call: Callable[[], object]) -> float:
+    """Processor time of a call."""
+    began_s = time.process_time()
+    call()
+    return time.process_time() - began_s

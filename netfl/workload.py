@@ -1,18 +1,17 @@
-"""How much a run will have to do, told before it begins: an estimate from what its scenario says.
+"""What a run takes: updates, processor time, memory, and room on the disk, estimated before it begins.
 
-It is there to warn of what takes hours or fills a disk, and to refuse what would never end.  Counted is what the
-scenario asks for whatever happens in it: each update or packet once, however often contention has it sent again.
+Counts come from the scenario; each update or packet counts once, however often contention has it sent again.  Time,
+and how many updates are delivered in a round, are measured by `netfl.rehearsing`.  Without that, time is a rough lower
+bound to refuse what would never end.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from netfl.access import Access
 from netfl.errors import Fault, ScenarioError
 from netfl.learning import memory
-from netfl.learning.settings import LearnerSpec
+from netfl.pulse import Pulse
 from netfl.scenario import Scenario
 from netfl.types import FATES
 
@@ -23,12 +22,10 @@ LARGE_BYTES = 10e9
 ENDLESS_S = 365.25 * 86400.0
 """A run of more processor time than this is refused."""
 
-_TOLD_S, _LEAPT_S = 3e-5, 3e-7
-"""Processor time of a node that goes down or comes up, where that is an event, and where nobody records it."""
-_STEP_S, _PRODUCT_S, _SEEN_S = 5e-5, 1e-10, 5e-11
-"""Processor time of a local step, of each multiplication in it on the way forward, and of those of an evaluation."""
-_MOVED = 10
-"""To bring a number of an example to where it is needed takes as long as so many multiplications."""
+_CHANGE_S, _STEP_S = 3e-7, 1e-5
+"""Processor time, at least, of a node that goes down or comes up, and of a local step of all users of a round."""
+_RANGE = 2.0
+"""The factor by which a measured estimate may be wrong (docs/running.md)."""
 _ROW_BYTES, _DELIVERY_BYTES = 8, 24
 """What a row of events, and one of deliveries, takes on the disk."""
 _PROCESS_BYTES = (150e6, 450e6)
@@ -42,20 +39,43 @@ _SIZES = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 @dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a dry run measured; see `netfl.rehearsing`.
+
+    Args:
+        seconds: processor time of the whole run, extrapolated; a lower bound if a round was cut.
+        rounds: how many rounds were played whole, of each replica.
+        deliveries: mean number of deliveries in a round of a replica.
+        most: the largest number of them.
+        cut: how far the round was that was cut; ``None`` where none was.
+    """
+
+    seconds: float
+    rounds: int = 0
+    deliveries: float = 0.0
+    most: int = 0
+    cut: Pulse | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """What a run takes, roughly.
 
     Args:
         updates: updates that users make, or packets and looks of a watched time.
-        seconds: processor time.
+        seconds: processor time; a lower bound if no rounds were played.
         memory: bytes that it holds at once.
         disk: bytes of its events and deliveries.
+        played: rounds that were played to measure the time.
+        cut: whether a round took too long to be played to its end, so that the time is a lower bound, too.
     """
 
     updates: float
     seconds: float
     memory: float
     disk: float
+    played: int = 0
+    cut: bool = False
 
     @property
     def large(self) -> bool:
@@ -69,41 +89,57 @@ class Workload:
 
     def __str__(self) -> str:
         what = f"{self.updates:,.0f}" if self.updates < 1e9 else f"{self.updates:.0e}"
+        spent = f"at least {_in(self.seconds, _TIMES)} of processor time" if self.seconds >= 1.0 else ""
+        if self.played and not self.cut:
+            low, high = _in(self.seconds / _RANGE, _TIMES), _in(self.seconds * _RANGE, _TIMES)
+            rounds = "1 round" if self.played == 1 else f"{self.played} rounds"
+            spent = f"{_in(self.seconds, _TIMES)} of processor time ({low} to {high}, estimated from {rounds})"
         sizes = f"{_in(self.memory, _SIZES)} of memory, {_in(self.disk, _SIZES)} on the disk"
-        return f"about {what} updates or packets, {_in(self.seconds, _TIMES)}, {sizes}"
+        return ", ".join(filter(None, (f"about {what} updates or packets", spent, sizes)))
 
 
-def of(scenario: Scenario, *, learning: bool = True, round_s: float = 0.0) -> Workload:
-    """What a run of *scenario* takes.
+def of(scenario: Scenario, *, learning: bool = True, played: DryRun | None = None) -> Workload:
+    """Estimate what a run of *scenario* takes.
 
     Args:
         scenario: what is run.
         learning: with its learners, or without them.
-        round_s: processor time of a round of the network in all replicas, where one was played.
+        played: a dry run of it, whose time and deliveries count in place of bounds.
     """
     access, replicas = scenario.access, scenario.replicas
     updates = float(replicas) * access.work(scenario.users, scenario.steps, scenario.duration)
-    heard = 0.0 if scenario.duration is not None else float(replicas) * _heard(access, scenario)
-    steps_s, models = _learning(scenario, heard / replicas) if learning else (0.0, 0.0)
-    counted = not (learning and scenario.learners) and not any(scenario.keeping.wants(kind, 1) for kind in FATES)
-    rounds_s = access.seconds(scenario.users, scenario.steps, scenario.duration, counted=counted)
+    most = deliveries = float(access.most(scenario.users, scenario.steps)) if scenario.duration is None else 0.0
+    if played is not None and played.rounds:
+        most, deliveries = played.most, played.deliveries
+    delivered = deliveries * scenario.steps * replicas
     changes = float(replicas) * access.changes(scenario.users, scenario.steps, scenario.duration)
+    counted = not (learning and scenario.learners) and not any(scenario.keeping.wants(kind, 1) for kind in FATES)
+    seconds = float(replicas) * access.seconds(scenario.users, scenario.steps, scenario.duration, counted=counted)
+    seconds += _CHANGE_S * changes
+    if learning:
+        steps = sum(one.local_steps or 1 for one in scenario.learners.values())
+        seconds += _STEP_S * replicas * scenario.steps * steps
     told = changes if any(scenario.keeping.wants(kind, 1) for kind in ("down", "up")) else 0.0
-    rounds_s = max(replicas * rounds_s, round_s * scenario.steps)
-    seconds = rounds_s + _TOLD_S * told + _LEAPT_S * (changes - told) + steps_s
-    disk = _ROW_BYTES * (_rows(scenario, updates) + told) + _DELIVERY_BYTES * heard
-    process = _PROCESS_BYTES[learning and bool(scenario.learners)]
-    held = process + _users(scenario, learning) + _examples(scenario, learning) + replicas * models
-    return Workload(updates, seconds, held, disk)
+    disk = _ROW_BYTES * (_rows(scenario, updates) + told) + _DELIVERY_BYTES * delivered
+    held = _PROCESS_BYTES[learning and bool(scenario.learners)] + _users(scenario, learning)
+    held += _examples(scenario, learning) + (_models(scenario, most) if learning else 0.0)
+    if played is None:
+        return Workload(updates, seconds, held, disk)
+    return Workload(updates, played.seconds, held, disk, played.rounds, played.cut is not None)
 
 
-def check(scenario: Scenario, *, learning: bool) -> None:
+def check(scenario: Scenario, *, learning: bool, played: DryRun | None = None) -> Workload:
     """Refuse what would not end in a year, or whose users or made-up examples do not fit into memory.
+
+    Args:
+        scenario: what is run.
+        learning: with its learners, or without them.
+        played: a dry run of it.
 
     Raises:
         ScenarioError: it is one or the other.
     """
-    work, found = of(scenario, learning=learning), []
+    work, found = of(scenario, learning=learning, played=played), []
     if work.endless:
         key = "rounds" if scenario.duration is None else "duration"
         problem = f"the run would not end in a year: {work}"
@@ -119,6 +155,7 @@ def check(scenario: Scenario, *, learning: bool) -> None:
             found.append(Fault(key, problem, value, remedy))
     if found:
         raise ScenarioError(scenario.located(found))
+    return work
 
 
 def warning(work: Workload) -> str:
@@ -138,11 +175,6 @@ def _examples(scenario: Scenario, learning: bool) -> float:
     return scenario.data.memory
 
 
-def _heard(access: Access, scenario: Scenario) -> float:
-    """Deliveries in all rounds of a replica, at most."""
-    return float(access.most(scenario.users, scenario.steps)) * scenario.steps
-
-
 def _rows(scenario: Scenario, updates: float) -> float:
     """Rows of events: a fate for each update, and each of the steps on the way to it, as far as they are kept."""
     keeping = scenario.keeping
@@ -152,30 +184,15 @@ def _rows(scenario: Scenario, updates: float) -> float:
     return updates * (fates + (each if scenario.access.networked else 0)) * kept / keeping.every
 
 
-def _learning(scenario: Scenario, heard: float) -> tuple[float, float]:
-    """Processor time of the learners' steps and evaluations, and bytes of their models, in one replica."""
-    if not scenario.learners or scenario.model is None or scenario.data is None:
-        return 0.0, 0.0
-    data, access, rounds = scenario.data, scenario.access, scenario.steps
+def _models(scenario: Scenario, most: float) -> float:
+    """Bytes of the learners' models, where a round brings so many deliveries at *most*."""
+    if scenario.model is None or scenario.data is None:
+        return 0.0
+    data, numbers = scenario.data, 0.0
     parameters = scenario.model.parameters(data.shape, data.classes, data.tokens)
-    products = scenario.model.multiplications(data.shape, data.classes, data.tokens) + _MOVED * math.prod(data.shape)
-    train, test = data.counts or (0.0, 0.0)
-    looks = 2 + rounds // scenario.evaluation.every
-    seconds = numbers = 0.0
     for one in scenario.learners.values():
-        steps, batch = _steps(one, train / scenario.users)
-        step_s = _STEP_S + _PRODUCT_S * products * batch
-        seconds += scenario.replicas * (heard * steps * step_s + looks * test * products * _SEEN_S)
-        together = _HEARD * access.most(scenario.users, rounds) + _MODELS
-        numbers += one.aggregation.memory(scenario.users, parameters) + together * parameters
-    return seconds, numbers * (8 if scenario.precision == "float64" else 4)
-
-
-def _steps(learner: LearnerSpec, held: float) -> tuple[float, float]:
-    """Steps of an update, and examples in each, of a user that holds so many; 0 if that is not known."""
-    batch = held if learner.batch_size == "full" else float(learner.batch_size)
-    each_epoch = max(1, math.ceil(held / (batch or 1.0)))
-    return learner.local_steps or (learner.local_epochs or 1) * each_epoch, min(batch, held or batch)
+        numbers += one.aggregation.memory(scenario.users, parameters) + (_HEARD * most + _MODELS) * parameters
+    return scenario.replicas * numbers * (8 if scenario.precision == "float64" else 4)
 
 
 def _in(figure: float, units: tuple[tuple[str, float], ...]) -> str:

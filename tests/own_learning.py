@@ -115,6 +115,57 @@ class Idle(Average):
         return None
 
 
+class InPlace(Average):
+    """Gives what `Average` gives, and leaves the version, the updates or the rates other than it found them."""
+
+    where: str = "current"
+
+    def step(self, state, current, updates):
+        given = {"current": current, "models": updates.models, "samples": updates.samples, "users": updates.users}
+        following, state = super().step(state, current, updates)
+        if self.where in given:
+            given[self.where].mul_(1)  # the very values, but written
+        return following.clone(), state
+
+    def idle(self, state, current, index, now):
+        if self.where == "idle":
+            current += 1.0
+        return current.clone(), state
+
+    def open(self, users, current):
+        if self.where == "open":
+            current.numpy()[0] += 1.0  # past what torch sees
+        return {"count": current.new_zeros(users)}
+
+
+class CountsInPlace(Average):
+    """Right: the state is its own."""
+
+    def open(self, users, current):
+        return {"count": current.new_zeros(users)}
+
+    def step(self, state, current, updates):
+        state["count"][updates.users] += 1
+        return updates.models.mean(0), state
+
+
+class WeightsInPlace(Erm):
+    """Writes into the shares of a mini-batch."""
+
+    @staticmethod
+    def weights(losses, share, t, h):
+        return share.mul_(losses), 0 * t
+
+
+class ValueInPlace(Erm):
+    """Sorts what it is given."""
+
+    def value(self, losses, rho, t):
+        losses.sort()
+        losses[0] += 1.0
+        return float(losses @ rho)
+
+
 class Inside(Average):
     """Right around what knows all by itself: the other's state is opened, but it is not told who is heard how often."""
 

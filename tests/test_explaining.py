@@ -50,7 +50,7 @@ def test_nothing_costs_anything(tmp_path):
     assert [one.heard for one in told.stories] == [120, 120]
     assert told.causes == ("contention", "fading", "queue")
     assert set(told.idle) == {"outage", "compute"}
-    assert told.stories[0].sentence.endswith("none of the causes cost it more than chance may")
+    assert told.stories[0].sentence.endswith("no cause costs it more deliveries than chance explains")
     assert told.notes == ()
 
 
@@ -111,7 +111,7 @@ def test_the_cause_is_named(tmp_path, world, cause):
     own = found.events[(found.events["user"] == one.user) & found.events["kind"].isin(FATES)]
     assert dict(one.fates) == dict(Counter(own["kind"].astype(str)))
     assert f"{cause} (" in one.sentence
-    assert f"without {cause}, it would have been heard {one.without[cause]} times" in one.sentence
+    assert f"without {cause}, it would have delivered {one.without[cause]} updates" in one.sentence
 
 
 @pytest.mark.slow
@@ -218,9 +218,9 @@ def test_traffic_alone_and_closed_loops_cannot_be_explained(tmp_path):
 
 
 def shown(folder, *options, width=80):
-    """What ``netfl ram`` prints, and how it ends."""
+    """What ``netfl ram`` prints, or why it refuses, and how it ends."""
     told = CliRunner().invoke(app, ["ram", str(folder), *options], env={"COLUMNS": str(width)})
-    return told.exit_code, told.output
+    return told.exit_code, told.stdout or told.stderr
 
 
 @pytest.mark.slow
@@ -231,10 +231,10 @@ def test_the_command_line(tmp_path):
     code, narrow = shown(found.folder, "--explain", "--rare", "2")
     assert code == 0
     assert narrow.startswith(plain.splitlines()[0])
-    assert "deliveries of the rarest users, had they been spared" in narrow
+    assert "deliveries of each user, had it alone been spared" in narrow
     assert max(map(len, narrow.splitlines())) <= 80
     assert (
-        "%)" in shown(found.folder, "--explain", "--rare", "2", width=120)[1].split("had they been")[1].split("User")[0]
+        "%)" in shown(found.folder, "--explain", "--rare", "2", width=120)[1].split("had it alone")[1].split("User")[0]
     )
     flat = json.loads(shown(found.folder, "--explain", "--rare", "2", "--json")[1])
     assert flat["explain.main"] == ["contention", "contention"]
@@ -249,7 +249,7 @@ def test_all_replicas_are_explained_together_unless_one_is_named(tmp_path):
     assert code == 0
     words = " ".join(told.split())
     assert "Shown is replica 0, one of 2" in words
-    assert "User 3 was never heard in 240 rounds" in words
+    assert "User 3 delivered no update in 240 rounds" in words
     assert "told of all replicas together" in words
     words = " ".join(shown(found.folder, "--explain", "--rare", "1", "--replica", "1")[1].split())
     assert "in 120 rounds" in words
@@ -262,3 +262,66 @@ def test_a_table_cannot_be_explained(tmp_path):
     code, told = shown(table, "--explain")
     assert code == 2
     assert "--explain: a table of deliveries has no network that could be played again" in told
+
+
+def test_a_user_is_explained_alike_whoever_is_explained_beside_it(tmp_path):
+    """Under TDMA one of several users who are all spared contention wins each round, and the others gain nothing."""
+    found = run(tmp_path, round={"kind": "first", "m": 1}, compute={"speed": 1.0, "samples": 1, "jitter": 0.3})
+    alone, others = explain(found, rare=1), explain(found, rare=3)
+    assert alone.stories[0] == others.stories[0]
+    assert [one.main for one in others.stories] == ["contention"] * 3
+    assert explain(found, [alone.stories[0].user]).stories[0].without == alone.stories[0].without
+
+
+def crowded_csma(tmp_path):
+    """12 users by CSMA/CA, of whom the first ends a round, after some 2.4 s; user 7 trains for 3.5 s."""
+    speeds = [1 / 2.47] * 12
+    speeds[7] = 1 / 3.5
+    changes = {
+        "radio": None,
+        "channel": [],
+        "reception": None,
+        "mac": {"kind": "csma_ca"},
+        "compute": {"speed": speeds, "samples": 1, "jitter": 0.02},
+        "round": {"kind": "first", "m": 1},
+        "update_size": 12_000.0,
+    }
+    return run(tmp_path, **changes, USERS=12, ROUNDS=50, RECORD="all")
+
+
+def test_a_user_that_never_gets_to_send_trains_for_too_long(tmp_path):
+    """To train as the fastest brings it a fair share, which is no more than chance may bring to the rarest user."""
+    found = crowded_csma(tmp_path)
+    one = explain(found, rare=4).stories[0]
+    kinds = Counter(found.events[found.events["user"] == 7]["kind"])
+    assert (one.user, one.heard, kinds["received"], kinds["trained"], kinds["sent"]) == (7, 0, 50, 0, 0)
+    assert one.main == "compute"
+    assert one.p["compute"] > 0.05
+    assert (one.training.begun, one.training.finished, one.training.train_s) == (50, 0, pytest.approx(3.5))
+    assert one.training.round_s == pytest.approx(2.4, rel=0.02)
+    assert f"it trains for 3.5 s and rounds close after {one.training.round_s:.3g} s (median)" in one.sentence
+
+
+def test_what_is_played_is_told_before_it_is(tmp_path):
+    told = []
+    found = run(tmp_path, **slow(tmp_path), ROUNDS=3)  # contention, fading, queue, compute, and all of them
+    explain(found, [3, 1, 3], tell=lambda *progress: told.append(progress))
+    assert [done for done, _, _ in told] == [*range(11)]
+    assert {plays for _, plays, _ in told} == {11}
+    assert [what for _, _, what in told][:3] == ["as it was", "user 3 without contention", "user 3 without fading"]
+    assert told[-1][2] == "user 1 without all causes"
+
+
+def test_the_command_line_explains_the_users_that_are_named(tmp_path):
+    found = run(tmp_path, **slow(tmp_path), ROUNDS=20)
+    told = CliRunner().invoke(app, ["ram", str(found.folder), "--explain", "--user", "3", "--user", "1"])
+    assert told.exit_code == 0
+    assert "playing the network 11 times: once as it was" in " ".join(told.stderr.split())
+    assert "play" not in told.stdout
+    words = " ".join(told.stdout.split())
+    assert words.index("User 3 delivered") < words.index("User 1 delivered")
+    assert "trainings finished: 20 of 20, 18.5 s each; rounds are open for" in words
+    code, told = shown(found.folder, "--explain", "--user", "6")
+    assert (code, "no such users" in told) == (2, True)
+    code, told = shown(found.folder, "--user", "3")
+    assert (code, told) == (2, "--user: has no effect without --explain ([3]); add --explain\n")

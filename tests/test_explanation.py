@@ -2,11 +2,12 @@
 
 import pytest
 
-from netfl.explanation import Explanation, Story
+from netfl.explanation import Explanation, Story, Training
 
 
-def story(heard, together=0, p=None, **without):
-    return Story(17, heard, 4000, 133.3, {}, {}, without, together, dict.fromkeys([*without, "all"], 0.01) | (p or {}))
+def story(heard, together=0, p=None, training=None, **without):
+    chances = dict.fromkeys([*without, "all"], 0.01) | (p or {})
+    return Story(17, heard, 4000, 133.3, {}, {}, without, together, chances, training)
 
 
 @pytest.mark.parametrize(
@@ -14,26 +15,51 @@ def story(heard, together=0, p=None, **without):
     [
         (
             story(12, 99, fading=98, outage=47),
-            "mostly fading (71 %), then outage (29 %); without fading, it would have been heard 98 times",
+            "mostly fading (71 %), then outage (29 %); without fading, it would have delivered 98 updates",
         ),
         (
             story(12, 99, {"outage": 0.06}, fading=98, outage=47),
-            "fading (100 %); without fading, it would have been heard 98 times",
+            "fading (100 %); without fading, it would have delivered 98 updates; without all of them, it would have "
+            "delivered 99 updates",
         ),
-        (story(0, 50, fading=50, queue=0), "fading (100 %); without fading, it would have been heard 50 times"),
+        (story(0, 50, fading=50, queue=0), "fading (100 %); without fading, it would have delivered 50 updates"),
         (
             story(12, 99, {"fading": 1.0, "outage": 0.2}, fading=14, outage=13),
-            "no cause alone; without all of them, it would have been heard 99 times",
+            "no cause alone costs it more deliveries than chance explains; without all of them, it would have "
+            "delivered 99 updates",
         ),
         (
             story(1, 3, {"fading": 0.051, "all": 0.3}, fading=2),
-            "none of the causes cost it more than chance may",
+            "no cause costs it more deliveries than chance explains",
+        ),
+        (
+            story(0, 8, dict.fromkeys(("compute", "all"), 1.0), Training(3.5, 2.4, 300, 0), compute=8),
+            "compute: it never sends, because it trains for 3.5 s and rounds close after 2.4 s (median); without "
+            "compute, it would have delivered 8 updates",
         ),
     ],
 )
 def test_sentences(one, told):
-    often = {0: "never heard", 1: "heard once"}.get(one.heard, f"heard {one.heard} times")
-    assert one.sentence == f"user 17 was {often} in 4000 rounds (fair share 133): {told}"
+    often = {0: "no update", 1: "1 update"}.get(one.heard, f"{one.heard} updates")
+    assert one.sentence == f"user 17 delivered {often} in 4000 rounds (fair share 133): {told}"
+
+
+@pytest.mark.parametrize(
+    ("training", "causes"),
+    [
+        (Training(3.5, 2.4, 300, 0), ("compute",)),
+        (Training(3.5, 2.4, 300, 1), ()),  # it sends, though seldom: a test decides
+        (Training(2.3, 2.4, 300, 0), ()),  # something else keeps it from its end, an outage say
+        (Training(3.5, 2.4, 0, 0), ()),  # it receives nothing to train from
+        (None, ()),
+    ],
+)
+def test_compute_is_named_without_a_test_where_it_alone_ends_every_training(training, causes):
+    one = story(0, 8, dict.fromkeys(("compute", "all"), 1.0), training, compute=8)
+    assert one.named == causes
+    assert one.shares == {"compute": float(bool(causes))}
+    assert story(0, 0, {"compute": 1.0}, training, compute=0).shares == {"compute": 0.0}
+    assert story(0, 8, dict.fromkeys(("queue", "all"), 1.0), training, queue=0).named == ()  # all train equally long
 
 
 def test_shares_are_of_gains_that_are_named_alone():
@@ -46,3 +72,6 @@ def test_shares_are_of_gains_that_are_named_alone():
     assert flat["explain.p_contention"] == [0.4]
     assert flat["explain.main"] == ["fading"]
     assert flat["explain.sentences"] == [one.sentence]
+    assert "explain.train_s" not in flat
+    trained = Explanation((story(0, training=Training(3.5, 2.4, 9, 0), queue=0),), ("queue",), {}, ()).to_json()
+    assert (trained["explain.train_s"], trained["explain.finished"]) == ([3.5], [0])

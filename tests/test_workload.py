@@ -11,6 +11,7 @@ from netfl import workload
 from netfl.cli import app
 from netfl.document import Document
 from netfl.errors import ScenarioError
+from netfl.pulse import Pulse
 from netfl.scenario import checked
 from netfl.streams import Streams
 
@@ -67,30 +68,29 @@ def test_rows_and_steps_are_counted():
     assert workload.of(made(**DIRECT, record="none")).disk < base.disk
     assert workload.of(made(**DIRECT, record={"users": 10})).disk < base.disk
     assert workload.of(made(**DIRECT, replicas=3)).disk == 3 * base.disk
-    assert workload.of(made(**DIRECT, **LEARNING)).seconds > base.seconds + 600 * 5 * 1e-5
+    assert workload.of(made(**DIRECT, **LEARNING)).seconds == pytest.approx(base.seconds + 30 * 5 * 1e-5)
     assert workload.of(made(**DIRECT, **LEARNING), learning=False).seconds == base.seconds
 
 
-def learned_s(**said):
-    """Processor time that learners are told to take, in 30 rounds of 20 users, half of whom are heard."""
-    learner = {key: said.pop(key) for key in [*said] if key in {"local_epochs", "local_steps", "batch_size"}}
-    whole = {"objective": "erm", "aggregation": "average", "lr": 0.1} | learner
-    scenario = made(**DIRECT | LEARNING | {"learners": {"a": whole}} | said)
-    return workload.of(scenario).seconds - workload.of(scenario, learning=False).seconds
+def test_what_was_played_counts_in_place_of_bounds():
+    """A fifth of the users is heard, where all might be: memory for as many updates at once, and rows on the disk."""
+    scenario = made(**DIRECT, **LEARNING)
+    played = workload.DryRun(seconds=90.0, rounds=7, deliveries=4.0, most=6)
+    told, bound = workload.of(scenario, played=played), workload.of(scenario)
+    assert told.seconds == 90.0
+    assert bound.disk - told.disk == pytest.approx(24 * 30 * (20 - 4))
+    assert bound.memory - told.memory == pytest.approx(3 * 4 * 6 * (20 - 6))  # three models of six float32 for each
+    assert "1.5 min of processor time (45 s to 3 min, estimated from 7 rounds)" in str(told)
+    assert "at least" not in str(told)
+    cut = workload.of(scenario, played=workload.DryRun(90.0, cut=Pulse(1, 2.0, 3, 4)))
+    assert "at least 1.5 min of processor time, " in str(cut)
 
 
-def test_epochs_are_as_many_steps_as_a_user_has_batches():
-    """A user holds 80 of the 1,600 points to train on: 20 batches of 4; one of 1,000 is of the 80 that there are."""
-    steps_s = learned_s(local_steps=60, batch_size=4)
-    assert learned_s(local_epochs=3, batch_size=4) == pytest.approx(steps_s)
-    assert learned_s(local_epochs=60, batch_size=1000) == learned_s(local_epochs=60, batch_size="full") > steps_s
-    assert learned_s(local_epochs=60, batch_size=80) == learned_s(local_steps=60, batch_size=80)
-
-
-def test_evaluations_are_counted():
-    """Round 0, every other, the last: of 400 points, with 6 products for a point and 10 for each of its numbers."""
-    seldom, often = (learned_s(local_steps=1, batch_size=1, evaluate={"every": every}) for every in (30, 2))
-    assert often - seldom == pytest.approx(14 * 400 * 26 * 5e-11)
+def test_what_takes_a_year_by_what_was_played_is_refused():
+    year = 365.25 * 86400
+    assert workload.check(made(**DIRECT), learning=False, played=workload.DryRun(0.9 * year, 2)).seconds == 0.9 * year
+    with pytest.raises(ScenarioError, match=r"rounds: the run would not end in a year: .*, 1.1 years of processor"):
+        workload.check(made(**DIRECT), learning=False, played=workload.DryRun(1.1 * year, 2))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_who_goes_down_and_comes_up_is_counted(tmp_path):
     told, base = workload.of(scenario), workload.of(made(users=20, duration=500, access=PACKETS))
     changes = netfl.trace(scenario, tmp_path / "run").events["kind"].isin(["down", "up"]).sum()
     assert changes == pytest.approx(4000, rel=0.02)
-    assert (told.seconds - base.seconds, told.disk - base.disk) == pytest.approx((4000 * 3e-5, 8 * 4000))
+    assert (told.seconds - base.seconds, told.disk - base.disk) == pytest.approx((4000 * 3e-7, 8 * 4000))
     silent = workload.of(made(users=20, duration=500, access=access, record="none"))
     assert (silent.seconds - base.seconds, silent.disk) == pytest.approx((4000 * 3e-7, 0))
     access = NETWORK | {"outages": [OUTAGE | {"nodes": [1, 3]}, OUTAGE | {"nodes": "towers"}, REGION]}
@@ -173,7 +173,7 @@ def test_a_large_run_is_warned_of(tmp_path, monkeypatch):
 
     assert "large: " not in traced()
     monkeypatch.setattr(workload, "LONG_S", 1e-9)
-    assert "large: about 12 updates or packets, under 1 s" in traced("--seed", "1")
+    assert "large: about 12 updates or packets, 150 MB of memory" in traced("--seed", "1")
     assert "large: " not in traced("--quiet")
 
 
@@ -185,7 +185,7 @@ def test_an_endless_run_is_refused_and_not_warned_of_too(tmp_path):
     result = CliRunner().invoke(app, ["trace", str(path), "--out", str(tmp_path / "run"), *words])
     assert result.exit_code == 2
     assert "large: " not in result.output
-    assert "the run would not end in a year: about 1e+15 updates or packets, 31.7 years" in result.output
+    assert "the run would not end in a year: about 1e+15 updates or packets, at least 31.7 years" in result.output
 
 
 def test_rounds_that_are_only_counted_are_told_as_the_little_that_they_take():

@@ -26,7 +26,7 @@ def check(
 ) -> None:
     """Say everything that is wrong with scenario files."""
     from netfl import workload  # noqa: PLC0415
-    from netfl.rehearsing import rehearse  # noqa: PLC0415
+    from netfl.rehearsing import rehearse, warning  # noqa: PLC0415
     from netfl.staging import warnings  # noqa: PLC0415
     from netfl.sweeping.plan import points_of  # noqa: PLC0415
 
@@ -38,12 +38,13 @@ def check(
                 load(path, sets, [*(override or []), name], seed)
             points = len(points_of(scenario)) if scenario.sweep is not None else 0
             rehearsed = rehearse(scenario)
+            work = workload.check(scenario, learning=True, played=rehearsed)
             typer.echo(f"{path}: good" + (f", at all {points} points of its sweep too" if points else ""))
-            typer.echo(f"  {workload.of(scenario, round_s=rehearsed.seconds)}")
+            typer.echo(f"  {work}")
             if rehearsed.cut is not None:
-                typer.echo(f"  {rehearsed.warning}", err=True)
-            for warning in warnings(scenario):
-                typer.echo(f"  {warning}", err=True)
+                typer.echo(f"  {warning(rehearsed)}", err=True)
+            for one in warnings(scenario):
+                typer.echo(f"  {one}", err=True)
         except NetflError as error:
             typer.echo(str(error), err=True)
             failed = max(failed, error.exit_code)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from netfl.cli.app import NoPlugins, app
+from netfl.errors import Fault, ScenarioError
 from netfl.guard import guarded
 
 
@@ -52,14 +53,21 @@ def ram(  # noqa: PLR0913, PLR0917 - the options
     users: Annotated[int | None, typer.Option(min=1, help="How many users there are, in a table.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="How many rounds there were, in a table.")] = None,
     alpha: Annotated[list[float] | None, typer.Option(help="A share of the worst (CVaR) to look at.")] = None,
-    rare: Annotated[int, typer.Option(min=1, help="How many of the rarest users to show.")] = 5,
+    rare: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many of the rarest users to show, 5 by default, and to explain, 3 by default."),
+    ] = None,
     level: Annotated[
         float, typer.Option(help="The probability of any false alarm, and that any interval misses.")
     ] = 0.05,
     seed: Annotated[int, typer.Option(min=0, help="Of the Monte-Carlo tests.")] = 0,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Play the network again and say what cost the rarest users how much.")
+        bool, typer.Option("--explain", help="Play the network again and print what cost the rarest users how much.")
     ] = False,
+    named: Annotated[
+        list[int] | None,
+        typer.Option("--user", min=0, help="A user to --explain, in place of the rarest; may be given several times."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one flat JSON object.")] = False,
     no_plugins: NoPlugins = False,
 ) -> None:
@@ -68,13 +76,15 @@ def ram(  # noqa: PLR0913, PLR0917 - the options
     from netfl.diagnosis import diagnose  # noqa: PLC0415
     from netfl.diagnosis.source import read  # noqa: PLC0415
 
+    if named and not explain:
+        raise ScenarioError([Fault("--user", "has no effect without --explain", named, "add --explain")])
     seen, run = read(source, replica=replica, users=users, rounds=rounds)
     known = None if run is None else ramboard.expected(run, replica)
     found = diagnose(seen, level=level, alphas=alpha or (), expected=known, seed=seed)
-    causes = causeboard.watched(run, rare, replica) if explain else None
+    causes = causeboard.watched(run, named or None, rare or 3, replica) if explain else None
     if as_json:
         ramboard.show_json(found, {} if causes is None else causes.to_json())
         return
-    ramboard.show(found, rare)
+    ramboard.show(found, rare or 5)
     if causes is not None:
         causeboard.show(causes)

@@ -1,15 +1,19 @@
 """Objectives and aggregations of the user's own, tried once on made-up figures before a run relies on them.
 
 What they give is held to the shapes of their contracts: a wrong one may well be stretched to the right one without a
-word, and something else would be learned than is meant.
+word, and something else would be learned than is meant.  No method may write into its arguments, which other learners
+and later rounds read, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy as copy
+from dataclasses import fields
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
@@ -36,7 +40,7 @@ def check(learners: Mapping[str, LearnerSpec], users: int, most: int) -> None:
     Raises:
         ScenarioError: something is not as its contract says; keys begin with the learner's name.
     """
-    with torch.inference_mode(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):  # without inference mode, for tensors count writes
         faults = [
             fault.under(f"{name}.{key}")
             for name, learner in learners.items()
@@ -62,20 +66,23 @@ def _of_objective(part: Objective) -> Iterator[Fault]:
     h = {name: torch.full((2,), value) for name, value in part.hyper().items()}
     given = "2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]"
     wanted = "(tensor [2, 3], tensor [2])"
-    wrong = [*_held(part, "weights", lambda: part.weights(losses, share, t, h), wanted, given)]
+    inputs: Inputs = {"losses": losses, "share": share, "t": t, **{f"h['{name}']": value for name, value in h.items()}}
+    wrong = [*_held(part, "weights", lambda: part.weights(losses, share, t, h), wanted, given, inputs)]
     yield from wrong
     if not wrong and part.weights(losses, share, t, h)[0][share == 0].any():
         problem, remedy = "its method 'weights' gives padding a weight", "multiply by share, which is 0 there"
         yield Fault("", problem, kind_of(type(part)), remedy)
     f, rho = np.array([0.5, 1.0, 2.0, 3.0]), np.array([0.4, 0.3, 0.2, 0.1])
-    yield from _held(part, "value", lambda: part.value(f, rho, 0.0), "a number", "4 users: the global objective")
+    given = "4 users: the global objective"
+    yield from _held(part, "value", lambda: part.value(f, rho, 0.0), "a number", given, {"losses": f, "rho": rho})
 
 
 def _of_aggregation(part: Aggregation, learner: LearnerSpec, users: int, heard: int) -> Iterator[Fault]:
     """A first round with so many deliveries, and one without."""
     current, rates = torch.linspace(-1.0, 1.0, _SIZE), torch.from_numpy(learner.rates(np.zeros(1, np.int64))[0]).float()
     often, state_is = np.full(users, 0.5), "the state: tensors by name"
-    opened = [*_held(part, "open", lambda: part.informed(often).open(users, current), "a mapping", state_is)]
+    version: Inputs = {"current": current}
+    opened = [*_held(part, "open", lambda: part.informed(often).open(users, current), "a mapping", state_is, version)]
     if opened:
         yield from opened
         return
@@ -84,21 +91,33 @@ def _of_aggregation(part: Aggregation, learner: LearnerSpec, users: int, heard: 
     message, who = part.message(state), torch.arange(heard)
     bases, each = current.expand(heard, -1).clone(), torch.ones(heard)
     updates = Updates(
-        1, who, torch.zeros_like(who), bases, bases + 0.1 * (who + 1)[:, None], each, each,
-        rates.expand(heard, -1), rates, each if part.wants_losses else None,
+        1, who, torch.zeros_like(who), bases, bases + 0.1 * (who + 1)[:, None], each, each.clone(),
+        rates.expand(heard, -1).clone(), rates, each.clone() if part.wants_losses else None,
         None if message is None else torch.stack([message] * heard),
     )  # fmt: skip
     wanted = f"(tensor [{_SIZE}], a mapping)"
     given = f"versions of {_SIZE} numbers, t among them: the next version, and the next state"
-    yield from _held(part, "step", lambda: part.step(state, current, updates), wanted, given)
-    yield from _held(part, "idle", lambda: part.idle(state, current, 1, rates), wanted, given)
+    columns = {f"updates.{field.name}": getattr(updates, field.name) for field in fields(updates)}
+    inputs = version | {name: value for name, value in columns.items() if isinstance(value, Tensor)}
+    yield from _held(part, "step", lambda: part.step(state, current, updates), wanted, given, inputs)
+    yield from _held(part, "idle", lambda: part.idle(state, current, 1, rates), wanted, given, version | {"now": rates})
 
 
-def _held(
-    part: Objective | Aggregation, method: str, call: Callable[[], object], wanted: str, given: str
+Inputs = dict[str, Tensor | NDArray[np.float64]]
+"""Arguments by name, which a method only reads."""
+
+
+def _held(  # noqa: PLR0913, PLR0917 - a call, what it is of, and what is known of it
+    part: Objective | Aggregation,
+    method: str,
+    call: Callable[[], object],
+    wanted: str,
+    given: str,
+    inputs: Inputs,
 ) -> Iterator[Fault]:
-    """What a *call* of a *method* gives, held to what is *wanted* for what it was *given*."""
+    """Compare the result of a *call* of a *method* with what is *wanted*, and its *inputs* with what they were."""
     kind = kind_of(type(part))
+    before = {name: (_writes(value), copy(value)) for name, value in inputs.items()}
     try:
         found = _described(call())
     except Exception as error:  # whatever the user's class does
@@ -106,6 +125,15 @@ def _held(
         return
     if found != wanted:
         yield Fault("", f"its method '{method}' gives {found}, not {wanted}", kind, f"it was given {given}")
+    for name, (writes, value) in before.items():
+        if writes != _writes(inputs[name]) or not np.array_equal(value, inputs[name]):
+            remedy = f"make a new tensor: {name} + x, not {name} += x or {name}.add_(x)"
+            yield Fault("", f"its method '{method}' writes into its argument {name}", kind, remedy)
+
+
+def _writes(value: Tensor | NDArray[np.float64]) -> int:
+    """How often a tensor, or a view of it, was written into; 0 of an array, which does not count that."""
+    return value._version if isinstance(value, Tensor) else 0
 
 
 def _described(found: object) -> str:

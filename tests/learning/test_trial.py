@@ -39,6 +39,7 @@ def told(most=2, **more):
     [
         {"objective": "own_learning:Softened", "aggregation": "own_learning:Kept"},
         {"aggregation": {"kind": "own_learning:Around", "of": "own_learning:Kept"}},
+        {"aggregation": "own_learning:CountsInPlace"},
     ],
 )
 def test_those_that_are_right_are_left_alone(tmp_path, more):
@@ -92,6 +93,32 @@ def test_an_aggregation_that_is_wrong_is_told_also_inside_another(kind, method, 
     assert told(aggregation=named) == [f"x: learners.own.aggregation: {said}"]
     around = {"kind": "own_learning:Around", "of": named}
     assert told(aggregation=around) == [f"x: learners.own.aggregation.of: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("where", "method", "written"),
+    [
+        ("current", "step", "current"),
+        ("models", "step", "updates.models"),
+        ("samples", "step", "updates.samples"),
+        ("users", "step", "updates.users"),
+        ("idle", "idle", "current"),
+        ("open", "open", "current"),
+    ],
+)
+def test_an_aggregation_that_writes_into_what_it_is_given_is_told(where, method, written):
+    problem = f"its method '{method}' writes into its argument {written} ('own_learning:InPlace')"
+    remedy = f"make a new tensor: {written} + x, not {written} += x or {written}.add_(x)"
+    (fault,) = told(aggregation={"kind": "own_learning:InPlace", "where": where})
+    assert fault == f"x: learners.own.aggregation: {problem}; {remedy}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "written"), [("WeightsInPlace", "weights", "share"), ("ValueInPlace", "value", "losses")]
+)
+def test_an_objective_that_writes_into_what_it_is_given_is_told(kind, method, written):
+    problem = f"its method '{method}' writes into its argument {written} ('own_learning:{kind}')"
+    assert told(objective=f"own_learning:{kind}")[0].startswith(f"x: learners.own.objective: {problem}; make a new")
 
 
 def test_check_and_run_tell_it_and_trace_goes_on(tmp_path, monkeypatch):
