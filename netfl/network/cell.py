@@ -162,7 +162,9 @@ class Cell:
             limit: how many attempts a frame has, after which it is given up; no limit if not given.
             channel: the channel, one for all or one for each.
             mode: the mode of the reception, one for all or one for each; if not given, each sender chooses.
-            begin_s: when they begin, if that lies ahead; only in a `quiet` cell, where nothing can come in between.
+            begin_s: when they begin; 0 for now.  It lies ahead in a `quiet` cell only, where nothing can come in between.
+                Where it lies behind by what the clock has missed it by, the airtime ends as if it were met, so that
+                airtimes in a row do not add up their rounding.
         """
         users, now = np.asarray(users, np.int64), max(begin_s, self.env.now)
         heard = np.zeros(len(users), np.bool_)
@@ -174,13 +176,15 @@ class Cell:
             if not places:
                 return self.env.timeout(float(np.max(self.airtime_s if duration_s is None else duration_s)), heard)
         end: simpy.Event | None = None
-        how = (duration_s, channel, mode)
-        for flight in launch(self._load, self._medium, self._tower, (users, places), how, limit, now):
+        how, when_s = (duration_s, channel, mode), (now, begin_s or now)
+        assert when_s[1] > now - 1e-6, (when_s, now)  # XXX
+        for flight in launch(self._load, self._medium, self._tower, (users, places), how, limit, when_s):
             if not self._flights:
                 self._busy_since_s = now
             self._flights[flight] = None
             self._ether.enter(flight)
-            end = call_after(self.env, flight.end_s - self.env.now, partial(self._land, flight), heard)
+            wait_s = max(0.0, flight.end_s - self.env.now)
+            end = call_after(self.env, wait_s, partial(self._land, flight), heard)
         assert end is not None
         return end
 

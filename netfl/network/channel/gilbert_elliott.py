@@ -15,6 +15,7 @@ from netfl.network.channel._chain import Chain
 from netfl.network.outage._alternating import Alternating
 from netfl.network.outage._alternating_laws import process_laws
 from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.periods import periods_of
 from netfl.network.sites import Sites
 from netfl.streams import Streams
 from netfl.timelaws import autocorrelation
@@ -26,8 +27,6 @@ _BLOCK = 1e-6
 """How long a state is held from then on, as a share of the shorter sojourn."""
 _UNEVEN = 1e11
 """How many times as long as the other one sojourn may be; beyond that the other is never seen."""
-_MANY = 2.0**62
-"""Blocks after which all begins anew, as whole numbers end somewhere."""
 
 
 class GilbertElliott(Channel):
@@ -148,8 +147,7 @@ class _TwoGains(Gain):
         else:
             good = np.empty(users.shape, bool)
             good[~far] = self._near.up(users[~far], times_s[~far])
-            blocks = np.floor((times_s[far] - self._near_s) / self._block_s) % _MANY
-            good[far] = self._far.state(users[far], blocks.astype(np.uint64)) == 1
+            good[far] = self._far.state(users[far], periods_of(times_s[far] - self._near_s, self._block_s)) == 1
         return np.where(good, self._gains_db[1], self._gains_db[0])
 
     def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
