@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from netfl.access._building import build, compute_streams, sites_of
 from netfl.access._consulting import consulting
+from netfl.access._fast_fading import fast_fading
 from netfl.access._load import changes, overload, packets
 from netfl.access._network_faults import network_faults
 from netfl.access._observed import observed
@@ -206,7 +207,8 @@ class Network(Selecting):
         yield from network_faults(self, facts)
 
     def warnings(self, setting: Setting) -> Iterator[str]:
-        """That rounds get ever longer; a duration ends."""
+        """That frames outlast the coherence time; that rounds get ever longer, as a duration ends."""
+        yield from fast_fading(self, setting)
         if setting.duration_s is None:
             yield from overload(self, setting)
 

@@ -41,6 +41,11 @@ class BlockGain(Gain):
         block = periods_of(time_s, self._coherence_s).astype(np.uint64)
         return self._alone(users, int(block)) if len(users) == 1 and block.size == 1 else self._draw_db(users, block)
 
+    @property
+    def hold_s(self) -> float:
+        """The coherence time."""
+        return self._coherence_s
+
     def _alone(self, users: NDArray[np.int64], block: int) -> NDArray[np.float64]:
         """The draw of one user: one that asks block after block is answered from draws made ahead, all at once."""
         user = int(users[0])

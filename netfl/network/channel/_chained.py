@@ -71,6 +71,11 @@ class Chained(Channel):
             matrix = np.maximum(expm(np.array(self.generator) * self.block), 0.0)
         return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 
+    @property
+    def coherence_s(self) -> float:
+        """The mean stay in the state that is left soonest, block / (1 - P_ii)."""
+        return self.block / float(1.0 - self.matrix.diagonal().min())
+
     def _law(self, quantity: str, values: NDArray[np.float64]) -> Law:
         """The law of *values* of the states, at an instant of many chains, and from block to block."""
         share = stationary(self.matrix)

@@ -110,6 +110,11 @@ class _Rain(Gain):
         wet_m = np.minimum(self._sites.distances_m(users, time_s), self._model.extent)
         return np.where(self.inside(users, time_s), -self._specific_db_km[state] * wet_m / 1000.0, 0.0)
 
+    @property
+    def hold_s(self) -> float:
+        """A block of the weather."""
+        return self._model.block
+
     def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
         """The gain in the best weather; none is lost by users who may leave the area or come to their tower."""
         if self._sites.moving:
