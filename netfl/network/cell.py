@@ -177,7 +177,6 @@ class Cell:
                 return self.env.timeout(float(np.max(self.airtime_s if duration_s is None else duration_s)), heard)
         end: simpy.Event | None = None
         how, when_s = (duration_s, channel, mode), (now, begin_s or now)
-        assert when_s[1] > now - 1e-6, (when_s, now)  # XXX
         for flight in launch(self._load, self._medium, self._tower, (users, places), how, limit, when_s):
             if not self._flights:
                 self._busy_since_s = now
@@ -215,7 +214,7 @@ class Cell:
         """Whether each of *users* can send now; if one cannot, all of the backlog who cannot wait until they can."""
         connected = self._medium.connected(self.ids[users], self._tower[1], now)
         if not connected.all():
-            backlog = self.backlog()
+            backlog = np.union1d(self.backlog(), users)  # who is ready at this instant may be by rounding a step later
             away = backlog[~self._medium.connected(self.ids[backlog], self._tower[1], now)]
             self._load.defer(away, self._medium.connected_from(self.ids[away], self._tower[1], now))
             self._note(away)

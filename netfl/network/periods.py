@@ -67,3 +67,8 @@ def periods_from(time_s: ArrayLike, length_s: float) -> NDArray[np.int64]:
 def after_rounding(time_s: float) -> float:
     """Return a time some steps of the clock later, when whatever is to come at the time itself has come."""
     return time_s * _LATER
+
+
+def before_rounding(time_s: float) -> float:
+    """Return a time some steps of the clock earlier: whatever comes after it may be what comes at the time itself."""
+    return time_s * _EARLIER
