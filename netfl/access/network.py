@@ -68,8 +68,9 @@ class Network(Selecting):
 
     **The air.**  The MAC decides who sends.  Attempts that overlap on one channel of a cell collide, unless one is
     stronger than all others by ``capture``, or ``interference: sinr`` holds each against what it meets.  An attempt is
-    lost if the user or the tower goes down during it, faded if its SNR at its start is too low for the reception.  One
-    that fails is repeated as the MAC says.  At the end of its airtime the update enters its tower's output port.
+    lost if the user or the tower goes down during it, faded if its SNR is too low for the reception: that at
+    its start, or in each block of fading that it spans, for receptions that have a law for that.  One that fails is
+    repeated as the MAC says.  At the end of its airtime the update enters its tower's output port.
 
     **The way up.**  Towers and routers store and forward, by default along the route of least delay; a message is
     dropped where a queue turns it away, and lost where a node or a link goes down while it is on it, or is down when it

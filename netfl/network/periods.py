@@ -8,7 +8,8 @@ and lies in the later period.  The first term is 4.5 to 9 steps of the clock at 
 that is a sum.  A time that really lies before a boundary is moved by no more than this: 10⁻⁶ periods after 10⁹ of them,
 where a step of the clock is 10⁻⁷ periods itself.
 
-Whatever has periods counts them here, so that a slot that begins with a block of fading lies in that block.
+Whatever has periods counts them here, so that a slot that begins with a block of fading lies in that block.  Flights
+that touch and days of outages allow for the same.
 """
 
 from __future__ import annotations

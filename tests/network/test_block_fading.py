@@ -117,8 +117,7 @@ def test_frames_fail_three_times_in_a_row_as_often_as_the_closed_form(tmp_path, 
     attempts = frames_of(faded_slots(tmp_path, kind, slot_s, coherence, 200_000))[:100_000]
     assert len(attempts) == 100_000
     share, half = interval(attempts > 3, expected)
-    print(f"{kind:9} coherence {coherence} slots of {slot_s:.4g} s: {share:.4%} ± {half:.4%}, expected {expected:.4%}")
-    assert abs(share - expected) < half
+    assert abs(share - expected) < half, f"{share:.4%} ± {half:.4%}, expected {expected:.4%}"
 
 
 def test_the_closed_form_of_a_block_a_slot_is_p_cubed():

@@ -90,7 +90,6 @@ def near(found, expected, frames):
 def test_a_frame_of_independent_bits_survives_all_blocks(tmp_path, blocks, snr_db):
     frames, expected = 4000, bpsk_outage(snr_db, blocks)
     found = outage(tmp_path, snr_db, blocks, {"kind": "modulation", "scheme": "bpsk"}, frames)
-    print(f"bpsk, {blocks} blocks: {found:.4f}, expected {expected:.4f}, by the start {bpsk_outage(snr_db, 1):.4f}")
     assert near(found, expected, frames)
     assert blocks == 1 or not near(bpsk_outage(snr_db, 1), expected, frames)
 
@@ -99,8 +98,7 @@ def test_a_frame_of_independent_bits_survives_all_blocks(tmp_path, blocks, snr_d
 def test_a_frame_over_two_blocks_is_received_by_the_mean_of_their_capacities(tmp_path, snr_db):
     frames, expected = 4000, capacity_outage(snr_db, 0.5)
     found = outage(tmp_path, snr_db, 2, {"kind": "shannon", "rate": 1e6}, frames)
-    single = -math.expm1(-1.0 / 10.0 ** (snr_db / 10.0))
-    print(f"shannon, 2 blocks: {found:.4f}, expected {expected:.4f}, by the start {single:.4f}")
+    single = -math.expm1(-1.0 / 10.0 ** (snr_db / 10.0))  # what one block alone would give
     assert near(found, expected, frames)
     assert not near(single, expected, frames)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import netfl
 from netfl.network.mac._slots import slot_at, slots_from
+from netfl.network.outage._clock import DayClock
 from netfl.network.periods import (
     MOST,
     after_rounding,
@@ -125,11 +126,14 @@ def outages(kind, slot_s, folder):
     if kind == "diurnal":
         return {"period": FRAME * slot_s, "opens": OPENS * slot_s, "closes": CLOSES * slot_s, "nodes": "users"}
     if kind == "maintenance":
-        window = {"begins": 0, "lasts": OPENS * slot_s, "every": FRAME * slot_s}, {
-            "begins": CLOSES * slot_s,
-            "lasts": (FRAME - CLOSES) * slot_s,
-            "every": FRAME * slot_s,
-        }
+        window = (
+            {"begins": 0, "lasts": OPENS * slot_s, "every": FRAME * slot_s},
+            {
+                "begins": CLOSES * slot_s,
+                "lasts": (FRAME - CLOSES) * slot_s,
+                "every": FRAME * slot_s,
+            },
+        )
         return {"windows": [{"nodes": "users", **each} for each in window]}
     spans = [(day * FRAME + CLOSES, (day + 1) * FRAME + OPENS) for day in range(-1, DAYS)]
     rows = [f"0,{max(0, begin) * slot_s!r},{end * slot_s!r}" for begin, end in spans]
@@ -145,3 +149,14 @@ def test_a_window_of_four_slots_carries_four_frames_and_cuts_none(tmp_path, kind
     ended = np.rint(events["time_s"] / slot_s).astype(int)
     assert np.bincount(ended % FRAME, minlength=FRAME).tolist() == [0, 0, 0, 0, DAYS, DAYS, DAYS, DAYS, 0, 0]
     assert figures["attempts"] == figures["delivered"] == 4 * DAYS
+
+
+@pytest.mark.parametrize("period_s", [0.7, 0.1, 1 / 3, 10.0, 86400.0, 95040.0])
+@pytest.mark.parametrize(("weights", "starts"), [([1, 0], 0.0), ([0, 1, 0], 1 / 3), ([2, 1], 0.0)])
+def test_a_day_of_a_clock_that_stands_at_times_ends_where_it_goes_on(weights, starts, period_s):
+    """Each sojourn is a day on the clock: it ends where the next one begins, whatever its number."""
+    clock = DayClock(weights, period_s, np.zeros(1), np.ones(1))
+    rows, time_s = np.zeros(1, np.int64), np.zeros(1)
+    for day in range(1, 1001):
+        time_s = clock.after_s(rows, time_s, np.array([period_s]))
+        assert time_s[0] / period_s == pytest.approx(day + starts, rel=1e-9)
