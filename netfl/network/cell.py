@@ -162,9 +162,9 @@ class Cell:
             limit: how many attempts a frame has, after which it is given up; no limit if not given.
             channel: the channel, one for all or one for each.
             mode: the mode of the reception, one for all or one for each; if not given, each sender chooses.
-            begin_s: when they begin; 0 for now.  It lies ahead in a `quiet` cell only, where nothing can come in between.
-                Where it lies behind by what the clock has missed it by, the airtime ends as if it were met, so that
-                airtimes in a row do not add up their rounding.
+            begin_s: when they begin; 0 for now.  It lies ahead in a `quiet` cell only, where nothing can come in
+                between.  Where it lies behind, as the clock has missed it by rounding, airtimes end as if it were met,
+                so that the rounding of those in a row does not add up.
         """
         users, now = np.asarray(users, np.int64), max(begin_s, self.env.now)
         heard = np.zeros(len(users), np.bool_)

@@ -32,7 +32,8 @@ class FadingMedium(Medium):
     way, that in each part of it.  What becomes of those who meet others on their channel, at any time, is said by
     *interference*: they have ``collided``, but for one that is stronger than all others together by *capture_db*; or
     the reception is held against the ratio of its signal to noise and interference at the worst moment (the SINR), and
-    one that fails by that has ``collided`` if it would have been received alone.  Others are as strong as at their start.
+    one that fails by that has ``collided`` if it would have been received alone.  Others count as strong as they are at
+    their start.
 
     Args:
         air: the SNR of every link.

@@ -37,8 +37,8 @@ def lost(flight: Flight, causes: list[str]) -> list[str]:
 class Medium:
     """A medium on which only collisions and outages fail: what the closed forms of MACs assume.
 
-    An outage begins and ends at an instant of its own; a transmission that begins or ends there, but for the rounding of
-    the clock (`periods`), meets it as if both were exact.
+    A transmission that begins or ends as an outage does, but for the rounding of the clock (`periods`), is taken to do
+    so exactly.
 
     Args:
         rate_bps: the rate at which bits are sent.

@@ -1,8 +1,8 @@
 """Periods of one length: the slot, block, day or window that a time lies in.
 
 Period k is the time from k·L to (k+1)·L, without its end.  Times are floating-point numbers, so that a time that is
-k·L by its meaning may be a few steps of the clock less: 0.3 / 0.1 is 2.9999999999999996.  The remainder that NumPy
-divides by is exact, so that 5 · 0.1 lies in period 4 by ``np.floor_divide``, as do half of all multiples of most lengths.
+k·L by its meaning may be a few steps of the clock less: 0.3 / 0.1 is 2.9999999999999996.  ``np.floor_divide`` takes the
+exact remainder, so that it puts 5 · 0.1 into period 4, and half of all multiples of 1 ms into the period before theirs.
 Therefore a time that is at most x·10⁻¹⁵ + 10⁻⁹ periods before a boundary, x being the time in periods, counts as on it
 and lies in the later period.  The first term is 4.5 to 9 steps of the clock at that time; the second allows for a time
 that is a sum.  A time that really lies before a boundary is moved by no more than this: 10⁻⁶ periods after 10⁹ of them,

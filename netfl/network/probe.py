@@ -12,6 +12,7 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.network.ledger import Ledger
 from netfl.network.outages import Outages
+from netfl.network.periods import period_from
 from netfl.network.radio import Air
 from netfl.network.sites import Sites
 from netfl.registry import Spec

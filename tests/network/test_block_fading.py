@@ -64,9 +64,9 @@ def frames_of(faded):
 
 
 def three_failures(matrix, coherence):
-    """Return the share of frames whose first three attempts fail, from the chain of (slot in the block, state, attempt).
+    """Return the share of frames whose first three attempts fail.
 
-    The stationary law of that chain is solved for; nothing of it is shared with the simulator.
+    That is from the stationary law of the chain of (slot in the block, state, attempt), which is solved for here.
     """
     index = {}
     for phase in range(coherence):

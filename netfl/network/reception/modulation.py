@@ -32,8 +32,8 @@ class Modulation(Reception):
     Symbols follow each other at B / (1 + rolloff), each with ``code_rate`` times its bits of information, which makes
     the rate R; γ = Eb/N0 = SNR · B / R.  A code is its rate and its gain: by how much less energy per bit of
     information does as well as without it.  Valid for bit errors that are independent given the SINR.  Where fading
-    changes that during a packet, each part i of it has a BER of its own, and with n_i bits in each the packet is received
-    with probability Π (1 - BER_i)^n_i.
+    changes that during a packet, each part i of it has a BER of its own, and with n_i bits in each the packet is
+    received with probability Π (1 - BER_i)^n_i.
 
     Example::
 

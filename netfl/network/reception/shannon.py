@@ -20,11 +20,11 @@ class Shannon(Reception):
     """A sender at a fixed rate R is received when the capacity of its channel is at least R, else there is outage.
 
     C = B log2(1 + snr) ≥ R, that is snr ≥ 2^(R/B) - 1, for a bandwidth B: the best that any code could do, for
-    messages long enough.  Where fading changes the SNR during a message, C is the mean over its parts, each by its share
-    of the time: Σ share_i B log2(1 + snr_i) ≥ R.  C. E. Shannon, "A mathematical theory of communication", 1948; outage
-    capacity: Tse and Viswanath, "Fundamentals of Wireless Communication", §5.4; of several blocks: L. H. Ozarow, S. Shamai
-    and A. D. Wyner, "Information theoretic considerations for cellular mobile radio", IEEE Trans. Veh. Technol. 43(2),
-    1994.
+    messages long enough.  Where fading changes the SNR during a message, C is the mean over its parts, each by its
+    share of the time: Σ share_i B log2(1 + snr_i) ≥ R.  C. E. Shannon, "A mathematical theory of communication", 1948;
+    outage capacity: Tse and Viswanath, "Fundamentals of Wireless Communication", §5.4; of several blocks: L. H. Ozarow,
+    S. Shamai and A. D. Wyner, "Information theoretic considerations for cellular mobile radio", IEEE Trans. Veh.
+    Technol. 43(2), 1994.
 
     Example::
 
