@@ -15,7 +15,7 @@ from netfl.reading import Run, open_run
 from netfl.recording import Writer, fresh, write_json, write_text
 from netfl.scenario import Scenario, load
 from netfl.schooling import lessons_of, school
-from netfl.staging import Stage, stage
+from netfl.staging import Stage, stage, warnings
 from netfl.statistics import Tally, learned, reached
 from netfl.tracking.follower import Follower, following
 from netfl.watch import Unwatched, Watch
@@ -125,7 +125,8 @@ def perform(staged: Stage, learner: Learning | None, folder: Path, watch: Watch,
         again: the command that goes on with the run after a failure of the machine; by default ``netfl resume``.
     """
     scenario, first = staged.scenario, staged.replicas.start
-    manifest = Manifest(folder, scenario, learning=learner is not None, first=first)
+    told = [*warnings(scenario)]
+    manifest = Manifest(folder, scenario, learning=learner is not None, first=first, warnings=told)
     again = again or f"netfl resume {folder}"
     lessons = lessons_of(staged, learner, folder, again)
     try:

@@ -36,6 +36,7 @@ class Manifest:
         scenario: what is run.
         learning: whether learners run, or the access alone.
         first: the first replica that is run, where those before it are there already.
+        warnings: what was said of the scenario before it ran.
 
     Attributes:
         rounds_done: how many rounds are over.
@@ -43,7 +44,9 @@ class Manifest:
         diverged: the lanes whose training has diverged, as far as that is known.
     """
 
-    def __init__(self, folder: Path, scenario: Scenario, *, learning: bool, first: int = 0) -> None:
+    def __init__(
+        self, folder: Path, scenario: Scenario, *, learning: bool, first: int = 0, warnings: Sequence[str] = ()
+    ) -> None:
         self._path = folder / "manifest.json"
         self._begun = time.perf_counter()
         self.rounds_done = self.rounds_kept = 0
@@ -61,6 +64,7 @@ class Manifest:
             **({"events_thinned": thinned} if (thinned := scenario.recording.thinned(scenario.users)) else {}),
             "learning": learning,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            **({"warnings": [*warnings]} if warnings else {}),
             "versions": versions(),
             **({"versions_before": earlier} if (earlier := _earlier(before)) else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},

@@ -15,14 +15,10 @@ from netfl.access._intermittent import shuffled
 from netfl.access._unit import number
 from netfl.availability import Row, Timetable, beyond, read, shortened, strangers
 from netfl.errors import Fault, ScenarioError
+from netfl.network.periods import SLACK, STEPS
 from netfl.streams import Streams
 from netfl.types import Facts, Law, Setting
 from netfl.units import Seconds
-
-_SLACK = 1e-9
-"""Parts of a round by which times may miss the end of a round, as products of seconds do, and still be at it."""
-_ROUNDING = 1e-15
-"""The same, for each round that has gone by."""
 
 
 class Availability(Direct):
@@ -81,12 +77,12 @@ class Availability(Direct):
         """The share of rounds at whose ends each user is there, where the file repeats after a number of rounds."""
         rows, faults = self._read(users)
         period = 0.5 if self.repeat is None else self.repeat / (1.0 if self.unit == "rounds" else self.round_length)
-        if faults or abs(period - round(period)) > _SLACK or not self.hears_all(users):
+        if faults or abs(period - round(period)) > SLACK or not self.hears_all(users):
             return None
         share, after = np.zeros(users), float(round(period)) + 1.0
         for row in rows:
             times = row.times / (1.0 if self.unit == "rounds" else self.round_length)
-            first = np.floor((times + _SLACK) / (1.0 - _ROUNDING)) + 1.0  # the round whose end is the first after each
+            first = np.floor((times + SLACK) / (1.0 - STEPS)) + 1.0  # the round whose end is the first after each
             spans = np.diff(np.concatenate([[1.0], np.minimum(first, after), [after]]))
             share[row.user] = spans[0 if row.start else 1 :: 2].sum() / (after - 1.0)
         return share
@@ -126,7 +122,7 @@ class Availability(Direct):
         times, owner = told.times[order] / length, owner[order]
         there, passed, last = told.start.copy(), 0, np.inf
         for index in range(1, rounds + 1):
-            slack = _SLACK + _ROUNDING * index
+            slack = SLACK + STEPS * index
             now = index - slack if self.repeat is None else (index - slack) % period
             if now < last:
                 there, passed = told.start.copy(), 0

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from netfl.access._building import build, compute_streams, sites_of
 from netfl.access._consulting import consulting
+from netfl.access._fast_fading import fast_fading
 from netfl.access._load import changes, fragile_updates, idle_slots, overload, packets, packets_of_update
 from netfl.access._network_faults import network_faults
 from netfl.access._observed import observed
@@ -67,8 +68,9 @@ class Network(Selecting):
 
     **The air.**  The MAC decides who sends.  Attempts that overlap on one channel of a cell collide, unless one is
     stronger than all others by ``capture``, or ``interference: sinr`` holds each against what it meets.  An attempt is
-    lost if the user or the tower goes down during it, faded if its SNR at its start is too low for the reception.  One
-    that fails is repeated as the MAC says.  At the end of its airtime the update enters its tower's output port.
+    lost if the user or the tower goes down during it, faded if its SNR is too low for the reception: that at
+    its start, or in each block of fading that it spans, for receptions that have a law for that.  One that fails is
+    repeated as the MAC says.  At the end of its airtime the update enters its tower's output port.
 
     **The way up.**  Towers and routers store and forward, by default along the route of least delay; a message is
     dropped where a queue turns it away, and lost where a node or a link goes down while it is on it, or is down when it
@@ -210,7 +212,8 @@ class Network(Selecting):
         yield from network_faults(self, facts)
 
     def warnings(self, setting: Setting) -> Iterator[str]:
-        """That slots stay idle, that one frame can end an update, and that rounds get ever longer; a duration ends."""
+        """Frames that outlast the coherence time, idle slots, fragile updates, and rounds that get ever longer."""
+        yield from fast_fading(self, setting)
         yield from idle_slots(self)
         if setting.duration_s is None:
             yield from fragile_updates(self, setting)

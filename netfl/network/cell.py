@@ -162,7 +162,9 @@ class Cell:
             limit: how many attempts a frame has, after which it is given up; no limit if not given.
             channel: the channel, one for all or one for each.
             mode: the mode of the reception, one for all or one for each; if not given, each sender chooses.
-            begin_s: when they begin, if that lies ahead; only in a `quiet` cell, where nothing can come in between.
+            begin_s: when they begin; 0 for now.  It lies ahead in a `quiet` cell only, where nothing can come in
+                between.  Where it lies behind, as the clock has missed it by rounding, airtimes end as if it were met,
+                so that the rounding of those in a row does not add up.
         """
         users, now = np.asarray(users, np.int64), max(begin_s, self.env.now)
         heard = np.zeros(len(users), np.bool_)
@@ -174,13 +176,14 @@ class Cell:
             if not places:
                 return self.env.timeout(float(np.max(self.airtime_s if duration_s is None else duration_s)), heard)
         end: simpy.Event | None = None
-        how = (duration_s, channel, mode)
-        for flight in launch(self._load, self._medium, self._tower, (users, places), how, limit, now):
+        how, when_s = (duration_s, channel, mode), (now, begin_s or now)
+        for flight in launch(self._load, self._medium, self._tower, (users, places), how, limit, when_s):
             if not self._flights:
                 self._busy_since_s = now
             self._flights[flight] = None
             self._ether.enter(flight)
-            end = call_after(self.env, flight.end_s - self.env.now, partial(self._land, flight), heard)
+            wait_s = max(0.0, flight.end_s - self.env.now)
+            end = call_after(self.env, wait_s, partial(self._land, flight), heard)
         assert end is not None
         return end
 
@@ -211,7 +214,7 @@ class Cell:
         """Whether each of *users* can send now; if one cannot, all of the backlog who cannot wait until they can."""
         connected = self._medium.connected(self.ids[users], self._tower[1], now)
         if not connected.all():
-            backlog = self.backlog()
+            backlog = np.union1d(self.backlog(), users)  # who is ready at this instant may be by rounding a step later
             away = backlog[~self._medium.connected(self.ids[backlog], self._tower[1], now)]
             self._load.defer(away, self._medium.connected_from(self.ids[away], self._tower[1], now))
             self._note(away)

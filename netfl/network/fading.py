@@ -16,6 +16,8 @@ from netfl.network.reception import Reception
 from netfl.network.spare import NOBODY, Spare
 from netfl.streams import Streams
 
+Fades = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""The SNR of each transmission in each part of its time, in dB, ``[n, parts]``, and the share of each part."""
 _AMPLE_DB = 200.0
 """An SNR that is enough for anything."""
 _NO_NOISE = 1e-20
@@ -26,11 +28,13 @@ class FadingMedium(Medium):
     """Channels between users and towers, interference, and the outages of both.
 
     A transmission is ``lost`` if the user or the tower goes down during it.  One that nobody disturbs is ``faded`` if
-    the SNR at its start is not enough.  What becomes of those who meet others on their channel, at any time, is said by
+    its SNR is not enough: that at its start or, where the reception has a law for that and fading changes it on the
+    way, that in each part of it.  What becomes of those who meet others on their channel, at any time, is said by
     *interference*: they have ``collided``, but for one that is stronger than all others together by *capture_db*; or
-    the reception is held against the ratio of its signal to noise and interference at the worst moment (the SINR),
-    and one that fails by that has ``collided`` if it would have been received alone.  Where the reception states
-    thresholds for pairs of modes, the interference of each mode is held against its own, apart from the noise.
+    the reception is held against the ratio of its signal to noise and interference at the worst moment (the SINR), and
+    one that fails by that has ``collided`` if it would have been received alone.  Others count as strong as they are at
+    their start.  Where the reception states thresholds for pairs of modes, the interference of each mode is compared
+    with its own, apart from the noise.
 
     Args:
         air: the SNR of every link.
@@ -56,6 +60,7 @@ class FadingMedium(Medium):
         Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), presence, spare)
         self._air, self._reception = air, reception
         self._bandwidth_hz = air.radio.bandwidth
+        self._follows = [reception.follows_fading(mode) for mode in range(reception.modes)]
         self._sinr, self._capture_db = interference == "sinr", capture_db
         self._field, self._drawn = streams.field("reception"), np.zeros(air.users, np.int64)
         self._down, self._sent = streams.field("down"), np.zeros(air.users, np.int64)
@@ -73,10 +78,9 @@ class FadingMedium(Medium):
     def hears(  # noqa: PLR0913, PLR0917 - as declared
         self, ids: Ids, tower: tuple[str, int], span_s: tuple[float, float], bits: float, mode: int, boost_db: float
     ) -> NDArray[np.bool_]:
-        """Outages, then fading at the start; the channel is the same in both directions."""
+        """Outages, then fading; the channel is the same in both directions."""
         up = Medium.hears(self, ids, tower, span_s, bits, mode, boost_db)
-        snr_db = self.snr_db(ids, tower, span_s[0]) + boost_db
-        chance = self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
+        chance = self._alone(ids, tower, span_s, bits, mode, boost_db)
         luck = self._down.uniform(ids, self._sent[ids])
         self._sent[ids] += 1
         return up & (luck < self._strong(ids, chance, 1.0))
@@ -92,10 +96,11 @@ class FadingMedium(Medium):
     def chance(
         self, ids: Ids, tower: tuple[str, int], time_s: float, bits: float, modes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """By the SNR of this moment."""
-        snr_db, chance = self.snr_db(ids, tower, time_s), np.empty(len(ids))
+        """By the SNR from this moment on."""
+        chance = np.empty(len(ids))
         for mode in np.unique(modes).tolist():
-            chance[modes == mode] = self._reception.success(snr_db[modes == mode], self._bandwidth_hz, bits, mode)
+            span_s = time_s, time_s + self.airtime_s(bits, mode)
+            chance[modes == mode] = self._alone(ids[modes == mode], tower, span_s, bits, mode)
         return self._strong(ids, chance, 1.0)
 
     def delay_s(self, ids: Ids, time_s: float) -> NDArray[np.float64] | None:
@@ -115,10 +120,11 @@ class FadingMedium(Medium):
     def _heard(self, flight: Flight, met: bool) -> tuple[list[str], NDArray[np.float64]]:
         """What the tower makes of what it hears."""
         snr_db = self._air.snr_db(flight.ids, flight.start_s, flight.tower[0])
-        alone, among = self._chances(flight, met, snr_db)
+        fades = self._fades(flight.ids, flight.tower, (flight.start_s, flight.end_s), flight.mode)
+        alone, among = self._chances(flight, met, snr_db, fades)
         luck = self._luck(flight.ids, alone, among)
         if self._spare.fading and (spared := self._spare.among("fading", flight.ids)).any():
-            ample = [each[spared] for each in self._chances(flight, met, snr_db, noisy=False)]
+            ample = [each[spared] for each in self._chances(flight, met, snr_db, fades, noisy=False)]
             alone, among = np.array(alone), np.array(among)
             alone[spared], among[spared] = ample
             luck[spared] = self._luck(flight.ids[spared], *ample)
@@ -126,23 +132,50 @@ class FadingMedium(Medium):
         return ["" if won else "collided" if good else "faded" for good, won in told], snr_db
 
     def _chances(
-        self, flight: Flight, met: bool, snr_db: NDArray[np.float64], *, noisy: bool = True
+        self, flight: Flight, met: bool, snr_db: NDArray[np.float64], fades: Fades | None, *, noisy: bool = True
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """How likely each is received if it is alone, and among those whom it meets; without noise, if not *noisy*."""
         bits = float(np.max(flight.frames.bits))
-        alone = (
-            self._reception.success(snr_db, self._bandwidth_hz, bits, flight.mode) if noisy else np.ones(len(snr_db))
-        )
+        alone = self._success(snr_db, fades, bits, flight.mode) if noisy else np.ones(len(snr_db))
         if not met:
             return alone, alone
         if self._sinr and self._reception.least_sir_db is not None:
             return alone, np.where(self._stands_out(flight, snr_db, ratio(self._reception.least_sir_db)), alone, 0.0)
         signal, rest = ratio(snr_db), self._interference(flight, snr_db)
         if self._sinr:
-            sinr_db = 10.0 * np.log10(signal / (rest + (1.0 if noisy else _NO_NOISE)))
-            return alone, self._reception.success(sinr_db, self._bandwidth_hz, bits, flight.mode)
+            other = rest + (1.0 if noisy else _NO_NOISE)
+            disturbed = None if fades is None else (_over_db(fades[0], other[:, None]), fades[1])
+            return alone, self._success(_over_db(snr_db, other), disturbed, bits, flight.mode)
         least = float(ratio(self._capture_db or 0.0))
         return alone, np.where((signal >= rest * least) & (signal > rest), alone, 0.0)
+
+    def _alone(  # noqa: PLR0913, PLR0917 - all that a sending is made of
+        self,
+        ids: Ids,
+        tower: tuple[str, int],
+        span_s: tuple[float, float],
+        bits: float,
+        mode: int,
+        boost_db: float = 0.0,
+    ) -> NDArray[np.float64]:
+        """The probability that each transmission is received that nobody disturbs, ``[n]``."""
+        snr_db, fades = self.snr_db(ids, tower, span_s[0]), self._fades(ids, tower, span_s, mode)
+        boosted = None if fades is None else (fades[0] + boost_db, fades[1])
+        return self._success(snr_db + boost_db, boosted, bits, mode)
+
+    def _fades(self, ids: Ids, tower: tuple[str, int], span_s: tuple[float, float], mode: int) -> Fades | None:
+        """The SNR in the parts of a time in which fading changes it; ``None`` where the one at its start holds."""
+        if not self._follows[mode] or (parts := self._air.parts_of(*span_s)) is None:
+            return None
+        at_s, shares = parts
+        snr_db = self._air.snr_db(np.repeat(ids, len(at_s)), np.tile(at_s, len(ids)), tower[0])
+        return snr_db.reshape(len(ids), -1), shares
+
+    def _success(self, snr_db: NDArray[np.float64], fades: Fades | None, bits: float, mode: int) -> NDArray[np.float64]:
+        """The probability of reception, by the SNR at the start or, where there are any, by *fades*, ``[n]``."""
+        if fades is None:
+            return self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
+        return self._reception.success_over(*fades, self._bandwidth_hz, bits, mode)
 
     def _strong(self, ids: Ids, figures: NDArray[np.float64], ample: float) -> NDArray[np.float64]:
         """*figures* of users, but *ample* of those whose signal is always enough."""
@@ -180,3 +213,8 @@ class FadingMedium(Medium):
     def _power(self, rival: Flight, flight: Flight) -> float:
         """What the tower of *flight* hears of *rival*, over the noise."""
         return float(ratio(self._air.snr_db(rival.ids, rival.start_s, flight.tower[0])).sum())
+
+
+def _over_db(snr_db: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The SINR of a signal where interference and noise are *other* times the noise."""
+    return np.asarray(10.0 * np.log10(ratio(snr_db) / other))

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.network.periods import SLACK, STEPS
+
 if TYPE_CHECKING:
     from netfl.network.load import Frames
-
-_TOUCH = 1e-9
-"""By how much of a flight another may reach into it, by rounding, and still not touch it."""
-_ULPS = 1e-15
-"""The same in relation to the time itself."""
 
 
 class Flight:
@@ -59,7 +56,7 @@ class Flight:
 
 def touch_s(flight: Flight) -> float:
     """By how much others may reach into *flight*, or it into them, by rounding, and still merely touch it."""
-    return _TOUCH * (flight.end_s - flight.start_s) + _ULPS * flight.end_s
+    return SLACK * (flight.end_s - flight.start_s) + STEPS * flight.end_s
 
 
 class Ether:

@@ -22,7 +22,7 @@ def launch(  # noqa: PLR0913, PLR0917 - all that an attempt is made of
     who: tuple[Users, Sequence[int]],
     how: How,
     limit: int | None,
-    now_s: float,
+    when_s: tuple[float, float],
 ) -> Sequence[Flight]:
     """Put the first frames of some users on the air: in one flight or, where they differ, the first to end first.
 
@@ -33,9 +33,9 @@ def launch(  # noqa: PLR0913, PLR0917 - all that an attempt is made of
         who: those who were asked to send, and the places among them of those who do.
         how: duration, channel and mode.
         limit: attempts that a frame has.
-        now_s: when.
+        when_s: when they begin, and from when on their airtimes count.
     """
-    (asked, places), (duration_s, channel, mode) = who, how
+    (asked, places), (duration_s, channel, mode), (now_s, _) = who, how, when_s
     users = asked if len(places) == len(asked) else asked[list(places)]
     ids = load.ids[users]
     delay_s = medium.delay_s(ids, now_s)
@@ -50,7 +50,7 @@ def launch(  # noqa: PLR0913, PLR0917 - all that an attempt is made of
     if not isinstance(channel, int):
         channel = _of(channel, len(asked), places)
     if delay_s is None and isinstance(duration_s, float) and isinstance(channel, int) and isinstance(mode, int):
-        return (_flight(load, medium, tower, (users, ids, places), (channel, mode, 0.0, duration_s), limit, now_s),)
+        return (_flight(load, medium, tower, (users, ids, places), (channel, mode, 0.0, duration_s), limit, when_s),)
     told = (channel, mode, 0.0 if delay_s is None else delay_s, duration_s)
     rows = np.column_stack([np.broadcast_to(np.asarray(each, float), len(users)) for each in told])
     kinds, which = np.unique(rows, axis=0, return_inverse=True)
@@ -59,7 +59,7 @@ def launch(  # noqa: PLR0913, PLR0917 - all that an attempt is made of
         chosen = np.flatnonzero(which.ravel() == kind)
         alike = (int(kinds[kind, 0]), int(kinds[kind, 1]), float(kinds[kind, 2]), float(kinds[kind, 3]))
         some = users[chosen], ids[chosen], [places[one] for one in chosen.tolist()]
-        flights.append(_flight(load, medium, tower, some, alike, limit, now_s))
+        flights.append(_flight(load, medium, tower, some, alike, limit, when_s))
     return flights
 
 
@@ -84,15 +84,15 @@ def _flight(  # noqa: PLR0913, PLR0917 - as `launch`
     who: tuple[Users, Users, Sequence[int]],
     alike: tuple[int, int, float, float],
     limit: int | None,
-    now_s: float,
+    when_s: tuple[float, float],
 ) -> Flight:
     """Put some users on the air together: *who* are they in the cell, and in the network, and at which places."""
-    (users, ids, places), (channel, mode, delay_s, duration_s) = who, alike
+    (users, ids, places), (channel, mode, delay_s, duration_s), (now_s, from_s) = who, alike, when_s
     frames = load.launch(users, now_s)
-    start_s, end_s, cut = now_s + delay_s, now_s + delay_s + duration_s, None
+    start_s, end_s, cut = now_s + delay_s, from_s + delay_s + duration_s, None
     if not medium.steady:
         medium.spend(ids, now_s, frames.bits)
-        cut = medium.cut(ids, tower[1], now_s, now_s + duration_s, end_s)
+        cut = medium.cut(ids, tower[1], now_s, from_s + duration_s, end_s)
     if medium.spending is not None:
         medium.spending.send(ids, duration_s)
     return Flight(frames, ids, places, tower, channel, start_s, end_s, mode, limit, cut)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.network.flight import Flight
+from netfl.network.periods import after_rounding, before_rounding
 from netfl.network.presence import Presence
 from netfl.network.spare import NOBODY, Spare
 from netfl.network.spending import Spending
@@ -35,6 +36,9 @@ def lost(flight: Flight, causes: list[str]) -> list[str]:
 
 class Medium:
     """A medium on which only collisions and outages fail: what the closed forms of MACs assume.
+
+    A transmission that begins or ends as an outage does, but for the rounding of the clock (`periods`), is taken to do
+    so exactly.
 
     Args:
         rate_bps: the rate at which bits are sent.
@@ -91,6 +95,7 @@ class Medium:
         """Whether each user and the tower are up, ``[n]``."""
         if self._presence is None:
             return np.ones(len(ids), np.bool_)
+        time_s = after_rounding(time_s)
         up = self._presence.up(ids, time_s) & (self._presence.node_until_s(tower, time_s) > time_s)
         return up | self._spare.among("outage", ids) if self._spare.outage else up
 
@@ -98,6 +103,7 @@ class Medium:
         """The first instant from *time_s* on at which each user and the tower are up, ``[n]``; infinity if never."""
         if self._presence is None:
             return np.full(len(ids), time_s)
+        time_s = after_rounding(time_s)
         from_s = self._presence.together_from_s(np.column_stack([ids, np.full(len(ids), tower)]), time_s)
         return np.where(self._spare.among("outage", ids), time_s, from_s) if self._spare.outage else from_s
 
@@ -114,6 +120,7 @@ class Medium:
         if self._presence is None:
             return None
         cut_s, spared = self._presence.cut_s, self._spare.outage
+        start_s, end_s, heard_s = after_rounding(start_s), before_rounding(end_s), before_rounding(heard_s)
         if cut_s(tower, start_s, heard_s) < heard_s:
             return [user not in spared for user in ids.tolist()]
         return [cut_s(user, start_s, end_s) < end_s and user not in spared for user in ids.tolist()]

@@ -12,6 +12,7 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.network.ledger import Ledger
 from netfl.network.outages import Outages
+from netfl.network.periods import period_from
 from netfl.network.radio import Air
 from netfl.network.sites import Sites
 from netfl.registry import Spec
@@ -87,7 +88,7 @@ class Sampler:
             self._watch(max(start_s, self._since_s), end_s)
         if self._air is None:
             return
-        first, last = (int(np.ceil(time_s / self._probe.every - _ROUNDING)) for time_s in (start_s, end_s))
+        first, last = (period_from(time_s, self._probe.every) for time_s in (start_s, end_s))
         chunk = max(1, _CHUNK // max(1, len(self._users)))
         for begin in range(first, last, chunk):
             times_s = np.asarray(self._probe.every * np.arange(begin, min(begin + chunk, last)), np.float64)

@@ -13,11 +13,14 @@ from pydantic import Field
 
 from netfl.errors import under
 from netfl.network.channel import Channel, Gain
+from netfl.network.periods import period_from, period_of
 from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.registry import Spec, kind_of
 from netfl.streams import Streams
 from netfl.units import DecibelMilliwatts, Decibels, Hertz
 
+_MOST_PARTS = 4096
+"""Parts of a transmission that are looked at, at most."""
 THERMAL_DBM_HZ = -174.0
 """Thermal noise at about 290 K, in dBm per hertz."""
 
@@ -62,6 +65,7 @@ class Air:
         self.radio, self.users = radio, sites.users
         self._channels, self._sites, self._streams = tuple(channels), sites, streams
         self._own = self._open(sites, streams)
+        self._holds_s = sorted({gain.hold_s for gain in self._own} - {math.inf})
         self._foreign: dict[str, list[Gain]] = {}
         noises = []
         for index, channel in enumerate(channels):
@@ -79,6 +83,25 @@ class Air:
         if own.all():
             return self._heard(self._own, users, time_s)
         return np.where(own, self._heard(self._own, users, time_s), self._heard(self._to(tower), users, time_s))
+
+    def parts_of(self, start_s: float, end_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return the parts of a time in each of which every gain is constant; ``None`` if that is one part.
+
+        Of more than 4096 parts as many are taken, evenly spread.
+
+        Returns:
+            The middle of each part, in s, and its share of the time, ``[parts]`` each.
+        """
+        inner = [(period_of(start_s, hold_s) + 1, period_from(end_s, hold_s), hold_s) for hold_s in self._holds_s]
+        count = sum(max(0, last - first) for first, last, _ in inner)
+        if not count:
+            return None
+        if count < _MOST_PARTS:
+            edges_s = [hold_s * np.arange(first, last) for first, last, hold_s in inner]
+        else:
+            edges_s = [np.linspace(start_s, end_s, _MOST_PARTS + 1)[1:-1]]
+        at_s = np.sort(np.concatenate([[start_s, end_s], *edges_s]))
+        return (at_s[1:] + at_s[:-1]) / 2.0, np.diff(at_s) / (at_s[-1] - at_s[0])
 
     def best_snr_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
         """An SNR that each user exceeds practically never, ``[n]``: who is not received at it is unreachable."""

@@ -14,6 +14,7 @@ from netfl.network.downs import tell_outages
 from netfl.network.ledger import Ledger
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.parts import Parts, Service
+from netfl.network.periods import after_rounding
 from netfl.network.picking import Everybody, Picking
 from netfl.network.routes import Routes
 from netfl.network.server import Server
@@ -95,7 +96,7 @@ class World:
             self._delivered += len(brought.deliveries)
             self._tell(opened_s)
             if index == count:
-                self._finish()
+                self._finish(self._env.now)
             asks = server.picking.asks(index + 1) if index < count else {}
             bits = self._ledger.uplink_bits, self._ledger.downlink_bits
             now_s = self._env.now
@@ -105,33 +106,37 @@ class World:
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Iterator[Round]:
         """The traffic alone, watched for *duration_s* in *count* even windows, each a round without deliveries.
 
+        What happens at the very end of a window, but for the rounding of the clock, happens in it.
+
         Raises:
             ModelError: a model failed.
         """
         if warmup_s:
-            call_after(self._env, warmup_s, lambda _: self._restart())
+            call_after(self._env, after_rounding(warmup_s), lambda _: self._restart(warmup_s))
+        closed_s = 0.0
         for index in range(1, count + 1):
-            opened_s = self._open_round(index)
-            self._close_after(duration_s * index / count - opened_s)
+            self._open_round(index)
+            opened_s, closed_s = closed_s, duration_s * index / count
+            self._close_after(after_rounding(closed_s) - self._env.now)
             self._play()
-            self._catch_up()
+            self._catch_up(closed_s)
             self._ledger.tell_packets()
-            tell_outages(self._ledger, self._parts.outages, self._parts.sites, (opened_s, self._env.now))
+            tell_outages(self._ledger, self._parts.outages, self._parts.sites, (opened_s, closed_s))
             if self._parts.sampler is not None:
-                self._parts.sampler.look(opened_s, self._env.now, self._ledger)
+                self._parts.sampler.look(opened_s, closed_s, self._ledger)
             if index == count:
-                self._finish()
-            yield Round(index, opened_s, self._env.now, (), index, self._ledger.uplink_bits, 0.0)
+                self._finish(closed_s)
+            yield Round(index, opened_s, closed_s, (), index, self._ledger.uplink_bits, 0.0)
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, now_s: float) -> None:
         """Packets that need no events have been carried up to now, too."""
         if self._batch is not None:
-            self._batch.play(self._env.now)
+            self._batch.play(now_s)
 
-    def _restart(self) -> None:
+    def _restart(self, now_s: float) -> None:
         """The warm-up is over."""
-        self._catch_up()
-        self._account.restart(self._env.now)
+        self._catch_up(now_s)
+        self._account.restart(now_s)
 
     def _open_round(self, index: int) -> float:
         """Round, or window, *index* opens: when."""
@@ -221,7 +226,7 @@ class World:
         if self._server is not None and self._server.forsaken:
             raise ModelError("network", "every user is cut off from the server for good", time_s=now)
 
-    def _finish(self) -> None:
+    def _finish(self, now_s: float) -> None:
         """The run ends: so does every update that is open; the figures are told."""
         self._ledger.ended = None
         for tower in self._towers.values():
@@ -229,11 +234,11 @@ class World:
                 cell.finish()
         self._ledger.tell_packets()
         for message in tuple(self._ledger.flying):
-            self._ledger.land(message, "unfinished", self._env.now)
+            self._ledger.land(message, "unfinished", now_s)
         seen = {} if self._parts.sampler is None else self._parts.sampler.figures()
-        told = {**self._account.figures(self._env.now), **self._ledger.figures, **seen}
+        told = {**self._account.figures(now_s), **self._ledger.figures, **seen}
         if self._parts.spending is not None:
-            spent = self._parts.spending.close(self._env.now)
+            spent = self._parts.spending.close(now_s)
             self._recorder.spent(spent)
             told |= self._parts.spending.figures(spent, None if self._server is None else self._delivered)
         self._recorder.figures({**told, **self._parts.expected})

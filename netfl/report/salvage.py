@@ -43,6 +43,7 @@ class _Manifest(BaseModel):
     status: str
     replicas: int = 1
     diverged: list[_Divergence] = []
+    warnings: list[str] = []
 
 
 class _Choice(BaseModel):

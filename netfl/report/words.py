@@ -61,6 +61,7 @@ def status(view: View) -> Iterator[str]:
     yield from view.damage
     if left := thinned(view.run.manifest):
         yield left.strip()
+    yield from (f"Warning: {warning}." for warning in view.run.manifest.get("warnings", ()))
     yield from (f"Training diverged, and its figures end there: {one}." for one in view.run.diverged)
     if view.run.rounds.empty:
         yield "There are no rounds yet: tables can be read when the run has ended as it should."

@@ -6,6 +6,7 @@ medium than air also says what noise is heard there (`Channel.noise_dbm`) and ho
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -33,6 +34,14 @@ class Gain(ABC):
         A user whose best case is not enough to be received is unreachable, and that is a fault.
         """
 
+    @property
+    def hold_s(self) -> float:
+        """Length of the blocks, from time 0 on, in each of which the gain is constant, or nearly so, in s.
+
+        Infinity for a gain that does not change while a transmission lasts.
+        """
+        return math.inf
+
 
 class Channel(Spec):
     """The contract of a channel model."""
@@ -45,6 +54,11 @@ class Channel(Spec):
     def speed_m_s(self) -> float:
         """How fast signals travel: as light, unless the medium is another."""
         return LIGHT_M_S
+
+    @property
+    def coherence_s(self) -> float:
+        """The time after which fading may have changed the gain, in s; infinity if it does not fade."""
+        return math.inf
 
     def delay_s(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
         """How long a signal takes over links whose ends are *distance_m* apart on the map, ``[n]``."""

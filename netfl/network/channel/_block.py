@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.channel import Gain
+from netfl.network.periods import period_of, periods_of
 
 _AHEAD, _USERS = 64, 4096
 """Blocks that are drawn ahead, and users for whom they are kept."""
@@ -34,8 +35,16 @@ class BlockGain(Gain):
 
     def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
         """The draw of the block that *time_s* lies in."""
-        block = np.asarray(np.floor_divide(time_s, self._coherence_s)).astype(np.uint64)
+        if isinstance(time_s, float):
+            number = period_of(time_s, self._coherence_s)
+            return self._alone(users, number) if len(users) == 1 else self._draw_db(users, np.array(number, np.uint64))
+        block = periods_of(time_s, self._coherence_s).astype(np.uint64)
         return self._alone(users, int(block)) if len(users) == 1 and block.size == 1 else self._draw_db(users, block)
+
+    @property
+    def hold_s(self) -> float:
+        """The coherence time."""
+        return self._coherence_s
 
     def _alone(self, users: NDArray[np.int64], block: int) -> NDArray[np.float64]:
         """The draw of one user: one that asks block after block is answered from draws made ahead, all at once."""

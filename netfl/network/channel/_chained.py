@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from netfl.claims import Figure, Law, Rows
 from netfl.network.channel import Channel
 from netfl.network.channel._chain import Chain, doublings, stationary
+from netfl.network.periods import periods_of
 from netfl.streams import Streams
 from netfl.timelaws import Series, autocorrelation
 from netfl.units import Seconds
@@ -70,9 +71,10 @@ class Chained(Channel):
             matrix = np.maximum(expm(np.array(self.generator) * self.block), 0.0)
         return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 
-    def _blocks(self, time_s: NDArray[np.float64]) -> NDArray[np.uint64]:
-        """The block that each instant lies in."""
-        return np.asarray(np.floor_divide(time_s, self.block)).astype(np.uint64)
+    @property
+    def coherence_s(self) -> float:
+        """The mean stay in the state that is left soonest, block / (1 - P_ii)."""
+        return self.block / float(1.0 - self.matrix.diagonal().min())
 
     def _law(self, quantity: str, values: NDArray[np.float64]) -> Law:
         """The law of *values* of the states, at an instant of many chains, and from block to block."""
@@ -82,7 +84,7 @@ class Chained(Channel):
 
         def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
             rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
-            state = Chain(self.matrix, streams.field("state")).state(rows, self._blocks(times))
+            state = Chain(self.matrix, streams.field("state")).state(rows, periods_of(times, self.block))
             return values[state].reshape(size, -1)
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
@@ -131,16 +133,13 @@ class Chained(Channel):
     ) -> Figure:
         """The claim on values a few blocks apart."""
         mean, variance = moments
-        lags_s = [(lag + 1e-6) * self.block for lag in _LAGS]
+        lags_s = [lag * self.block for lag in _LAGS]
 
         def rho(lag_s: float) -> float:
-            later = np.linalg.matrix_power(self.matrix, int(lag_s / self.block)) @ (values - mean)
+            later = np.linalg.matrix_power(self.matrix, round(lag_s / self.block)) @ (values - mean)
             return float((share * (values - mean)) @ later) / variance
 
-        def on_blocks(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
-            return series(streams, size, (np.floor(times_s / self.block + 1e-3) + 0.5) * self.block)
-
-        return autocorrelation("Σ π_i v_i (P^k)_ij v_j, centred, over the variance", on_blocks, rho, lags_s, moments)
+        return autocorrelation("Σ π_i v_i (P^k)_ij v_j, centred, over the variance", series, rho, lags_s, moments)
 
 
 def _steps(

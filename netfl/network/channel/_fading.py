@@ -25,6 +25,8 @@ LAGS = (0.08, 0.16, 0.25, 0.4)
 """Lags at which correlations are tested, in periods of the largest Doppler shift: around J0's steepest descent."""
 LEVELS = (0.3, 0.6, 1.0)
 """Amplitudes whose crossings are tested, over the root mean square amplitude."""
+HOLD = 1.0 / 16.0
+"""How long a gain in continuous time counts as constant, in periods of the largest Doppler shift."""
 STEP = 0.01
 """Time between looks at a series, in periods of the largest Doppler shift."""
 _RARE = 0.05
@@ -59,9 +61,14 @@ class Fading(Channel):
     def open(self, sites: Sites, streams: Streams) -> Gain:
         """Draws keyed by (user, block), or by (user, scattered wave)."""
         if self.coherence is None:
-            return DopplerGain(self._amplifier(sites.users, streams), self._peak_db)
+            return DopplerGain(self._amplifier(sites.users, streams), self._peak_db, HOLD / self.doppler_hz)
         field = streams.field("fading")
         return BlockGain(lambda users, block: self._block_db(field, users, block), self.coherence, self._peak_db)
+
+    @property
+    def coherence_s(self) -> float:
+        """That of the blocks, or 0.4 / f."""
+        return 0.4 / self.doppler_hz if self.coherence is None else self.coherence
 
     @property
     def doppler_hz(self) -> float:
@@ -146,10 +153,16 @@ class DopplerGain(Gain):
     Args:
         power: the power gain of (users, time).
         peak_db: exceeded with a probability under 1e-9.
+        hold_s: for how long it is nearly constant.
     """
 
-    def __init__(self, power: Power, peak_db: float) -> None:
-        self._power, self._peak_db = power, peak_db
+    def __init__(self, power: Power, peak_db: float, hold_s: float) -> None:
+        self._power, self._peak_db, self._hold_s = power, peak_db, hold_s
+
+    @property
+    def hold_s(self) -> float:
+        """A small part of a period of the largest Doppler shift."""
+        return self._hold_s
 
     def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
         """The power gain in dB; a power too small to have one counts as the smallest that has."""

@@ -15,6 +15,7 @@ from netfl.network.channel._chain import Chain
 from netfl.network.outage._alternating import Alternating
 from netfl.network.outage._alternating_laws import process_laws
 from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.periods import periods_of
 from netfl.network.sites import Sites
 from netfl.streams import Streams
 from netfl.timelaws import autocorrelation
@@ -24,10 +25,10 @@ _NEAR = 1 << 12
 """Pairs of sojourns after which states are no longer walked through."""
 _BLOCK = 1e-6
 """How long a state is held from then on, as a share of the shorter sojourn."""
+_HOLD = 1.0 / 32.0
+"""How long a state counts as held within a transmission, as a share of the shorter mean sojourn."""
 _UNEVEN = 1e11
 """How many times as long as the other one sojourn may be; beyond that the other is never seen."""
-_MANY = 2.0**62
-"""Blocks after which all begins anew, as whole numbers end somewhere."""
 
 
 class GilbertElliott(Channel):
@@ -71,6 +72,11 @@ class GilbertElliott(Channel):
     def open(self, sites: Sites, streams: Streams) -> Gain:
         """An alternating process for each user."""
         return self._opened(sites.users, streams)
+
+    @property
+    def coherence_s(self) -> float:
+        """The shorter of the two mean sojourns."""
+        return min(self.good, self.bad)
 
     def laws(self) -> tuple[Law, ...]:
         """Those of the alternating process, and of the gain."""
@@ -148,9 +154,13 @@ class _TwoGains(Gain):
         else:
             good = np.empty(users.shape, bool)
             good[~far] = self._near.up(users[~far], times_s[~far])
-            blocks = np.floor((times_s[far] - self._near_s) / self._block_s) % _MANY
-            good[far] = self._far.state(users[far], blocks.astype(np.uint64)) == 1
+            good[far] = self._far.state(users[far], periods_of(times_s[far] - self._near_s, self._block_s)) == 1
         return np.where(good, self._gains_db[1], self._gains_db[0])
+
+    @property
+    def hold_s(self) -> float:
+        """A small part of the shorter mean sojourn."""
+        return self._block_s / _BLOCK * _HOLD
 
     def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
         """The gain while good."""

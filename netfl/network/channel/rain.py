@@ -15,6 +15,7 @@ from netfl.network.channel import Gain
 from netfl.network.channel._chain import Chain
 from netfl.network.channel._chained import STATES, Chained
 from netfl.network.channel._rainfall import Polarization, coefficients
+from netfl.network.periods import periods_of
 from netfl.network.sites import Sites
 from netfl.streams import Streams
 from netfl.units import Hertz, Metres
@@ -104,10 +105,15 @@ class _Rain(Gain):
 
     def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
         """Minus γ times the length in the rain, for those who are inside."""
-        block, place = np.unique(np.floor_divide(time_s, self._model.block).astype(np.uint64), return_inverse=True)
+        block, place = np.unique(periods_of(time_s, self._model.block), return_inverse=True)
         state = self._weather.state(np.zeros(len(block), np.int64), block)[place]
         wet_m = np.minimum(self._sites.distances_m(users, time_s), self._model.extent)
         return np.where(self.inside(users, time_s), -self._specific_db_km[state] * wet_m / 1000.0, 0.0)
+
+    @property
+    def hold_s(self) -> float:
+        """A block of the weather."""
+        return self._model.block
 
     def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
         """The gain in the best weather; none is lost by users who may leave the area or come to their tower."""

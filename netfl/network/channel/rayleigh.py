@@ -17,9 +17,10 @@ class Rayleigh(Fading):
     """Fading with a Rayleigh-distributed amplitude, so that the POWER gain g is exponential with mean 1.
 
     P(g ≤ x) = 1 - exp(-x): variance 1.  D. Tse and P. Viswanath, "Fundamentals of Wireless Communication", §2.4 and
-    §5.4.  Valid where no path dominates, and where a transmission is short against the coherence time: it is judged
-    by the gain at its start.  With ``coherence`` the gain holds for one coherence time and is then drawn anew,
-    independent of the last and from user to user.
+    §5.4.  Valid where no path dominates.  A transmission that outlasts the coherence time is judged by all blocks that
+    it spans if the reception has a law for that (``shannon``, ``modulation``), else by the gain at its start.  With
+    ``coherence`` the gain holds for one coherence time and is then drawn anew, independent of the last and from user to
+    user.
 
     With ``doppler`` f, or ``speed``, it goes on in continuous time as for a user who moves among scatterers all around
     (R. H. Clarke, Bell Syst. Tech. J. 47, 1968; W. C. Jakes, "Microwave Mobile Communications", §1.3), by a sum of N

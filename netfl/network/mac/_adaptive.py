@@ -121,7 +121,7 @@ def serve_adaptive(
         else:
             hazard, due = _due(rule, then, targets)
             targets[due] = np.inf
-            collided = yield from _send(cell, due, limit, channel(due))
+            collided = yield from _send(cell, due, limit, channel(due), start_s)
             state = _State(after(then.slot, cell.env.now, slot_s), hazard, rule.heard(then.estimate, collided))
 
 
@@ -155,11 +155,11 @@ def _hazard(probability: float) -> float:
 
 
 def _send(
-    cell: Cell, users: Slots, limit: int | None, channel: Slots
+    cell: Cell, users: Slots, limit: int | None, channel: Slots, begin_s: float
 ) -> Generator[simpy.Event, NDArray[np.bool_], int]:
     """Let *users* send; on how many channels several did and none was received."""
     sent = cell.connected(users)
-    heard = yield cell.attempt(users, limit=limit, channel=alike(channel))
+    heard = yield cell.attempt(users, limit=limit, channel=alike(channel), begin_s=begin_s)
     senders = np.bincount(channel[sent])
     good = np.bincount(channel[heard], minlength=len(senders))
     return int(np.count_nonzero((senders > 1) & (good == 0)))

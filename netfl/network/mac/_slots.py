@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +10,13 @@ import simpy
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ModelError
+from netfl.network.periods import MOST, period_from, periods_from
 
 if TYPE_CHECKING:
     from netfl.network.cell import Cell
 
 Slots = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
-_ROUNDING = 1e-6
-"""By how many slots a boundary may be missed and still count as met."""
-_ULPS = 1e-15
-"""The same in relation to the number of the slot: a clock that is far on is less fine than that."""
-
-_MOST = 2.0**62
-"""Slots that can be counted."""
 
 
 def serve_slots(  # noqa: PLR0913 - two of them are for some MACs only
@@ -62,7 +55,8 @@ def serve_slots(  # noqa: PLR0913 - two of them are for some MACs only
             yield cell.change(by_s=start_s)
             continue
         users = np.flatnonzero(chosen == slot)
-        heard = yield cell.attempt(users, limit=limit, channel=0 if channel is None else alike(channel(users)))
+        on = 0 if channel is None else alike(channel(users))
+        heard = yield cell.attempt(users, limit=limit, channel=on, begin_s=start_s)
         if ended is not None:
             ended(users, heard)
         free = after(slot, cell.env.now, slot_s)
@@ -84,21 +78,19 @@ def slots_from(time_s: NDArray[np.float64], slot_s: float) -> Slots:
     """
     if time_s.size:
         _check(time_s[time_s.argmax()], slot_s)  # a third of the time of max
-    slots = time_s / slot_s
-    return np.ceil(slots - _ROUNDING - _ULPS * slots).astype(np.int64)
+    return periods_from(time_s, slot_s)
 
 
 def slot_at(time_s: float, slot_s: float) -> int:
     """The same for one time."""
     _check(time_s, slot_s)
-    slots = time_s / slot_s
-    return math.ceil(slots - _ROUNDING - _ULPS * slots)
+    return period_from(time_s, slot_s)
 
 
 def _check(time_s: float, slot_s: float) -> None:
     """Refuse to count so many slots."""
-    if time_s > _MOST * slot_s:
-        problem = f"somebody sends after more than {_MOST:.2g} slots of {slot_s:.3g} s, which is more than are counted"
+    if time_s > MOST * slot_s:
+        problem = f"somebody sends after more than {MOST:.2g} slots of {slot_s:.3g} s, which is more than are counted"
         raise ModelError("mac", f"{problem}; make slots longer, or training shorter (compute)")
 
 

@@ -110,7 +110,7 @@ def serve_weighted(
         due = there[left[there] <= hazard[there]]
         left -= hazard
         left[due] = np.inf
-        yield cell.attempt(due, limit=limit, channel=alike(channel(due)))
+        yield cell.attempt(due, limit=limit, channel=alike(channel(due)), begin_s=start_s)
         slot = after(slot, cell.env.now, slot_s)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.network.periods import SLACK, STEPS, periods_of
+
 
 class DayClock:
     """A clock whose speed is constant over each of some even parts of a period, and 1 on average.
@@ -41,11 +43,14 @@ class DayClock:
         self, rows: NDArray[np.int64], time_s: NDArray[np.float64], amount_s: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """When the clock of each row shows *amount_s* more than at *time_s*, ``[n]``."""
-        days, rest_s = np.divmod((self.read_s(rows, time_s) + amount_s) / self._factor[rows], self._period_s)
-        # to the right of all equal values: a part in which the clock stands is passed
-        part = np.minimum(np.searchsorted(self._read_s, rest_s, side="right") - 1, len(self._speed) - 1)
+        shown_s = (self.read_s(rows, time_s) + amount_s) / self._factor[rows]
+        days = periods_of(shown_s, self._period_s)
+        rest_s = shown_s - days * self._period_s
+        # to the right of all equal values, rounding or not: a part in which the clock stands is passed
+        met_s = rest_s + SLACK * self._period_s + STEPS * shown_s
+        part = np.minimum(np.searchsorted(self._read_s, met_s, side="right") - 1, len(self._speed) - 1)
         speed = np.where(self._speed[part] > 0.0, self._speed[part], 1.0)
-        day_s = part * self._part_s + (rest_s - self._read_s[part]) / speed
+        day_s = part * self._part_s + np.maximum(rest_s - self._read_s[part], 0.0) / speed
         return np.asarray(np.maximum(time_s, days * self._period_s + day_s + self._shift_s[rows]))
 
 

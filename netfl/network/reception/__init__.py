@@ -2,7 +2,8 @@
 
 A model is asked three things: at which rate a sender sends (`Reception.rate_bps`), which of several rates it takes
 (`Reception.choose`, by the SNR that it expects), and how likely it gets through (`Reception.success`, by the ratio of
-signal to interference and noise that it met).  Whoever asks draws one uniform number for each transmission.
+signal to interference and noise that it met).  Whoever asks draws one uniform number for each transmission.  A model
+that has a law for an SINR that changes during a transmission also has `Reception.success_over`.
 
 To write one: a file in this package, or a class in a package of your own, that derives from `Reception` and has at
 least `rate_bps` and `success`.  One whose modes reject each other better than noise states `Reception.least_sir_db`.
@@ -46,6 +47,35 @@ class Reception(Spec):
             bits: size of a transmission.
             mode: the mode of all of them.
         """
+
+    def follows_fading(self, mode: int = 0) -> bool:
+        """Whether `success_over` has a law for transmissions in *mode* whose SINR changes meanwhile.
+
+        The others are judged by the SINR at their start, which holds for those that are short against the coherence
+        time; a longer one is worth a warning.
+        """
+        return False
+
+    def success_over(
+        self,
+        sinr_db: NDArray[np.float64],
+        shares: NDArray[np.float64],
+        bandwidth_hz: float,
+        bits: float,
+        mode: int = 0,
+    ) -> NDArray[np.float64]:
+        """Return the probability that a transmission is received whose SINR changes on its way, ``[n]``.
+
+        Asked only where `follows_fading`.
+
+        Args:
+            sinr_db: signal over interference and noise in each part of each transmission, in dB, ``[n, parts]``.
+            shares: the share of the time that each part takes, ``[parts]``, adding up to 1.
+            bandwidth_hz: as in `success`.
+            bits: as in `success`.
+            mode: as in `success`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} judges by the SINR at the start")
 
     @property
     def modes(self) -> int:

@@ -88,6 +88,21 @@ class Mcs(Reception):
         """That of the row."""
         return self.rows[mode].success(sinr_db, bandwidth_hz, bits)
 
+    def follows_fading(self, mode: int = 0) -> bool:
+        """Whether the row does."""
+        return self.rows[mode].follows_fading()
+
+    def success_over(
+        self,
+        sinr_db: NDArray[np.float64],
+        shares: NDArray[np.float64],
+        bandwidth_hz: float,
+        bits: float,
+        mode: int = 0,
+    ) -> NDArray[np.float64]:
+        """That of the row."""
+        return self.rows[mode].success_over(sinr_db, shares, bandwidth_hz, bits)
+
     def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
         """The fastest mode that would do; the slowest if none would."""
         least_db = np.asarray(snr_db) - self.margin

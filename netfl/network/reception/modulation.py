@@ -31,8 +31,9 @@ class Modulation(Reception):
 
     Symbols follow each other at B / (1 + rolloff), each with ``code_rate`` times its bits of information, which makes
     the rate R; γ = Eb/N0 = SNR · B / R.  A code is its rate and its gain: by how much less energy per bit of
-    information does as well as without it.  Valid for bit errors that are independent, that is for a SINR that stays
-    the same, or well-interleaved symbols.
+    information does as well as without it.  Valid for bit errors that are independent given the SINR.  Where fading
+    changes that during a packet, each part i of it has a BER of its own, and with n_i bits in each the packet is
+    received with probability Π (1 - BER_i)^n_i.
 
     Example::
 
@@ -69,6 +70,21 @@ class Modulation(Reception):
     ) -> NDArray[np.float64]:
         """(1 - BER)ⁿ, in a form that loses no small error rate."""
         return np.asarray(np.exp(bits * np.log1p(-self.bit_error_rate(sinr_db, bandwidth_hz))))
+
+    def follows_fading(self, mode: int = 0) -> bool:
+        """It does."""
+        return True
+
+    def success_over(
+        self,
+        sinr_db: NDArray[np.float64],
+        shares: NDArray[np.float64],
+        bandwidth_hz: float,
+        bits: float,
+        mode: int = 0,
+    ) -> NDArray[np.float64]:
+        """Π (1 - BER_i)^n_i: bits fail independently, and are spread evenly over the time."""
+        return np.asarray(np.exp(bits * (np.log1p(-self.bit_error_rate(sinr_db, bandwidth_hz)) @ shares)))
 
     def bit_error_rate(self, sinr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.float64]:
         """The probability that a bit is wrong, ``[n]``."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from netfl.network.decibels import ratio
 from netfl.network.reception import PACKET_BITS, Reception
 from netfl.network.reception._fading import rayleigh_outage
 from netfl.types import Law
@@ -19,8 +20,11 @@ class Shannon(Reception):
     """A sender at a fixed rate R is received when the capacity of its channel is at least R, else there is outage.
 
     C = B log2(1 + snr) ≥ R, that is snr ≥ 2^(R/B) - 1, for a bandwidth B: the best that any code could do, for
-    messages long enough and a channel that stands still meanwhile.  C. E. Shannon, "A mathematical theory of
-    communication", 1948; outage capacity: Tse and Viswanath, "Fundamentals of Wireless Communication", §5.4.
+    messages long enough.  Where fading changes the SNR during a message, C is the mean over its parts, each by its
+    share of the time: Σ share_i B log2(1 + snr_i) ≥ R.  C. E. Shannon, "A mathematical theory of communication", 1948;
+    outage capacity: Tse and Viswanath, "Fundamentals of Wireless Communication", §5.4; of several blocks: L. H. Ozarow,
+    S. Shamai and A. D. Wyner, "Information theoretic considerations for cellular mobile radio", IEEE Trans. Veh.
+    Technol. 43(2), 1994.
 
     Example::
 
@@ -40,6 +44,22 @@ class Shannon(Reception):
     ) -> NDArray[np.float64]:
         """1 where the capacity is enough, 0 elsewhere."""
         return np.asarray(np.asarray(sinr_db) >= self.threshold_db(bandwidth_hz), float)
+
+    def follows_fading(self, mode: int = 0) -> bool:
+        """It does."""
+        return True
+
+    def success_over(
+        self,
+        sinr_db: NDArray[np.float64],
+        shares: NDArray[np.float64],
+        bandwidth_hz: float,
+        bits: float,
+        mode: int = 0,
+    ) -> NDArray[np.float64]:
+        """1 where the mean of the capacity over the parts is enough, 0 elsewhere."""
+        nats = np.log1p(ratio(sinr_db)) @ shares
+        return np.asarray(nats * bandwidth_hz >= self.rate * math.log(2.0), float)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
         """10 log10(2^(R/B) - 1), in a form that neither overflows nor cancels."""

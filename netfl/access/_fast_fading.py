@@ -1,0 +1,48 @@
+"""Frames that last longer than the coherence time of their channel, where the reception has no law for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from netfl.network.transport import Transport
+from netfl.registry import kind_of
+from netfl.types import Setting
+
+if TYPE_CHECKING:
+    from netfl.access.network import Network
+
+_ROUNDING = 1.0 + 1e-9
+"""How many times the coherence time a frame may last and still fit into one block."""
+
+
+def fast_fading(network: Network, setting: Setting) -> Iterator[str]:
+    """Return what to say of frames that outlast the coherence time and are judged by the fade at their start."""
+    radio, reception = network.radio, network.reception
+    if radio is None or reception is None or not network.channel:
+        return
+    rates_bps = [
+        reception.rate_bps(radio.bandwidth, mode)
+        for mode in range(reception.modes)
+        if not reception.follows_fading(mode)
+    ]
+    coherence_s, index = min((channel.coherence_s, index) for index, channel in enumerate(network.channel))
+    airtime_s = _most_bits(network, setting) / min(rates_bps, default=1.0)
+    if not rates_bps or airtime_s <= coherence_s * _ROUNDING:
+        return
+    fading, judging = kind_of(type(network.channel[index])), kind_of(type(reception))
+    yield (
+        f"fast fading: a frame is on the air for up to {airtime_s:.3g} s, {airtime_s / coherence_s:.3g} times the "
+        f"coherence time of {coherence_s:.3g} s (access.channel.{index}, {fading}), but '{judging}' judges it by the "
+        "fade at its start, so that it fades as often as a short one; send smaller frames (access.transport), take a "
+        "reception that follows the fading (shannon, modulation), or state a longer coherence time if users move slowly"
+    )
+
+
+def _most_bits(network: Network, setting: Setting) -> float:
+    """Return the size of the largest frame that users send, in bits; of traffic, the mean."""
+    sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
+    if setting.duration_s is None:
+        transport, bits = network.transport or Transport(), network.update_size
+        sizes.append(transport.cut(transport.up_bits(setting.uplink_bits if bits is None else bits)).most_bits)
+    return max(sizes, default=0.0)

@@ -1,0 +1,75 @@
+"""Periods of one length: the slot, block, day or window that a time lies in.
+
+Period k is the time from k·L to (k+1)·L, without its end.  Times are floating-point numbers, so that a time that is
+k·L by its meaning may be a few steps of the clock less: 0.3 / 0.1 is 2.9999999999999996.  ``np.floor_divide`` takes the
+exact remainder, so that it puts 5 · 0.1 into period 4, and half of all multiples of 1 ms into the period before theirs.
+Therefore a time that is at most x·10⁻¹⁵ + 10⁻⁹ periods before a boundary, x being the time in periods, counts as on it
+and lies in the later period.  The first term is 4.5 to 9 steps of the clock at that time; the second allows for a time
+that is a sum.  A time that really lies before a boundary is moved by no more than this: 10⁻⁶ periods after 10⁹ of them,
+where a step of the clock is 10⁻⁷ periods itself.
+
+Whatever has periods counts them here, so that a slot that begins with a block of fading lies in that block.  Flights
+that touch and days of outages allow for the same.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+SLACK = 1e-9
+"""By how many periods a boundary may be missed and still count as met."""
+STEPS = 1e-15
+"""The same in relation to the time itself: some steps of the clock, as a double has 53 bits."""
+MOST = 2.0**62
+"""Periods that are counted; later ones count as the last of them."""
+
+_LATER, _EARLIER = 1.0 + STEPS, 1.0 - STEPS
+
+
+def period_of(time_s: float, length_s: float) -> int:
+    """Return the number of the period that a time lies in, from 0.
+
+    Args:
+        time_s: the time, in s.
+        length_s: length of a period, in s.
+
+    >>> period_of(5 * 0.1, 0.1), int(np.floor_divide(5 * 0.1, 0.1)), period_of(0.3, 0.1), period_of(0.29, 0.1)
+    (5, 4, 3, 2)
+    """
+    periods = time_s / length_s * _LATER + SLACK
+    return math.floor(periods) if periods < MOST else int(MOST)
+
+
+def periods_of(time_s: ArrayLike, length_s: float) -> NDArray[np.int64]:
+    """Return `period_of` of each time."""
+    periods = np.asarray(time_s, float) / length_s * _LATER + SLACK
+    return np.asarray(np.floor(np.minimum(periods, MOST)), np.int64)
+
+
+def period_from(time_s: float, length_s: float) -> int:
+    """Return the number of the first period that begins at or after a time.
+
+    >>> period_from(0.1 + 0.2, 0.1), math.ceil((0.1 + 0.2) / 0.1), period_from(0.31, 0.1)
+    (3, 4, 4)
+    """
+    periods = time_s / length_s * _EARLIER - SLACK
+    return math.ceil(periods) if periods < MOST else int(MOST)
+
+
+def periods_from(time_s: ArrayLike, length_s: float) -> NDArray[np.int64]:
+    """Return `period_from` of each time."""
+    periods = np.asarray(time_s, float) / length_s * _EARLIER - SLACK
+    return np.asarray(np.ceil(np.minimum(periods, MOST)), np.int64)
+
+
+def after_rounding(time_s: float) -> float:
+    """Return a time some steps of the clock later, when whatever is to come at the time itself has come."""
+    return time_s * _LATER
+
+
+def before_rounding(time_s: float) -> float:
+    """Return a time some steps of the clock earlier: whatever comes after it may be what comes at the time itself."""
+    return time_s * _EARLIER
