@@ -123,6 +123,12 @@ def test_fedau_crops_and_mirrors_cifar_and_leaves_fashion_as_it_is(process, bloc
     assert fashion.augment is None
 
 
+def test_the_guide_to_fedau_crops_and_mirrors_in_the_form_of_the_paper():
+    scenario = netfl.load(path_of("learning/cifar_fedau"), named=("paper",))
+    assert scenario.data == netfl.load(path_of("paper/fedau_bernoulli_cifar10")).data
+    assert scenario.rounds == 10000
+
+
 @pytest.mark.parametrize(("name", "rounds"), [("afl_adult", 600), ("afl_fashion_mnist", 6000)])
 def test_afl_runs_as_long_as_published(name, rounds):
     scenario = netfl.load(path_of(f"paper/{name}"), named=("full",))
