@@ -1,8 +1,13 @@
-"""How much of a test accuracy the biases decide that a model started with.
+"""How much of a test accuracy depends on the biases that a model started with.
 
-A model that is trained on pixels of 0 to 255 and tested on pixels of 0 to 1 sees inputs that its biases outweigh; and
-biases hardly move while such large inputs move the weights.  So the trained weights are tested with biases drawn anew,
-as a model starts with them, uniform on ±1/√(fan in).
+A model that trains on pixels of 0 to 255 and is tested on pixels of 0 to 1 sees test inputs that its biases outweigh.
+A run shows one draw of the starting biases.  This module redraws them, uniform on ±1/√(fan in) as a model starts, and
+keeps everything that training changed: the weights, and the distance that each bias has moved,
+
+    bias = trained bias - starting bias + redrawn starting bias.
+
+All learners of a run get the same draws, so their difference is paired.  The approximation is that training would have
+moved weights and biases in the same way from the redrawn start.
 """
 
 from __future__ import annotations
@@ -12,56 +17,109 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-import netfl
+from netfl.learning.data import Data
 from netfl.reading import Run
 from netfl.streams import Streams
 
 DRAWS = 200
 LEAK = 0.01
 """The slope of the leaky ReLU below 0."""
+LARGE = 0.3
+"""A gain or loss that the published curves would show, as a share of the test examples."""
 Layers = Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]
+"""Weights ``[out, in]`` and biases ``[out]`` of each layer."""
 
 
-def redrawn(run: Run, path: str, classes: Sequence[int]) -> Mapping[str, float]:
-    """Test accuracies in [0, 1] of the first learner's last version: with its own biases, and with others.
+def redraw_biases(run: Run, tests: Mapping[str, Data], classes: Sequence[int]) -> dict[str, float]:
+    """Test the last versions of a run's first replica with redrawn starting biases.
 
     Args:
-        run: a run that kept it.
-        path: the scenario whose test pixels are taken.
-        classes: those whose own accuracy is asked for.
+        run: a run of dense layers that kept its first and last versions.
+        tests: the data whose test examples are used, by a name.
+        classes: the classes with an accuracy of their own.
 
     Returns:
-        ``own <class>``, and the 10 %, 50 % and 90 % quantiles over draws, ``q10 <class>`` …; the class of all is
-        ``all``.
+        For each test, learner and class ``<test> <learner> <class> own``, the accuracy of the run itself, and the
+        quantiles over the draws ``… q10``, ``… q50`` and ``… q90``; the class of all examples is ``all``.  With two
+        learners the same of ``<test> gain <class>``, the second learner's accuracy less the first's with the same
+        biases, and the share of draws in which it is above 0, ``… positive``.  ``… unpaired rise`` and ``… unpaired
+        fall`` are the shares of pairs of different draws that differ by `LARGE` or more, up and down.
+        ``<learner> moved`` is the RMS of the distances that the biases moved over the RMS of their start.
     """
-    data = netfl.load(path).data
-    if data is None:
-        raise ValueError(f"{path} has no data")
-    held = data.load(Streams(0))
-    x, y = held.test_x.reshape(len(held.test_y), -1), held.test_y
-    kept = run.versions(run.learners[0])
-    last = kept[max(kept)]
-    layers = [(last[f"layers.{i}.weight"], last[f"layers.{i}.bias"]) for i in range(len(last) // 2)]
     rng = np.random.default_rng(0)
-    found = [_accuracies(layers, x, y, classes)]
-    for _ in range(DRAWS):
-        drawn = [(w, (rng.uniform(-1, 1, len(b)) / np.sqrt(w.shape[1])).astype(np.float32)) for w, b in layers]
-        found.append(_accuracies(drawn, x, y, classes))
-    told: dict[str, float] = {"draws": DRAWS}
-    for name in found[0]:
-        told[f"own {name}"] = round(found[0][name], 4)
-        for share in (10, 50, 90):
-            told[f"q{share} {name}"] = round(float(np.quantile([one[name] for one in found[1:]], share / 100)), 4)
-    return told
+    models = {learner: (_layers(run, learner, 0), _layers(run, learner, -1)) for learner in run.learners}
+    shapes = [weight.shape for weight, _ in next(iter(models.values()))[0]]
+    draws = [[_draw_start(shape, rng) for shape in shapes] for _ in range(DRAWS)]
+    figures: dict[str, float] = {"draws": DRAWS}
+    for learner, (start, trained) in models.items():
+        figures[f"{learner} moved"] = round(_relative_distance(start, trained), 4)
+    for test, data in tests.items():
+        held = data.load(Streams(0))
+        x, y = held.test_x.reshape(len(held.test_y), -1), held.test_y
+        accuracies = {}
+        for learner, (start, trained) in models.items():
+            first = x @ trained[0][0].T
+            layers = [trained, *(replace_start(start, trained, drawn) for drawn in draws)]
+            accuracies[learner] = np.array([_accuracies(first, candidate, y, classes) for candidate in layers])
+        for place, name in enumerate(["all", *classes]):
+            columns = {learner: table[:, place] for learner, table in accuracies.items()}
+            for learner, column in columns.items():
+                figures |= _quantiles(f"{test} {learner} {name}", column)
+            if len(columns) == 2:
+                figures |= _gains(f"{test} gain {name}", *columns.values())
+    return figures
+
+
+def replace_start(start: Layers, trained: Layers, drawn: Sequence[NDArray[np.float32]]) -> Layers:
+    """Return trained layers whose biases start at *drawn* and move as far as they did in training."""
+    return [(weight, bias - old + new) for (weight, bias), (_, old), new in zip(trained, start, drawn, strict=True)]
+
+
+def _layers(run: Run, learner: str, place: int) -> Layers:
+    """The layers of a kept version: 0 for the first one, -1 for the last one."""
+    kept = run.versions(learner)
+    version = kept[sorted(kept)[place]]
+    count = sum(name.endswith(".weight") for name in version)
+    return [(version[f"layers.{i}.weight"], version[f"layers.{i}.bias"]) for i in range(count)]
+
+
+def _draw_start(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Starting biases of a layer whose weights have this shape."""
+    fan_out, fan_in = shape
+    return (rng.uniform(-1, 1, fan_out) / np.sqrt(fan_in)).astype(np.float32)
+
+
+def _relative_distance(start: Layers, trained: Layers) -> float:
+    """RMS of how far the biases moved, over the RMS of their start."""
+    before, after = (np.concatenate([bias for _, bias in layers]) for layers in (start, trained))
+    return float(np.linalg.norm(after - before) / np.linalg.norm(before))
 
 
 def _accuracies(
-    layers: Layers, x: NDArray[np.float32], y: NDArray[np.int64], classes: Sequence[int]
-) -> dict[str, float]:
-    """Accuracy on all examples and on those of each class."""
-    for weight, bias in layers[:-1]:
-        x = x @ weight.T + bias
-        x = np.where(x > 0, x, LEAK * x)
-    weight, bias = layers[-1]
-    right = (x @ weight.T + bias).argmax(axis=1) == y
-    return {"all": float(right.mean()), **{str(one): float(right[y == one].mean()) for one in classes}}
+    first: NDArray[np.float32], layers: Layers, y: NDArray[np.int64], classes: Sequence[int]
+) -> list[float]:
+    """Accuracy on all examples and on those of each class; *first* are the first layer's outputs without biases."""
+    hidden = first + layers[0][1]
+    for weight, bias in layers[1:]:
+        hidden = np.where(hidden > 0, hidden, LEAK * hidden) @ weight.T + bias
+    correct = hidden.argmax(axis=1) == y
+    return [float(correct.mean()), *(float(correct[y == label].mean()) for label in classes)]
+
+
+def _quantiles(name: str, values: NDArray[np.float64]) -> dict[str, float]:
+    """The value of the run itself, which comes first, and the quantiles of the draws."""
+    own, drawn = values[0], values[1:]
+    return {f"{name} own": round(float(own), 4)} | {
+        f"{name} q{share}": round(float(np.quantile(drawn, share / 100)), 4) for share in (10, 50, 90)
+    }
+
+
+def _gains(name: str, below: NDArray[np.float64], above: NDArray[np.float64]) -> dict[str, float]:
+    """The differences of two learners, with the same draw and with different ones."""
+    gain = above - below
+    unpaired = (above[1:, None] - below[None, 1:])[~np.eye(len(gain) - 1, dtype=bool)]
+    return _quantiles(name, gain) | {
+        f"{name} positive": round(float((gain[1:] > 0).mean()), 4),
+        f"{name} unpaired rise": round(float((unpaired >= LARGE).mean()), 4),
+        f"{name} unpaired fall": round(float((unpaired <= -LARGE).mean()), 4),
+    }

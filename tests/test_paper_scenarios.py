@@ -12,6 +12,7 @@ from kept import path_of as kept
 from matplotlib.figure import Figure
 
 import netfl
+from netfl.streams import Streams
 
 ROOT = Path(__file__).parents[1]
 FEDAU = [
@@ -83,7 +84,8 @@ def test_the_quick_form_runs(name, made_up, tmp_path, real_data):
     kind = plain.model_dump(mode="json")["data"]["kind"]
     changes = {"rounds": 2, "evaluate.every": 1, "replicas": 1}
     if kind in SHAPES:
-        changes["data"] = made_up(SHAPES[kind], plain.data.classes)
+        moved = {} if plain.data.augment is None else {"augment": plain.data.augment.model_dump()}
+        changes["data"] = made_up(SHAPES[kind], plain.data.classes) | moved
     if kind in REAL:
         real_data(REAL[kind])
     if kind == "shakespeare":
@@ -97,12 +99,64 @@ def test_the_quick_form_runs(name, made_up, tmp_path, real_data):
     assert last["value"].between(0, 1).all()
 
 
+@pytest.mark.parametrize(("panel", "outputs"), [("fig2a", 3), ("fig2b", 4), ("fig2c", 3)])
+def test_the_panels_of_fig_2_share_their_network(panel, outputs):
+    scenario = netfl.load(path_of(f"paper/{panel}"), named=("full",))
+    network = scenario.model.open((2,), outputs)
+    layout = {"layers.0.weight": (64, 2), "layers.0.bias": (64,)}
+    layout |= {"layers.1.weight": (outputs, 64), "layers.1.bias": (outputs,)}
+    assert network.layout == layout
+    start = iter(network.start(Streams(1)))
+    for name, shape in layout.items():
+        values = np.array([next(start) for _ in range(np.prod(shape))])
+        assert (values == 0).all() if name.endswith("weight") else (values != 0).all()
+
+
+@pytest.mark.parametrize("process", ["bernoulli", "markov", "cyclic"])
+@pytest.mark.parametrize("block", ["full", "quick"])
+def test_fedau_crops_and_mirrors_cifar_and_leaves_fashion_as_it_is(process, block):
+    cifar, fashion = (
+        netfl.load(path_of(f"paper/fedau_{process}_{data}"), named=(block,)).data
+        for data in ("cifar10", "fashion_mnist")
+    )
+    assert (cifar.augment.crop, cifar.augment.flip) == (4, True)
+    assert fashion.augment is None
+
+
+def test_the_guide_to_fedau_crops_and_mirrors_in_the_form_of_the_paper():
+    scenario = netfl.load(path_of("learning/cifar_fedau"), named=("paper",))
+    assert scenario.data == netfl.load(path_of("paper/fedau_bernoulli_cifar10")).data
+    assert scenario.rounds == 10000
+
+
+@pytest.mark.parametrize(("name", "rounds"), [("afl_adult", 600), ("afl_fashion_mnist", 6000)])
+def test_afl_runs_as_long_as_published(name, rounds):
+    scenario = netfl.load(path_of(f"paper/{name}"), named=("full",))
+    assert scenario.rounds == rounds
+    for learner in scenario.learners.values():
+        assert (learner.batch_size, learner.local_epochs) == ("full", 1)
+    if name == "afl_adult":
+        assert {learner.lr for learner in scenario.learners.values()} == {0.1}
+        assert scenario.learners["AFL"].aggregation.lr_lambda == 0.1
+
+
+def test_afl_with_a_fixed_lambda_makes_the_versions_of_equal_weights(real_data, tmp_path):
+    real_data("adult")
+    changes = {"rounds": 4, "evaluate.every": 1, "replicas": 1, "record": {"versions": True}}
+    run = netfl.run(netfl.load(path_of("paper/afl_adult"), changes, ("full",)), tmp_path / "run")
+    fixed, equal = run.versions("AFL, fixed λ"), run.versions("equal weights")
+    for index in range(5):
+        for name, value in fixed[index].items():
+            np.testing.assert_allclose(value, equal[index][name], atol=1e-6)
+
+
 @pytest.mark.slow
-def test_what_is_rarely_heard_is_lost_to_fedavg_and_kept_by_cvar(tmp_path):
+@pytest.mark.parametrize(("panel", "rounds"), [("fig2a", 1100), ("fig2c", 2500)])
+def test_what_is_rarely_heard_is_lost_to_fedavg_and_kept_by_cvar(panel, rounds, tmp_path):
     quarter = {"batch_size": 400, "lr": 0.004}  # as far in a quarter of the steps
     changes = {f"learners.{name}.{key}": quarter[key] for name in ("FedAvg", "FED-CVaR-AVG") for key in quarter}
-    changes |= {"learners.FED-CVaR-AVG.objective.lr_t": 0.004, "rounds": 1100, "evaluate.every": 50}
-    netfl.run(netfl.load(path_of("paper/fig2a"), changes), tmp_path / "run")
+    changes |= {"learners.FED-CVaR-AVG.objective.lr_t": 0.004, "rounds": rounds, "evaluate.every": 50}
+    netfl.run(netfl.load(path_of(f"paper/{panel}"), changes), tmp_path / "run")
     last = netfl.open_run(tmp_path / "run").summary
     assert last["FedAvg.accuracy/class:2.last_tenth"] == 0
     assert last["FED-CVaR-AVG.accuracy/class:2.last_tenth"] > 0.6  # single rounds swing, otherwise on each processor

@@ -6,6 +6,7 @@ import shutil
 from contextlib import redirect_stderr
 from dataclasses import replace
 from io import StringIO
+from types import SimpleNamespace
 
 import biases
 import numpy as np
@@ -169,10 +170,7 @@ def test_a_damaged_run_among_others_is_named_and_left_out(run, tmp_path, capsys)
     assert str(tmp_path / "bad") in told
 
 
-def test_biases_drawn_anew(tmp_path):
-    path = tmp_path / "small.yaml"
-    path.write_text(
-        """
+SMALL = """
 name: small
 users: 2
 rounds: 20
@@ -182,13 +180,64 @@ partition: iid
 model: {kind: mlp, hidden: [16, 8], activation: leaky_relu}
 learners:
   FedAvg: {objective: erm, aggregation: average, lr: 0.1, batch_size: 16, local_epochs: 1}
+  FED-CVaR-AVG:
+    objective: {kind: cvar, alpha: 0.5, gamma: 0.3, lr_t: 0.1}
+    aggregation: average
+    lr: 0.1
+    batch_size: 16
+    local_epochs: 1
 evaluate: {every: 10}
-record: {events: none, versions: 10}
+record: {events: none, versions: 20}
 """
-    )
-    run = netfl.run(netfl.load(path), tmp_path / "run")
-    found = biases.redrawn(run, str(path), [3])
-    assert found["own all"] == pytest.approx(run.summary["FedAvg.accuracy.last_tenth"], abs=1e-4)
-    assert found["own 3"] == pytest.approx(run.summary["FedAvg.accuracy/class:3.last_tenth"], abs=1e-4)
-    assert found["q10 all"] <= found["q50 all"] <= found["q90 all"] <= found["own all"]
-    assert found["draws"] == biases.DRAWS
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A scenario with dense layers that keeps its first and last versions."""
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return netfl.load(path)
+
+
+def test_biases_start_elsewhere_and_move_as_far():
+    weight = np.array([[1, 2], [3, 4]], np.float32)
+    start = [(weight, np.array([0.5, -0.5], np.float32)), (weight, np.array([0.25, 0], np.float32))]
+    trained = [(2 * weight, np.array([0.75, -1.5], np.float32)), (3 * weight, np.array([0.25, 2], np.float32))]
+    drawn = [np.array([-0.25, 0.125], np.float32), np.array([0.5, -0.5], np.float32)]
+    first, second = biases.replace_start(start, trained, drawn)
+    np.testing.assert_array_equal(first[0], 2 * weight)
+    np.testing.assert_array_equal(first[1], [0, -0.875])
+    np.testing.assert_array_equal(second[0], 3 * weight)
+    np.testing.assert_array_equal(second[1], [0.5, 1.5])
+
+
+def test_a_redraw_of_biases_keeps_what_they_learned(small):
+    weight, start = np.zeros((10, 64), np.float32), np.linspace(-0.1, 0.1, 10, dtype=np.float32)
+    learned = {"A": 5 * np.eye(10, dtype=np.float32)[3], "B": 5 * np.eye(10, dtype=np.float32)[7]}
+    versions = {
+        learner: {0: {"layers.0.weight": weight, "layers.0.bias": start},
+                  20: {"layers.0.weight": weight, "layers.0.bias": start + moved}}
+        for learner, moved in learned.items()
+    }  # fmt: skip
+    run = SimpleNamespace(learners=[*learned], versions=versions.get)
+    figures = biases.redraw_biases(run, {"unit": small.data}, [3, 7])
+    for learner, own, other in (("A", 3, 7), ("B", 7, 3)):
+        assert [figures[f"unit {learner} {own} {figure}"] for figure in ("own", "q10", "q50", "q90")] == [1] * 4
+        assert [figures[f"unit {learner} {other} {figure}"] for figure in ("own", "q10", "q50", "q90")] == [0] * 4
+        assert figures[f"{learner} moved"] == pytest.approx(5 / np.linalg.norm(start), abs=1e-4)
+    assert [figures[f"unit gain 7 {figure}"] for figure in ("own", "q10", "positive", "unpaired rise")] == [1] * 4
+    assert [figures[f"unit gain 3 {figure}"] for figure in ("own", "q90", "unpaired fall")] == [-1, -1, 1]
+
+
+def test_the_biases_of_a_run_are_redrawn(small, tmp_path):
+    run = netfl.run(small, tmp_path / "run")
+    figures = biases.redraw_biases(run, {"unit": small.data}, [3])
+    assert figures == biases.redraw_biases(run, {"unit": small.data}, [3])
+    for name, metric in (("all", "accuracy"), (3, "accuracy/class:3")):
+        own = [run.summary[f"{learner}.{metric}.last_tenth"] for learner in ("FedAvg", "FED-CVaR-AVG")]
+        assert [figures[f"unit {learner} {name} own"] for learner in run.learners] == pytest.approx(own, abs=1e-4)
+        assert figures[f"unit gain {name} own"] == pytest.approx(own[1] - own[0], abs=2e-4)
+    for name in ("FedAvg all", "FED-CVaR-AVG all", "gain all"):
+        assert figures[f"unit {name} q10"] < figures[f"unit {name} q50"] < figures[f"unit {name} q90"]
+    assert figures["unit FedAvg all q10"] > 0.5  # the trained weights are still there
+    assert figures["draws"] == biases.DRAWS
