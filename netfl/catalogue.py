@@ -20,6 +20,7 @@ from netfl.errors import Fault, ScenarioError, suggest
 from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find, kind_of, kinds
 from netfl.scenario import Scenario
 from netfl.types import Law
+from netfl.units import WRITTEN
 
 _WIDEST = 100
 """Columns that prose is set in at most."""
@@ -195,7 +196,7 @@ def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
     said = plain(parse(text, f"the example of {kind}")) if (text := example(model)) else {}
     fields = {key: value for key, value in said.items() if key != "kind"} if isinstance(said, dict) else said
     try:
-        return model.model_validate(fields).laws()
+        return model.model_validate(fields, context=WRITTEN).laws()
     except ValidationError as error:
         where = f"the example of {kind}" if text else f"{kind} without an Example:: in its docstring"
         faults = [Fault(".".join(map(str, one["loc"])), one["msg"], where=where) for one in error.errors()]

@@ -88,7 +88,7 @@ class Run:
         try:
             if not self._has(path.name):
                 return {}
-            return dict(yamltext.parse(inputs.text(path, yamltext.MOST_BYTES), str(path), lines=False))
+            return dict(yamltext.parse(inputs.text(path), str(path), lines=False))
         except (OSError, ValueError, TypeError, ScenarioError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 

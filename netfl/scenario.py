@@ -24,7 +24,7 @@ from netfl.registry import Member, Spec
 from netfl.thinning import Keeping
 from netfl.tracking import TrackSpec
 from netfl.types import UPLINK_WORD_BITS
-from netfl.units import Seconds
+from netfl.units import WRITTEN, Seconds
 from netfl.version import FORMAT
 from netfl.wording import WordOr, faults_of, line_error
 
@@ -191,7 +191,7 @@ def checked(document: Document) -> Scenario:
         ScenarioError: with every fault, each located.
     """
     try:
-        scenario = Scenario.model_validate(document.data)
+        scenario = Scenario.model_validate(document.data, context=WRITTEN)
     except ValidationError as error:
         faults = [*faults_of(error), *cross_faults(*_usable_parts(document.data))]
         raise ScenarioError(document.located(faults)) from None
@@ -215,7 +215,7 @@ def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
             continue
         adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, Annotated[cast(Any, field.annotation), field]))
         try:
-            parts[name] = adapter.validate_python(data[name])
+            parts[name] = adapter.validate_python(data[name], context=WRITTEN)
         except ValidationError:
             parts[name] = None
             unread.add(name)

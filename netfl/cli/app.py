@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from netfl.outside import refused
 from netfl.version import __version__
 
+_UsageError: Any = typer.BadParameter.__base__
+"""What is raised for wrong words, of whichever click typer is built on."""
+_KEYS = (
+    *("name", "description", "format", "seed", "replicas", "users", "rounds", "duration", "warmup", "access", "data"),
+    *("partition", "model", "learners", "precision", "evaluate", "record", "checkpoint", "track", "sweep", "overrides"),
+)
+"""The keys of a scenario, which is not imported for a hint alone."""
+
+
+class Commands(TyperGroup):
+    """The commands, of which one that takes ``--set`` names it where a key of the scenario is written as an option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep the words as they are written."""
+        ctx.meta["netfl.words"] = [*args]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is named."""
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            option, command = getattr(error, "option_name", ""), getattr(error.ctx, "command", None)
+            takes_sets = command is not None and any("--set" in one.opts for one in command.params)
+            near = get_close_matches(option.lstrip("-"), _KEYS, n=1, cutoff=0.8)
+            if takes_sets and near:
+                error.possibilities = []
+                value = _value(ctx.meta["netfl.words"], option)
+                error.message += f". Did you mean --set {near[0]}={value}?"
+            raise
+
+
+def _value(words: Sequence[str], option: str) -> str:
+    """What is written behind an option; ``VALUE`` where nothing is."""
+    for word, following in zip(words, [*words[1:], "-"], strict=True):
+        name, _, value = word.partition("=")
+        if name == option:
+            return value or ("VALUE" if following.startswith("-") else following)
+    return "VALUE"
+
+
 app = typer.Typer(
     name="netfl",
+    cls=Commands,
     help="A discrete-event network simulator coupled to federated learning.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
