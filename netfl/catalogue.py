@@ -111,7 +111,7 @@ def _show_model(console: Console, model: type[Spec], kind: str) -> None:
 
 
 def _show_keys(console: Console, model: type[Spec]) -> None:
-    """The keys of *model*, one below the other: so none is ever broken, and can be copied, however narrow the screen."""
+    """The keys of *model*, one below the other: however narrow the screen, none is broken, and each can be copied."""
     width = min(console.width, _WIDEST)
     for key, kind, default, meaning in keys_of(model, ""):
         begins = "required" if default == "required" else f"default {default}"

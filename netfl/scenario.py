@@ -19,6 +19,7 @@ from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.settings import CheckpointSpec, EvaluateSpec, LearnerSpec
+from netfl.reading import local_path
 from netfl.record import RECORDED, EventKind, RecordSpec
 from netfl.registry import Member, Spec
 from netfl.thinning import Keeping
@@ -174,7 +175,7 @@ def load(path: str | Path, overrides: Mapping[str, object] | None = None, named:
     Raises:
         ScenarioError: with every fault, each located.
     """
-    document = documents.read(Path(path))
+    document = documents.read(local_path(path))
     _apply_named(document, named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import PydanticCustomError, core_schema
@@ -131,8 +131,8 @@ def readings(number: float, unit: str) -> str:
 class Unit:
     """Marks a field's unit; strings are converted to it, and plain numbers are in it.
 
-    Where a scenario is read (`WRITTEN`), a level in decibels without its unit is a fault.  A level is dumped to JSON with
-    its unit, as scenarios are.
+    Where a scenario is read (`WRITTEN`), a level in decibels without its unit is a fault.  A level is dumped to JSON
+    with its unit, as scenarios are.
     """
 
     symbol: str
@@ -147,9 +147,9 @@ class Unit:
         if isinstance(value, bool):
             raise PydanticCustomError("unit", "not a number", {"remedy": self.remedy})
         if not isinstance(value, str):
-            bare = self.is_level and isinstance(value, int | float) and -_HUGE < value < _HUGE
-            if bare and info.context is WRITTEN:
-                raise PydanticCustomError("unit", "has no unit", {"remedy": readings(float(cast(float, value)), self.symbol)})
+            strict = self.is_level and info.context is WRITTEN
+            if strict and isinstance(value, int | float) and -_HUGE < value < _HUGE:
+                raise PydanticCustomError("unit", "has no unit", {"remedy": readings(float(value), self.symbol)})
             return value
         try:
             return to_si(value, self.symbol)
@@ -168,10 +168,13 @@ class Unit:
 
         Nobody writes a carrier in hertz by hand: a number below 30 was probably meant in GHz, any other in MHz.
         """
-        if self.symbol != "Hz" or isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.symbol != "Hz" or not number or not 0 < value < _HUGE:
             return None
-        problem = f"{value:.12g} Hz is below {_hertz(low)}" if value < low else f"{value:.3g} Hz is above {_hertz(high)}"
-        likely = ("GHz" if value < 30 else "MHz", "kHz")  # noqa: PLR2004 - as the docstring says
+        problem = (
+            f"{value:.12g} Hz is below {_hertz(low)}" if value < low else f"{value:.3g} Hz is above {_hertz(high)}"
+        )
+        likely = ("GHz" if value < 30 else "MHz", "kHz")
         fitting = [prefix for prefix in likely if low <= value * _PREFIXES[prefix] <= high]
         return problem, f"did you mean '{value:.12g} {fitting[0]}'?" if fitting else self.remedy
 
@@ -181,7 +184,9 @@ class Unit:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Parse before the field's own checks."""
-        written = core_schema.plain_serializer_function_ser_schema(self.dump, when_used="json") if self.is_level else None
+        written = (
+            core_schema.plain_serializer_function_ser_schema(self.dump, when_used="json") if self.is_level else None
+        )
         return core_schema.with_info_before_validator_function(self.parse, handler(source), serialization=written)
 
 

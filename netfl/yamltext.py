@@ -55,7 +55,6 @@ MOST_DIGITS = 40
 """The length of a number."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class _Wrong:
     """A way in which a text is no YAML.
@@ -98,15 +97,21 @@ _WRONG = (
         "no comma, or no '{sign}' that closes the bracket of line {line}",
         "put commas between the entries, and close the bracket",
     ),
-    _Wrong(r"the node content, but found '(.+)'", "'{sign}' where a value is wanted", "give a value, or put it in quotes"),
+    _Wrong(
+        r"the node content, but found '(.+)'", "'{sign}' where a value is wanted", "give a value, or put it in quotes"
+    ),
     _Wrong("quoted scalar found unexpected", "a quote is not closed", "end the text with the same quote", True),
     _Wrong(
-        "undefined alias '(.*)'", "a text that begins with '*', or an alias of no anchor &{sign}", "put the text in quotes"
+        "undefined alias '(.*)'",
+        "a text that begins with '*', or an alias of no anchor &{sign}",
+        "put the text in quotes",
     ),
     _Wrong("scanning an (?:alias|anchor)", "a text that begins with '*' or '&'", "put the text in quotes"),
     _Wrong("single document", "a second document, after a line '---'", "put each scenario into a file of its own"),
     _Wrong(
-        "unknown escape character (.+)", "a backslash before {sign} in double quotes", "use single quotes, or write '\\\\'"
+        "unknown escape character (.+)",
+        "a backslash before {sign} in double quotes",
+        "use single quotes, or write '\\\\'",
     ),
 )
 """What the parser's messages mean for whoever wrote the text; the first that matches counts."""

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, kinds
 from netfl.scenario import Scenario
 
@@ -403,3 +404,38 @@ def test_list_shows_the_keys_of_mappings_and_around_models():
     assert "down.law" in call("list", "outage", "renewal")[1]
     assert "compute.speed" in call("list", "access", "network")[1]
     assert "learners.NAME.lr" in call("list", "scenario")[1]
+
+
+@pytest.mark.parametrize("place", ["lr:0.1", "50% ä/x y", "s3:/x", "a#b?c[1]*"])
+def test_a_folder_may_have_any_name(place):
+    """To pyarrow a relative path with a colon is an address."""
+    assert call("trace", "good.yaml", "--out", place, "-q") == (0, "")
+    assert len(netfl.open_run(place).rounds) == 10
+    assert call("extend", place, "--replicas", "2", "-q") == (0, "")
+    assert call("export", place, "--csv", "--perfetto", "--availability", f"{place}/a.csv", "--rounds")[0] == 0
+    assert call("verify", place)[0] == 0
+    assert call("ram", f"{place}/csv/deliveries.csv", "--json")[0] == 0
+    (Path("good.yaml")).write_text(GOOD + "sweep: {seed: [1, 2]}\n")
+    assert call("sweep", "good.yaml", "--out", f"{place} swept", "--workers", "1", "-q") == (0, "")
+    assert len(netfl.open_sweep(f"{place} swept").rounds) == 20
+
+
+ADDRESSES = ["s3://bucket/x", "gs://b", "file:///tmp/x"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_is_no_folder(folder, address):
+    expected = f"{address}: an address ({address.partition(':')[0]}://) where a local path is wanted; name a path on this machine, and copy files to or from elsewhere by other means."
+    for words in (
+        ["run", "good.yaml", "--out", address],
+        ["check", address],
+        ["report", address],
+        ["export", address, "--csv"],
+    ):
+        code, output = call(*words)
+        assert code == 2
+        assert expected in " ".join(output.replace("│", " ").split())
+    for doing in (netfl.open_run, netfl.open_sweep, netfl.load, lambda out: netfl.run(netfl.load("good.yaml"), out)):
+        with pytest.raises(ScenarioError, match="an address"):
+            doing(address)
+    assert sorted(file.name for file in folder.iterdir()) == ["good.yaml", "learning.yaml"]

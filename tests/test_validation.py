@@ -240,7 +240,12 @@ WRONG = [
     ("multichannel_aloha", {"access.mac": {"kind": "slotted_aloha", "probability": 0.1}}, "access.mac", "this MAC"),
     ("gilbert_elliott", {"access.traffic.buffer": 3}, "access.traffic", "wait without limit"),
     ("gilbert_elliott", {"access.traffic.leaves": "server"}, "access.traffic", "leave at the tower"),
-    ("nakagami_outage", {"access.channel.1": {"kind": "lognormal_shadowing", "sigma": "4 dB"}}, "access.channel", "block"),
+    (
+        "nakagami_outage",
+        {"access.channel.1": {"kind": "lognormal_shadowing", "sigma": "4 dB"}},
+        "access.channel",
+        "block",
+    ),
     ("nakagami_outage", {"access.traffic": {"kind": "poisson", "rate": 9}}, "access.traffic", "saturated"),
     ("nakagami_outage", {"access.reception": {"kind": "modulation", "scheme": "qpsk"}}, "access.reception", "all-or"),
     ("jakes", {"access.probe.every": 0.005, "access.probe.lag": None}, "access.probe.every", "looks at least"),

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from netfl.inputs import REMEDY, local_path
 from netfl.outside import refused
 from netfl.version import __version__
 
@@ -63,13 +64,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file.", show_default=False)]
+
+def local(text: str) -> Path:
+    """A path as it is written; the parser of every argument and option that is one."""
+    try:
+        return local_path(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text}: {error}; {REMEDY}.") from None
+
+
+ScenarioFile = Annotated[
+    Path, typer.Argument(parser=local, metavar="SCENARIO", help="A scenario file.", show_default=False)
+]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Replace one key; the value is read as YAML.")
 ]
 Named = Annotated[list[str] | None, typer.Option("--override", metavar="NAME", help="Apply a block of `overrides`.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Replace the scenario's seed.")]
-Out = Annotated[Path | None, typer.Option(help="The run directory; by default the next free one below runs/.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(parser=local, metavar="DIR", help="The run directory; by default the next free one below runs/."),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Workers = Annotated[
     int, typer.Option(min=1, help="Processes, of one thread each, that share out the learners and replicas.")
@@ -98,7 +113,7 @@ NoPlugins = Annotated[
         "--no-plugins", callback=_close, help="Refuse models named package.module:Class, so that no other code runs."
     ),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(parser=local, metavar="DIR", help="A run directory.", show_default=False)]
 
 
 def _version(asked: bool) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from netfl.network.channel import Channel, Gain
 from netfl.network.channel._distance import by_distance, friis_db, refuse_near_field
