@@ -14,12 +14,14 @@ from pydantic_core import PydanticCustomError
 from rich import box
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.table import Column, Table
+from rich.table import Table
+from rich.text import Text
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find, kind_of, kinds
 from netfl.scenario import Scenario
 from netfl.types import Law
+from netfl.units import WRITTEN
 
 _WIDEST = 100
 """Columns that prose is set in at most."""
@@ -65,10 +67,11 @@ def show_data() -> None:
     """The data sets that come as files, and whether they are here."""
     from netfl.learning.data import _cache  # noqa: PLC0415
 
-    table = Table(*(Column(name, overflow="fold") for name in ("data set", "state", "folder", "to be had from")))
-    for row in _cache.listing():
-        table.add_row(*map(str, row))
-    Console().print(table)
+    console = Console(markup=False, highlight=False)
+    for name, state, folder, source in _cache.listing():
+        console.print(f"{name}: {state}", style="bold")
+        for told in (f"folder: {folder}", f"to be had from: {source}"):
+            console.print(f"    {told}", soft_wrap=True)  # what is broken cannot be copied
 
 
 def family_named(word: str) -> str:
@@ -108,14 +111,15 @@ def _show_model(console: Console, model: type[Spec], kind: str) -> None:
 
 
 def _show_keys(console: Console, model: type[Spec]) -> None:
-    """A table of the keys of *model*."""
-    table = _table("key", "type", "default", "meaning")
-    table.columns[0].overflow = "fold"  # a key that is cut off cannot be copied
-    for column, share in zip(table.columns[1:3], (5, 6), strict=True):  # the meaning needs its room, too
-        column.max_width = console.width // share
-    for row in keys_of(model, ""):
-        table.add_row(*row)
-    console.print(table)
+    """The keys of *model*, one below the other: however narrow the screen, none is broken, and each can be copied."""
+    width = min(console.width, _WIDEST)
+    for key, kind, default, meaning in keys_of(model, ""):
+        begins = "required" if default == "required" else f"default {default}"
+        told = _fill(f"{key}: {kind}; {begins}", width, "  ", "      ")
+        line = Text(told)
+        line.stylize("cyan", 2, 2 + len(key))
+        console.print(line)
+        console.print(_fill(meaning, width, "      ", "      "), highlight=False)
 
 
 def _show_law(console: Console, law: Law) -> None:
@@ -195,7 +199,7 @@ def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
     said = plain(parse(text, f"the example of {kind}")) if (text := example(model)) else {}
     fields = {key: value for key, value in said.items() if key != "kind"} if isinstance(said, dict) else said
     try:
-        return model.model_validate(fields).laws()
+        return model.model_validate(fields, context=WRITTEN).laws()
     except ValidationError as error:
         where = f"the example of {kind}" if text else f"{kind} without an Example:: in its docstring"
         faults = [Fault(".".join(map(str, one["loc"])), one["msg"], where=where) for one in error.errors()]

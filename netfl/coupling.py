@@ -11,7 +11,7 @@ from netfl.lessons import Learning, Lessons
 from netfl.lock import locked
 from netfl.loop import play
 from netfl.manifest import Manifest, summarise
-from netfl.reading import Run, open_run
+from netfl.reading import Run, local_path, open_run
 from netfl.recording import Writer, fresh, write_json, write_text
 from netfl.scenario import Scenario, load
 from netfl.schooling import lessons_of, school
@@ -227,7 +227,7 @@ def _keep(lessons: Lessons, writer: Writer, manifest: Manifest) -> None:
 def _folder(scenario: Scenario, out: str | Path | None) -> Path:
     """The run directory: *out*, or the next free one below ``runs``."""
     if out is not None:
-        return Path(out)
+        return local_path(out, "--out")
     number = 1
     while (folder := Path("runs") / f"{scenario.name}-{number:03d}").exists():
         number += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,7 +108,7 @@ def read(path: Path) -> Document:
         ScenarioError: there is no such file, it is not a YAML mapping, or its format is newer than this netfl.
     """
     try:
-        text = inputs.text(path, yamltext.MOST_BYTES)
+        text = inputs.text(path)
     except FileNotFoundError:
         raise _no(path, "there is no such file", shipped.remedy(path)) from None
     except UnicodeDecodeError as error:
@@ -138,7 +139,18 @@ _Representer.add_representer(str, _Representer.text)
 
 
 def dump(data: Mapping[str, Any]) -> str:
-    """*data* as YAML."""
+    """*data* as YAML that `read` reads back; what is large as JSON, one line for each key.
+
+    Raises:
+        ScenarioError: it is larger than any file that is read.
+    """
+    lines = _json_lines(data)
+    if len(lines) >= yamltext.LARGE:
+        if (size := len(lines.encode())) > inputs.MOST_BYTES - 10:
+            problem = f"takes {size / 1e6:.3g} MB as text, and {inputs.MOST_BYTES / 1e6:g} MB can be read back"
+            remedy = "put long lists into files, such as tables of positions or of availability"
+            raise ScenarioError([Fault("", f"the scenario {problem}", None, remedy)])
+        return f"{{\n{lines}\n}}\n"
     yaml = YAML(typ="safe", pure=True)
     yaml.Representer = _Representer
     yaml.default_flow_style = None
@@ -147,6 +159,15 @@ def dump(data: Mapping[str, Any]) -> str:
     out = StringIO()
     yaml.dump(dict(data), out)
     return out.getvalue()
+
+
+def _json_lines(data: Mapping[str, Any]) -> str:
+    """*data* as JSON, one line for each key; empty where it holds infinities, which only YAML can say."""
+    said = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    try:
+        return ",\n".join(f"{said(key)}: {said(entry)}" for key, entry in data.items())
+    except ValueError:
+        return ""
 
 
 def plain(value: Any) -> Any:
@@ -163,8 +184,9 @@ def plain(value: Any) -> Any:
 
 def _lines(value: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
     """Each dotted key below *value* with its line, in the order of the file."""
-    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for key, entry in entries:
+    if not (isinstance(value, Mapping | list) and hasattr(value, "lc")):  # a scalar, or read as JSON
+        return
+    for key, entry in value.items() if isinstance(value, Mapping) else enumerate(value):
         line = (value.lc.data or {}).get(key, [value.lc.line])[0]
         keys = (*above, str(key))
         yield keys, line

@@ -9,6 +9,22 @@ MOST_BYTES = 64_000_000
 """The largest file of text that is read whole."""
 
 
+REMEDY = "name a path on this machine, and copy files to or from elsewhere by other means"
+"""What to do about an address in place of a path."""
+
+
+def local_path(path: str | Path) -> Path:
+    """The file or folder of this machine that *path* names.
+
+    Raises:
+        ValueError: it is an address, such as ``s3://bucket/run`` or ``file:///run``; the message says so.
+    """
+    scheme, sign, _ = str(path).partition("://")
+    if sign:
+        raise ValueError(f"an address ({scheme}://) where a local path is wanted")
+    return Path(path)
+
+
 def text(path: Path, most: int = MOST_BYTES) -> str:
     """What the file at *path* holds, as UTF-8; a byte order mark is left out, and line ends are those of Unix.
 

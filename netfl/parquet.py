@@ -22,6 +22,11 @@ _MOST_ROWS_PER_BYTE = 64
 """Rows of an honest table take about a byte and more; one of far more rows only serves to fill the memory."""
 
 
+def local(path: Path) -> str:
+    """*path* as pyarrow and pandas take it: whole, as they take a relative one that has a colon for an address."""
+    return str(path.absolute())
+
+
 def stamped(table: pa.Table) -> pa.Table:
     """The table, which says its format beside what else its metadata says."""
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **STAMP})
@@ -36,7 +41,7 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
         ScenarioError: a newer netfl wrote it.
     """
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(local(path))
     except _BROKEN as error:
         raise MachineError(f"{path} cannot be read: {error}") from error
     with file:

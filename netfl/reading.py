@@ -88,7 +88,7 @@ class Run:
         try:
             if not self._has(path.name):
                 return {}
-            return dict(yamltext.parse(inputs.text(path, yamltext.MOST_BYTES), str(path), lines=False))
+            return dict(yamltext.parse(inputs.text(path), str(path), lines=False))
         except (OSError, ValueError, TypeError, ScenarioError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
@@ -209,13 +209,29 @@ class Run:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
 
+def local_path(path: str | Path, key: str = "") -> Path:
+    """The file or folder of this machine that *path* names.
+
+    Args:
+        path: what a user names.
+        key: what it is named for, such as ``--out``.
+
+    Raises:
+        ScenarioError: it is an address, such as ``s3://bucket/run``.
+    """
+    try:
+        return inputs.local_path(path)
+    except ValueError as error:
+        raise ScenarioError([Fault(key, str(error), str(path), inputs.REMEDY)]) from None
+
+
 def open_run(folder: str | Path) -> Run:
     """The run in *folder*, finished or not.
 
     Raises:
         ScenarioError: there is no run.
     """
-    path, problem, remedy = Path(folder), "", "name a folder that netfl wrote"
+    path, problem, remedy = local_path(folder), "", "name a folder that netfl wrote"
     try:
         if not (path / "manifest.json").is_file():
             problem = "there is no manifest.json in it"

@@ -21,7 +21,7 @@ from netfl.blocks import Block
 from netfl.durable import sync_names, whole
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
-from netfl.parquet import opened, stamped
+from netfl.parquet import local, opened, stamped
 from netfl.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, Table, words
 from netfl.thinning import Keeping
 from netfl.types import Report, Round
@@ -97,7 +97,7 @@ def join(table: Path, more: Path, first: int) -> None:
     """
     with opened(table) as file:
         schema = file.schema_arrow
-    with whole(table) as part, pq.ParquetWriter(part, schema) as writer:
+    with whole(table) as part, pq.ParquetWriter(local(part), schema) as writer:
         for path in (table, more):
             with opened(path) as file:
                 for batch in file.iter_batches(CHUNK):
@@ -143,7 +143,7 @@ class Writer:
     def frame(self, name: str, table: pd.DataFrame) -> None:
         """Write a whole table at once."""
         with whole(self.folder / f"{name}.parquet") as part:
-            pq.write_table(stamped(pa.Table.from_pandas(table, preserve_index=False)), part)
+            pq.write_table(stamped(pa.Table.from_pandas(table, preserve_index=False)), local(part))
 
     def figures(self, figures: Sequence[Mapping[str, float]]) -> None:
         """Write the figures that each replica ended with."""
@@ -153,7 +153,7 @@ class Writer:
         columns = zip(*lines, strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMAS["figures"], strict=True)]
         with whole(self.folder / "figures.parquet") as part:
-            pq.write_table(stamped(pa.Table.from_arrays(arrays, schema=SCHEMAS["figures"])), part)
+            pq.write_table(stamped(pa.Table.from_arrays(arrays, schema=SCHEMAS["figures"])), local(part))
 
     def rounds(self, rounds: Sequence[Round]) -> None:
         """Add one round of each replica, with its deliveries."""

@@ -23,6 +23,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
@@ -99,7 +100,7 @@ class Member:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Validate by the class that ``kind`` names; dump with the kind first."""
 
-        def pick(value: object) -> Spec:
+        def pick(value: object, info: ValidationInfo) -> Spec:
             if isinstance(value, Spec) and isinstance(value, source):
                 return value
             kind, fields = _kind_and_fields(source, value)
@@ -110,12 +111,12 @@ class Member:
                     raise
                 there = InitErrorDetails(type=error, loc=("kind",), input=kind)
                 raise ValidationError.from_exception_data(source.__name__, [there]) from error
-            return model.model_validate(fields)
+            return model.model_validate(fields, context=info.context)
 
         def dump(value: Spec) -> dict[str, Any]:
             return {"kind": kind_of(type(value)), **value.model_dump(mode="json")}
 
-        return core_schema.no_info_plain_validator_function(
+        return core_schema.with_info_plain_validator_function(
             pick,
             metadata={"family": family_of(source)},
             serialization=core_schema.plain_serializer_function_ser_schema(dump),

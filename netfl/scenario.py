@@ -19,12 +19,13 @@ from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.settings import CheckpointSpec, EvaluateSpec, LearnerSpec
+from netfl.reading import local_path
 from netfl.record import RECORDED, EventKind, RecordSpec
 from netfl.registry import Member, Spec
 from netfl.thinning import Keeping
 from netfl.tracking import TrackSpec
 from netfl.types import UPLINK_WORD_BITS
-from netfl.units import Seconds
+from netfl.units import WRITTEN, Seconds
 from netfl.version import FORMAT
 from netfl.wording import WordOr, faults_of, line_error
 
@@ -174,7 +175,7 @@ def load(path: str | Path, overrides: Mapping[str, object] | None = None, named:
     Raises:
         ScenarioError: with every fault, each located.
     """
-    document = documents.read(Path(path))
+    document = documents.read(local_path(path))
     _apply_named(document, named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
@@ -191,7 +192,7 @@ def checked(document: Document) -> Scenario:
         ScenarioError: with every fault, each located.
     """
     try:
-        scenario = Scenario.model_validate(document.data)
+        scenario = Scenario.model_validate(document.data, context=WRITTEN)
     except ValidationError as error:
         faults = [*faults_of(error), *cross_faults(*_usable_parts(document.data))]
         raise ScenarioError(document.located(faults)) from None
@@ -215,7 +216,7 @@ def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
             continue
         adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, Annotated[cast(Any, field.annotation), field]))
         try:
-            parts[name] = adapter.validate_python(data[name])
+            parts[name] = adapter.validate_python(data[name], context=WRITTEN)
         except ValidationError:
             parts[name] = None
             unread.add(name)

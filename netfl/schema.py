@@ -26,7 +26,7 @@ _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*"
 _COMMON = (
     *("ns", "us", "µs", "ms", "s", "min", "h", "hour", "hours", "day", "days", "mm", "cm", "m", "km", "m/s", "km/h"),
     *("Hz", "kHz", "MHz", "GHz", "bps", "kbps", "Mbps", "Gbps", "bit/s", "bit", "kbit", "Mbit", "byte", "bytes", "B"),
-    *("kB", "MB", "GB", "KiB", "MiB", "mJ", "J", "kJ", "Wh", "kWh", "uW", "mW", "W", "dB", "dBm"),
+    *("kB", "MB", "GB", "KiB", "MiB", "mJ", "J", "kJ", "Wh", "kWh", "uW", "mW", "W", "dB", "dBi", "dBm", "dBW"),
 )
 """Units that scenarios are mostly written in; where they are of another dimension, an editor can tell."""
 _BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
@@ -50,7 +50,8 @@ class _Generator(GenerateJsonSchema):
         inner = self.generate_inner(schema.get("json_schema_input_schema", schema["schema"]))
         unit = getattr(schema["function"]["function"], "__self__", None)
         if isinstance(unit, Unit):
-            return inner | {"type": ["number", "string"], "pattern": _quantity(unit.symbol), "$unit": unit.symbol}
+            kinds: str | list[str] = "string" if unit.is_level else ["number", "string"]
+            return inner | {"type": kinds, "pattern": _quantity(unit.symbol), "$unit": unit.symbol}
         if inner.get("type") == "array":
             return {"anyOf": [inner["items"] if "items" in inner else inner["prefixItems"][0], inner]}
         return inner

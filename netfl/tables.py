@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.durable import beside, settle
+from netfl.parquet import local
 from netfl.thinning import Keeping
 from netfl.types import KINDS
 from netfl.version import STAMP
@@ -91,7 +92,7 @@ class Table:
         self._chunks: list[pa.RecordBatch] = []
         self._lines: list[tuple[float, ...]] = []
         self._rows = 0
-        self._writer = pq.ParquetWriter(self._part, schema.with_metadata(STAMP))
+        self._writer = pq.ParquetWriter(local(self._part), schema.with_metadata(STAMP))
 
     def extend(self, lines: Sequence[tuple[float, ...]]) -> None:
         """Add single rows of numbers; for tables that grow by a few rows at a time."""

@@ -1,19 +1,22 @@
 """Quantities at the edge: strings with units become plain SI numbers, once, when a scenario is read.
 
 A model's field says its dimension by its type (`Seconds`, `Bitrate`, `Decibels`, …).  A scenario may write a
-plain number, taken as SI, or a string such as ``"5 Mbps"``; a string of another dimension is a fault.  Inside
-netfl there are only SI floats, whose names end in their unit.
+plain number, taken as SI, or a string such as ``"5 Mbps"``; a string of another dimension is a fault.  A level in
+decibels has no SI number, so a scenario always writes its unit: ``"14 dBm"``, ``"25 mW"``, ``"3 dB"``.  Inside netfl
+there are only floats, in SI units or decibels, whose names end in their unit; a model made in Python takes them, too.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, GetCoreSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import PydanticCustomError, core_schema
 
 if TYPE_CHECKING:
@@ -23,6 +26,10 @@ _QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+
 """One number and a unit; a decimal comma, or blanks between digits, are neither."""
 _UNIT = re.compile(r"[^\d*^]{1,40}(?:(?:\*\*|\^)-?\d(?!\d))?(?:[*/ ][^\d*^]{1,40}(?:(?:\*\*|\^)-?\d(?!\d))?){0,4}")
 """Names of units and small powers of them; pint would work out any power, for as long as that takes."""
+WRITTEN: Mapping[str, bool] = MappingProxyType({"written": True})
+"""The context in which pydantic validates what stands in a scenario, not in Python."""
+_HUGE = 1e308
+"""About the largest number that a float holds."""
 _EXAMPLES = {
     "s": "20 ms",
     "m": "2 km",
@@ -36,6 +43,9 @@ _EXAMPLES = {
     "dB": "6 dB",
     "dBm": "14 dBm",
 }
+_PREFIXES = {"THz": 1e12, "GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1.0}
+_LEVELS = {"dB": {"dB": 0.0, "dBi": 0.0}, "dBm": {"dBm": 0.0, "dBW": 30.0}}
+"""Levels in decibels: the units that each is written in, and what to add to a number in that unit."""
 
 
 @cache
@@ -62,10 +72,10 @@ def to_si(text: str, unit: str) -> float:
     if not found:
         raise ValueError("not a number with a unit")
     number, written = float(found[1]), found[2]
-    if written in {"dB", "dBm"} or unit == "dB":
-        if written != unit:
-            raise ValueError(f"a figure in {written} where {_dimension(unit)} is wanted")
-        return number
+    if written in (offsets := _LEVELS.get(unit, {})):
+        return number + offsets[written]
+    if unit == "dB" or any(written in known for known in _LEVELS.values()):
+        raise ValueError(f"a figure in {written} where {_dimension(unit)} is wanted")
     return _decibel_milliwatts(_linear(number, written, "mW")) if unit == "dBm" else _linear(number, written, unit)
 
 
@@ -97,17 +107,49 @@ def _dimension(unit: str) -> str:
     return (names | {"byte": names["bit"]}).get(unit, f"a figure in {unit}")
 
 
+def _hertz(frequency_hz: float) -> str:
+    """A frequency in words."""
+    name = next((name for name, factor in _PREFIXES.items() if frequency_hz >= factor), "Hz")
+    return f"{frequency_hz / _PREFIXES[name]:g} {name}"
+
+
+def readings(number: float, unit: str) -> str:
+    """The quantities that a bare *number* may stand for where a level in *unit* is wanted, as a remedy.
+
+    >>> readings(0.025, "dBm")
+    "write '0.025 W' or '0.025 dBm'"
+    """
+    plain = f"{number:.12g}"
+    if number <= 0:
+        return f"write '{plain} {unit}'"
+    if unit == "dBm":
+        return f"write '{plain} W' or '{plain} dBm'"
+    return f"write '{plain} dB' or, for a ratio of {plain}, '{10.0 * math.log10(number):.4g} dB'"
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Marks a field's unit; strings are converted to it, plain numbers pass as they are."""
+    """Marks a field's unit; strings are converted to it, and plain numbers are in it.
+
+    Where a scenario is read (`WRITTEN`), a level in decibels without its unit is a fault.  A level is dumped to JSON
+    with its unit, as scenarios are.
+    """
 
     symbol: str
 
-    def parse(self, value: object) -> object:
+    @property
+    def is_level(self) -> bool:
+        """Whether values are in decibels."""
+        return self.symbol in _LEVELS
+
+    def parse(self, value: object, info: ValidationInfo) -> object:
         """*value* with a string converted; everything else is left to the field's own checks."""
         if isinstance(value, bool):
             raise PydanticCustomError("unit", "not a number", {"remedy": self.remedy})
         if not isinstance(value, str):
+            strict = self.is_level and info.context is WRITTEN
+            if strict and isinstance(value, int | float) and -_HUGE < value < _HUGE:
+                raise PydanticCustomError("unit", "has no unit", {"remedy": readings(float(value), self.symbol)})
             return value
         try:
             return to_si(value, self.symbol)
@@ -118,11 +160,34 @@ class Unit:
     @property
     def remedy(self) -> str:
         """What to write."""
-        return f"write a number in {self.symbol}, or a quantity such as '{_EXAMPLES.get(self.symbol, self.symbol)}'"
+        example = f"a quantity such as '{_EXAMPLES.get(self.symbol, self.symbol)}'"
+        return f"write {example}" if self.is_level else f"write a number in {self.symbol}, or {example}"
+
+    def outside(self, value: object, low: float, high: float) -> tuple[str, str] | None:
+        """What is wrong with a bare number of hertz outside of *low* to *high*, and what was probably meant.
+
+        Nobody writes a carrier in hertz by hand: a number below 30 was probably meant in GHz, any other in MHz.
+        """
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.symbol != "Hz" or not number or not 0 < value < _HUGE:
+            return None
+        problem = (
+            f"{value:.12g} Hz is below {_hertz(low)}" if value < low else f"{value:.3g} Hz is above {_hertz(high)}"
+        )
+        likely = ("GHz" if value < 30 else "MHz", "kHz")
+        fitting = [prefix for prefix in likely if low <= value * _PREFIXES[prefix] <= high]
+        return problem, f"did you mean '{value:.12g} {fitting[0]}'?" if fitting else self.remedy
+
+    def dump(self, value: float) -> str:
+        """A level as `parse` reads it back exactly."""
+        return f"{float(value)!r} {self.symbol}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Parse before the field's own checks."""
-        return core_schema.no_info_before_validator_function(self.parse, handler(source))
+        written = (
+            core_schema.plain_serializer_function_ser_schema(self.dump, when_used="json") if self.is_level else None
+        )
+        return core_schema.with_info_before_validator_function(self.parse, handler(source), serialization=written)
 
 
 Seconds = Annotated[float, Unit("s")]
@@ -133,6 +198,8 @@ Speed = Annotated[float, Unit("m/s")]
 """A speed."""
 Hertz = Annotated[float, Unit("Hz")]
 """A frequency."""
+Carrier = Annotated[float, Unit("Hz"), Field(ge=3e3, le=3e12)]
+"""The frequency of a radio wave, within the bands that the ITU Radio Regulations name (Article 2, 3 kHz to 3 THz)."""
 Bitrate = Annotated[float, Unit("bit/s")]
 """A rate in bits per second."""
 Bits = Annotated[float, Unit("bit")]
@@ -144,8 +211,8 @@ Joules = Annotated[float, Unit("J")]
 Watts = Annotated[float, Unit("W")]
 """A power."""
 Decibels = Annotated[float, Unit("dB")]
-"""A ratio."""
+"""A ratio, such as a gain, in decibels."""
 DecibelMilliwatts = Annotated[float, Unit("dBm")]
-"""A power."""
+"""A power, in decibels above a milliwatt."""
 Probability = Annotated[float, Field(ge=0, le=1)]
 """A probability."""

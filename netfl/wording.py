@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import NoneType
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
-from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError, ValidationInfo
+from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.errors import Fault, suggest
 
+_BOUNDED = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
 _WORDS = {
     "missing": ("missing", "give it a value"),
     "float_parsing": ("not a number", "write a number"),
@@ -49,15 +52,15 @@ class WordOr:
         values: TypeAdapter[Any] = TypeAdapter(self.value)
         fields: TypeAdapter[Any] = values if self.fields is None else TypeAdapter(self.fields)
 
-        def choose(value: object) -> object:
+        def choose(value: object, info: ValidationInfo) -> object:
             if not isinstance(value, str):
                 mapped = isinstance(value, Mapping | BaseModel)
-                return (fields if mapped else values).validate_python(value)
+                return (fields if mapped else values).validate_python(value, context=info.context)
             if value not in words:
                 raise PydanticCustomError("word", "no such word", {"remedy": suggest(value, words)})
             return value
 
-        return core_schema.no_info_before_validator_function(choose, handler(source))
+        return core_schema.with_info_before_validator_function(choose, handler(source))
 
 
 def details(model: type[BaseModel], value: object, error: ValidationError | None) -> list[InitErrorDetails]:
@@ -103,7 +106,7 @@ def _detail(model: type[BaseModel], error: Any) -> InitErrorDetails:
         kind, (re.sub("^(Input|String|Tuple|List) should", "should", error["msg"]), str(ctx.get("remedy", "")))
     )
     if kind == "extra_forbidden":
-        kind, message, remedy = "unknown_key", "unknown key", suggest(str(loc[-1]), [*model.model_fields])
+        kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])
     elif kind == "literal_error":
         known = re.findall("'(.*?)'", ctx["expected"])
         kind, message, remedy = "word", "no such word", suggest(str(error["input"]), known)
@@ -111,10 +114,40 @@ def _detail(model: type[BaseModel], error: Any) -> InitErrorDetails:
         kind, message, remedy = "few", "has too few entries", f"give {ctx['min_length']} or more"
     elif kind == "too_long":
         kind, message, remedy = "many", "has too many entries", f"give {ctx['max_length']} or fewer"
+    elif kind in _BOUNDED and (said := _out_of_bounds(model, error)):
+        kind, (message, remedy) = "bounds", said
     elif kind == "value_error":
         kind, message = "wrong", str(ctx["error"])
     custom = PydanticCustomError(kind, message.replace("{remedy}", ""), {"remedy": remedy})
     return InitErrorDetails(type=custom, loc=loc, input=error["input"])
+
+
+def _out_of_bounds(model: type[BaseModel], error: Any) -> tuple[str, str] | None:
+    """The problem and the remedy for a quantity out of its bounds, where its unit knows more than the bounds."""
+    if len(error["loc"]) != 1 or error["loc"][0] not in model.model_fields:
+        return None
+    field = model.model_fields[error["loc"][0]]
+    marks = [*_marks(field.annotation), *field.metadata]
+    low = max((getattr(mark, sign) for mark in marks for sign in ("ge", "gt") if hasattr(mark, sign)), default=-inf)
+    high = min((getattr(mark, sign) for mark in marks for sign in ("le", "lt") if hasattr(mark, sign)), default=inf)
+    told = (mark.outside(error["input"], low, high) for mark in marks if hasattr(mark, "outside"))
+    return next(told, None)
+
+
+def _marks(annotation: Any) -> Iterator[Any]:
+    """Whatever marks a type, or a part of it: units and bounds."""
+    args = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        for mark in args[1:]:
+            yield from mark.metadata if isinstance(mark, FieldInfo) else (mark,)
+    for part in args[:1] if get_origin(annotation) is Annotated else args:
+        yield from _marks(part)
+
+
+def _for_key(key: str, known: Sequence[str]) -> str:
+    """What to write in place of an unknown *key*; ``{power:14 dBm}`` is one key to YAML."""
+    name, colon, value = key.partition(":")
+    return f"write a space after the colon: '{name}: {value}'" if colon and name in known else suggest(key, known)
 
 
 def _follows(error: Any, wrong: Sequence[Any]) -> bool:

@@ -1,13 +1,18 @@
 """YAML made into plain data, within limits: a text that is small must not become large, and no text runs anything.
 
 The limits hold before anything is built.  They are far above what a scenario needs, and far below what a machine has.
+JSON is YAML, too, has no aliases, and is read a thousand times as fast: a large text of JSON has no limits but that of
+the file, and of depth.  Netfl writes so what is large itself.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
@@ -31,7 +36,9 @@ from ruamel.yaml.tokens import (
 from netfl.errors import Fault, ScenarioError
 
 MOST_BYTES = 4_000_000
-"""The size of a file."""
+"""The size of a text that is not JSON."""
+LARGE = 100_000
+"""Characters from which on a text is read as JSON, if it is that; none of its keys has a line then."""
 MOST_VALUES = 250_000
 """Keys and values, those that aliases stand for counted each time."""
 MOST_DEPTH = 40
@@ -47,6 +54,69 @@ MOST_KEY_SIGNS = 1_000
 MOST_DIGITS = 40
 """The length of a number."""
 
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """A way in which a text is no YAML.
+
+    Args:
+        sign: a pattern that the parser's message matches.
+        problem: what is wrong, with ``{sign}`` for the pattern's group and ``{line}`` for where it began.
+        remedy: what to do, in the same way.
+        where_it_began: whether the line to show is that where the parser began, not that where it gave up.
+    """
+
+    sign: str
+    problem: str
+    remedy: str
+    where_it_began: bool = False
+
+
+_WRONG = (
+    _Wrong(r"character '\\t'", "a tab, where YAML takes only spaces", "replace each tab by spaces"),
+    _Wrong(r"character (\S+) that cannot", "a text that begins with {sign}", "put the text in quotes"),
+    _Wrong(
+        "mapping values are not allowed",
+        "the line is indented below one that already has a value",
+        "align both, or remove the value of the upper one",
+    ),
+    _Wrong("could not find expected ':'", "a line without 'key: value'", "write a space after the colon", True),
+    _Wrong(
+        "expected <block end>",
+        "the indentation does not fit the block that begins in line {line}",
+        "indent all entries of a block alike, and begin each entry of a list with '- '",
+    ),
+    _Wrong(
+        "sequence entries are not allowed",
+        "a list that begins where no list can stand",
+        "begin the list in the line below its key, each entry with '- '",
+    ),
+    _Wrong("(?:node content, but found|but got) '<stream end>'", "a bracket is not closed", "close it", True),
+    _Wrong(
+        r"flow (?:mapping|sequence) expected ',' or '(.)'",
+        "no comma, or no '{sign}' that closes the bracket of line {line}",
+        "put commas between the entries, and close the bracket",
+    ),
+    _Wrong(
+        r"the node content, but found '(.+)'", "'{sign}' where a value is wanted", "give a value, or put it in quotes"
+    ),
+    _Wrong("quoted scalar found unexpected", "a quote is not closed", "end the text with the same quote", True),
+    _Wrong(
+        "undefined alias '(.*)'",
+        "a text that begins with '*', or an alias of no anchor &{sign}",
+        "put the text in quotes",
+    ),
+    _Wrong("scanning an (?:alias|anchor)", "a text that begins with '*' or '&'", "put the text in quotes"),
+    _Wrong("single document", "a second document, after a line '---'", "put each scenario into a file of its own"),
+    _Wrong(
+        "unknown escape character (.+)",
+        "a backslash before {sign} in double quotes",
+        "use single quotes, or write '\\\\'",
+    ),
+)
+"""What the parser's messages mean for whoever wrote the text; the first that matches counts."""
+_SECOND_COLON = ("a second ': ' in one line", "put a text that has a colon in quotes, or begin a new line")
+_KEY_TWICE = re.compile(r'found duplicate key "(.*?)" with value')
 _OPENING = (BlockMappingStartToken, BlockSequenceStartToken, FlowMappingStartToken, FlowSequenceStartToken)
 _CLOSING = (BlockEndToken, FlowMappingEndToken, FlowSequenceEndToken)
 _NUMBER = re.compile(r"[-+.]*[0-9][0-9A-Za-z_+.-]*")
@@ -63,6 +133,10 @@ def parse(text: str, name: str, *, lines: bool = True) -> Any:
     Raises:
         ScenarioError: it is not YAML, or goes beyond a limit.
     """
+    found = _json(text) if len(text) >= LARGE and text.startswith("{") else None
+    if found is not None:
+        _Unfolding(name, math.inf).see(found)
+        return found
     try:
         _Vetting(name).see(text)
         with _sense():
@@ -70,17 +144,64 @@ def parse(text: str, name: str, *, lines: bool = True) -> Any:
         _Unfolding(name).see(found)
     except DuplicateKeyError as error:
         place = f"{name}:{error.problem_mark.line + 1}" if error.problem_mark else name
-        raise ScenarioError([Fault("", "a key stands here twice", None, "leave one of them", place)]) from None
+        key = _KEY_TWICE.match(str(error.problem))
+        raise ScenarioError(
+            [Fault("", "a key stands here twice", key and key[1], "leave one of them", place)]
+        ) from None
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{name}:{mark.line + 1}" if mark and not name.startswith("--") else name
-        said = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise ScenarioError([Fault("", f"not YAML: {said}", None, "mind the indentation", place)]) from None
+        raise ScenarioError([_explained(error, text, name)]) from None
     except TypeError:
         raise ScenarioError([Fault("", "a list or a mapping as a key", None, "keys are texts", name)]) from None
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ScenarioError([Fault("", f"not YAML: {str(error).splitlines()[0]}", None, "", name)]) from None
+        remedy = "remove control characters, and save the file as UTF-8 text"
+        raise ScenarioError([Fault("", f"not YAML: {str(error).splitlines()[0]}", None, remedy, name)]) from None
     return found
+
+
+def _json(text: str) -> Any:
+    """What *text* says as JSON; ``None`` if it is none, or says a key twice, which the reader of YAML then explains."""
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            raise ValueError("a key stands here twice")
+        return made
+
+    def refuse_constant(word: str) -> NoReturn:
+        raise ValueError(f"{word} is no JSON")
+
+    try:
+        return json.loads(text, object_pairs_hook=distinct, parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _explained(error: MarkedYAMLError, text: str, name: str) -> Fault:
+    """The fault of a text that is no YAML, in words that need no knowledge of how YAML is read."""
+    said = " ".join(str(part) for part in (error.context, error.problem) if part)
+    at = error.problem_mark or error.context_mark
+    began = error.context_mark or at
+    known = next(((one, found) for one in _WRONG if (found := re.search(one.sign, said))), None)
+    if known is None:
+        problem, remedy, mark = f"not YAML: {said}", "check the punctuation, and put texts with signs in quotes", at
+    else:
+        wrong, found = known
+        mark = began if wrong.where_it_began else at
+        named = {"sign": found[1] if found.groups() else "", "line": began.line + 1 if began else 0}
+        problem, remedy = wrong.problem.format_map(named), wrong.remedy.format_map(named)
+        if "mapping values" in wrong.sign and mark and ": " in _line(text, mark.line)[: mark.column]:
+            problem, remedy = _SECOND_COLON
+    number = mark.line if mark else 0
+    while number and not _line(text, number).strip():  # the end of a text is told at its last line
+        number -= 1
+    place = f"{name}:{number + 1}" if mark and not name.startswith("--") else name
+    return Fault("", problem, _line(text, number).strip() or None, remedy, place)
+
+
+def _line(text: str, number: int) -> str:
+    """A line of *text*, counted from 0; empty behind the last."""
+    lines = text.split("\n")
+    return lines[number] if number < len(lines) else ""
 
 
 @contextmanager
@@ -155,10 +276,11 @@ class _Unfolding:
 
     Args:
         name: what the text is called.
+        most: how many keys and values there may be.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, most: float = MOST_VALUES) -> None:
+        self._name, self._most = name, most
         self._known: dict[int, tuple[int, int]] = {}
         self._open: set[int] = set()
 
@@ -180,9 +302,9 @@ class _Unfolding:
             self._open.discard(one)
             size = 1 + len(value) * isinstance(value, Mapping) + sum(count for count, _ in below)
             depth = 1 + max((levels for _, levels in below), default=0)
-            if size > MOST_VALUES or depth > MOST_DEPTH:
-                what = f"{MOST_VALUES} keys and values" if size > MOST_VALUES else f"{MOST_DEPTH} levels"
-                _refuse(self._place(value), f"aliases make more than {what} of it", "use fewer")
+            if size > self._most or depth > MOST_DEPTH:
+                what = f"{MOST_VALUES} keys and values" if size > self._most else f"{MOST_DEPTH} levels"
+                _refuse(self._place(value), f"more than {what}, with aliases written out", "use fewer")
             self._known[one] = size, depth
         return self._known[one]
 

@@ -6,8 +6,11 @@ import pytest
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
+from netfl.catalogue import keys_of
 from netfl.cli import app
+from netfl.learning.data import _cache
 from netfl.registry import FAMILIES, base_of, find, kinds
+from netfl.scenario import Scenario
 
 MINE = '''\
 import numpy as np
@@ -82,11 +85,11 @@ def test_every_claim_of_every_model_is_printed(monkeypatch, family):
         code, output = listed(family, kind, columns=200, monkeypatch=monkeypatch)
         assert code == 0
         assert output.partition("Laws, as of the example")[2].strip()
-        assert [name for name in find(base_of(family), kind).model_fields if f" {name} " not in output] == []
+        assert [name for name in find(base_of(family), kind).model_fields if f"  {name}: " not in output] == []
 
 
 def test_a_model_of_the_users_own(monkeypatch, mine):
-    mine("my_catalogued", "{kind: my_catalogued:Mine, threshold: 2, rate: 1000}")
+    mine("my_catalogued", "{kind: my_catalogued:Mine, threshold: 2 dB, rate: 1000}")
     output = listed("reception", "my_catalogued:Mine", monkeypatch=monkeypatch)[1]
     told, _, keys = output.partition("\n\nKeys\n")
     assert told == (
@@ -101,7 +104,7 @@ def test_a_model_of_the_users_own(monkeypatch, mine):
         "    as it stands\n"
         "\n"
         "Example\n"
-        "  {kind: my_catalogued:Mine, threshold: 2, rate: 1000}"
+        "  {kind: my_catalogued:Mine, threshold: 2 dB, rate: 1000}"
     )
     assert keys.partition("Laws, as of the example\n")[2] == (
         "  share\n    none at all\n    distribution  P(X ≤ x) in closed form\n    mean          0\n  none  or no law"
@@ -109,7 +112,7 @@ def test_a_model_of_the_users_own(monkeypatch, mine):
 
 
 def test_examples_that_are_none(monkeypatch, mine):
-    mine("mine_bad", "{kind: mine_bad:Mine, threshold: 2, rat: 1000}")
+    mine("mine_bad", "{kind: mine_bad:Mine, threshold: 2 dB, rat: 1000}")
     code, output = listed("reception", "mine_bad:Mine", monkeypatch=monkeypatch)
     assert code == 2
     assert "the example of mine_bad:Mine: rat" in output
@@ -122,3 +125,21 @@ def test_what_is_not_there(monkeypatch):
     assert listed("chanel", monkeypatch=monkeypatch) == (2, "no such family ('chanel'); did you mean 'channel'?")
     code, output = listed("channel", "raileigh", monkeypatch=monkeypatch)
     assert (code, output) == (2, "no such network/channel: 'raileigh'; did you mean 'rayleigh'?")
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_no_key_is_ever_broken(monkeypatch, columns):
+    """A key that is cut off, or goes on in the next line, cannot be copied."""
+    for words, model in [(("scenario",), Scenario), (("access", "network"), find(base_of("access"), "network"))]:
+        _, output = listed(*words, columns=columns, monkeypatch=monkeypatch)
+        shown = {line.strip().split(":")[0] for line in output.splitlines()}
+        assert {key for key, *_ in keys_of(model, "")} <= shown
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_no_folder_and_no_address_of_a_data_set_is_broken(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = CliRunner().invoke(app, ["data", "list"]).output.splitlines()
+    for one in _cache.listing():
+        assert f"    folder: {one.folder}" in lines
+        assert any(line.startswith("    to be had from: ") and line.endswith(str(one[-1])) for line in lines)

@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, kinds
+from netfl.scenario import Scenario
 
 GOOD = """\
 name: small
@@ -143,7 +145,7 @@ def bad(name, content, message):
 BAD_FILES = [
     bad("missing", None, "bad.yaml: there is no such file; check the path"),
     bad("empty", "", "bad.yaml: the file is empty; start from a scenario of netfl's: netfl scenarios"),
-    bad("not YAML", "a: [", "bad.yaml:1: not YAML: while parsing a flow node expected the node content, but found '<stream end>'; mind the indentation"),
+    bad("not YAML", "a: [", "bad.yaml:1: a bracket is not closed ('a: ['); close it"),
     bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not a text in UTF-8: invalid start byte at byte 0; is it a YAML file?"),
     bad("unknown key", GOOD + "usrs: 3\n", "bad.yaml:7: usrs: unknown key; did you mean 'users'?"),
     bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: a quantity in gram where a time is wanted ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
@@ -171,7 +173,7 @@ def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
         (["--set", "usrs=5"], "--set usrs=5: usrs: unknown key; did you mean 'users'?"),
         (["--set", "users"], "--set: not of the form PATH=VALUE ('users'); write --set access.first=1"),
         (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write --set access.first=1"),
-        (["--set", "users=[1"], "--set users: not YAML: while parsing a flow sequence expected ',' or ']', but got '<stream end>'; mind the indentation"),
+        (["--set", "users=[1"], "--set users: a bracket is not closed ('[1'); close it"),
         (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry of a list of 3 ('9'); entries count from 0"),
         (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a quantity in gram where a time is wanted ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
@@ -190,6 +192,31 @@ def test_a_bad_option_is_told_and_ends_with_2(words, message):
 )  # fmt: skip
 def test_what_typer_refuses_ends_with_2(words):
     assert call(*words)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["run", "good.yaml", "--replica", "3"], "--set replicas=3?"),
+        (["run", "--replica", "3", "good.yaml", "-q"], "--set replicas=3?"),
+        (["check", "good.yaml", "--rounds=5"], "--set rounds=5?"),
+        (["sweep", "good.yaml", "--users", "--quiet"], "--set users=VALUE?"),
+        (["trace", "good.yaml", "--learner"], "--set learners=VALUE?"),
+    ],
+)
+def test_a_key_as_an_option_is_told_how_to_set_it(words, hint):
+    code, output = call(*words)
+    assert code == 2
+    assert f"No such option: {next(word for word in words if word[:2] == '--').partition('=')[0]}" in output
+    assert f"Did you mean {hint}" in " ".join(output.replace("│", "").split())
+
+
+def test_only_keys_of_scenarios_are_hinted_at_and_all_of_them(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for words in (["resume", "here", "--replica", "3"], ["run", "good.yaml", "--nope", "3"]):
+        assert "--set replicas" not in call(*words)[1]
+    for key in Scenario.model_fields:
+        assert f"Did you mean --set {key}=3?" in call("run", "x", f"--{key}x", "3")[1]
 
 
 @pytest.mark.parametrize(
@@ -377,3 +404,38 @@ def test_list_shows_the_keys_of_mappings_and_around_models():
     assert "down.law" in call("list", "outage", "renewal")[1]
     assert "compute.speed" in call("list", "access", "network")[1]
     assert "learners.NAME.lr" in call("list", "scenario")[1]
+
+
+@pytest.mark.parametrize("place", ["lr:0.1", "50% ä/x y", "s3:/x", "a#b?c[1]*"])
+def test_a_folder_may_have_any_name(place):
+    """To pyarrow a relative path with a colon is an address."""
+    assert call("trace", "good.yaml", "--out", place, "-q") == (0, "")
+    assert len(netfl.open_run(place).rounds) == 10
+    assert call("extend", place, "--replicas", "2", "-q") == (0, "")
+    assert call("export", place, "--csv", "--perfetto", "--availability", f"{place}/a.csv", "--rounds")[0] == 0
+    assert call("verify", place)[0] == 0
+    assert call("ram", f"{place}/csv/deliveries.csv", "--json")[0] == 0
+    (Path("good.yaml")).write_text(GOOD + "sweep: {seed: [1, 2]}\n")
+    assert call("sweep", "good.yaml", "--out", f"{place} swept", "--workers", "1", "-q") == (0, "")
+    assert len(netfl.open_sweep(f"{place} swept").rounds) == 20
+
+
+ADDRESSES = ["s3://bucket/x", "gs://b", "file:///tmp/x"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_is_no_folder(folder, address):
+    expected = f"{address}: an address ({address.partition(':')[0]}://) where a local path is wanted; name a path on this machine, and copy files to or from elsewhere by other means."
+    for words in (
+        ["run", "good.yaml", "--out", address],
+        ["check", address],
+        ["report", address],
+        ["export", address, "--csv"],
+    ):
+        code, output = call(*words)
+        assert code == 2
+        assert expected in " ".join(output.replace("│", " ").split())
+    for doing in (netfl.open_run, netfl.open_sweep, netfl.load, lambda out: netfl.run(netfl.load("good.yaml"), out)):
+        with pytest.raises(ScenarioError, match="an address"):
+            doing(address)
+    assert sorted(file.name for file in folder.iterdir()) == ["good.yaml", "learning.yaml"]

@@ -106,12 +106,12 @@ def test_rounds_in_which_nobody_is_heard_end_by_their_deadline_and_teach_nothing
     assert json.loads((done.folder / "summary.json").read_text())["delay_mean_s"] is None
 
 
-@pytest.mark.parametrize(("gain_db", "heard"), [(0.0, 2), (np.nextafter(0.0, -1), 0)])
+@pytest.mark.parametrize(("gain_db", "heard"), [(0.0, 2), (float(np.nextafter(0.0, -1)), 0)])
 def test_a_signal_at_the_very_threshold_is_received(gain_db, heard, tmp_path):
     """SNR 0 dB at a threshold of 0 dB: 1 in 1; a bit less is too little."""
     said = {
-        "radio": {"power": "0 dBm", "bandwidth": 1.0, "noise_figure": 174.0}, "mac": "tdma",
-        "channel": [{"kind": "constant", "gain": gain_db}],
+        "radio": {"power": "0 dBm", "bandwidth": 1.0, "noise_figure": "174 dB"}, "mac": "tdma",
+        "channel": [{"kind": "constant", "gain": f"{gain_db!r} dB"}],
         "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "20 kbps"},
     }  # fmt: skip
     assert set(run(tmp_path / "run", **said).rounds.delivered) == {heard}
@@ -138,10 +138,10 @@ def test_a_capture_past_all_numbers_is_none(tmp_path):
         "mac": {"kind": "slotted_aloha", "probability": 0.5}, "topology": {"kind": "star", "distances": [1, 1, 50, 50]},
         "compute": {"speed": 10.0, "samples": 50},
     }  # fmt: skip
-    never, hardly = (run(tmp_path / str(capture), **said, capture=capture) for capture in (1e6, 900.0))
+    never, hardly = (run(tmp_path / str(capture), **said, capture=capture) for capture in ("1e6 dB", "900 dB"))
     assert never.deliveries.equals(hardly.deliveries)
     assert len(never.deliveries) == 10
-    assert not never.deliveries.equals(run(tmp_path / "ratio", **said, capture=3.0).deliveries)
+    assert not never.deliveries.equals(run(tmp_path / "ratio", **said, capture="3 dB").deliveries)
 
 
 @pytest.mark.filterwarnings("error")

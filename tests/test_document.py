@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netfl import inputs
 from netfl.document import Document, dump, plain, read
 from netfl.errors import Fault, ScenarioError
 from netfl.yamltext import parse
@@ -143,7 +144,18 @@ def test_a_path_that_leads_nowhere_is_a_fault(document, path, problem):
     assert str(raised.value) == problem
 
 
+INDENT = "indent all entries of a block alike, and begin each entry of a list with '- '"
+CLOSE = "put commas between the entries, and close the bracket"
 BAD = [
+    (b"a: b: c\n", "{}:1: a second ': ' in one line ('a: b: c'); put a text that has a colon in quotes, or begin a new line"),
+    (b"a:\n    b: 1\n  c: 1\n", "{}:3: the indentation does not fit the block that begins in line 1 ('c: 1'); " + INDENT),
+    (b"a:\n  - 1\n  b: 2\n", "{}:3: the indentation does not fit the block that begins in line 2 ('b: 2'); " + INDENT),
+    (b"a: 1\nusers:3\nb: 2\n", "{}:2: a line without 'key: value' ('users:3'); write a space after the colon"),
+    (b"a: {b: 1\nc: 2\n", "{}:2: no comma, or no '}}' that closes the bracket of line 1 ('c: 2'); " + CLOSE),
+    (b"a: [1, 2\nc: 2\n", "{}:2: no comma, or no ']' that closes the bracket of line 1 ('c: 2'); " + CLOSE),
+    (b"a: }\n", "{}:1: '}}' where a value is wanted ('a: }}'); give a value, or put it in quotes"),
+    (b"a:\tb\n", "{}:1: a tab, where YAML takes only spaces ('a:\\tb'); replace each tab by spaces"),
+    (b"a: &\n", "{}:1: a text that begins with '*' or '&' ('a: &'); put the text in quotes"),
     (b"", "{}: the file is empty; start from a scenario of netfl's: netfl scenarios"),
     (b"# only a comment\n", "{}: the file is empty; start from a scenario of netfl's: netfl scenarios"),
     (b"just text\n", "{}: holds one value, not a mapping of keys to values; write 'key: value' lines"),
@@ -151,15 +163,15 @@ BAD = [
     (b"- a\n- b\n", "{}: holds a list, not a mapping of keys to values; write 'key: value' lines"),
     (b"\xff\xfe\x00", "{}: not a text in UTF-8: invalid start byte at byte 0; is it a YAML file?"),
     (b"a: 1\nb: \xe4\n", "{}: not a text in UTF-8: invalid continuation byte at byte 8; is it a YAML file?"),
-    (b"a: [1,\n", "{}:2: not YAML: while parsing a flow node expected the node content, but found '<stream end>'; mind the indentation"),
-    (b"a: 1\n b: 2\n", "{}:2: not YAML: mapping values are not allowed here; mind the indentation"),
-    (b"a:\n\tb: 1\n", "{}:2: not YAML: while scanning for the next token found character '\\t' that cannot start any token; mind the indentation"),
-    (b"a: 'x\n", "{}:2: not YAML: while scanning a quoted scalar found unexpected end of stream; mind the indentation"),
-    (b"@a: 1\n", "{}:1: not YAML: while scanning for the next token found character '@' that cannot start any token; mind the indentation"),
-    (b"a: *b\n", "{}:1: not YAML: found undefined alias 'b'; mind the indentation"),
-    (b"a: 1\nb: 2\na: 3\n", '{}:3: a key stands here twice; leave one of them'),
-    (b"a: 1\n---\na: 2\n", "{}:2: not YAML: expected a single document in the stream but found another document; mind the indentation"),
-    (b"a: \x00\n", "{}: not YAML: unacceptable character #x0000: special characters are not allowed"),
+    (b"a: [1,\n", "{}:1: a bracket is not closed ('a: [1,'); close it"),
+    (b"a: 1\n b: 2\n", "{}:2: the line is indented below one that already has a value ('b: 2'); align both, or remove the value of the upper one"),
+    (b"a:\n\tb: 1\n", "{}:2: a tab, where YAML takes only spaces ('b: 1'); replace each tab by spaces"),
+    (b"a: 'x\n", "{}:1: a quote is not closed (\"a: 'x\"); end the text with the same quote"),
+    (b"@a: 1\n", "{}:1: a text that begins with '@' ('@a: 1'); put the text in quotes"),
+    (b"a: *b\n", "{}:1: a text that begins with '*', or an alias of no anchor &b ('a: *b'); put the text in quotes"),
+    (b"a: 1\nb: 2\na: 3\n", "{}:3: a key stands here twice ('a'); leave one of them"),
+    (b"a: 1\n---\na: 2\n", "{}:2: a second document, after a line '---' ('---'); put each scenario into a file of its own"),
+    (b"a: \x00\n", "{}: not YAML: unacceptable character #x0000: special characters are not allowed; remove control characters, and save the file as UTF-8 text"),
     (b"a: !!python/object:os.system {}\n", "{}:1: a YAML tag, which means nothing here; leave it out"),
     (b"!scenario\na: 1\n", "{}:1: a YAML tag, which means nothing here; leave it out"),
 ]  # fmt: skip
@@ -172,6 +184,34 @@ def test_a_file_that_is_no_scenario_is_told_in_one_line(tmp_path, content, messa
     with pytest.raises(ScenarioError) as raised:
         read(path)
     assert str(raised.value) == message.format(path)
+
+
+def test_a_large_scenario_is_written_as_json_and_reads_back():
+    data = {"name": "x: [y", "list": [index / 7 for index in range(300_000)], "k": {"ä": None, "b": True}}
+    text = dump(data)
+    assert text.startswith('{\n"name"')
+    assert plain(parse(text, "n")) == data  # more than MOST_BYTES and MOST_VALUES, for which YAML is refused
+    with pytest.raises(ScenarioError, match=r"n: larger than 4 MB"):
+        parse("#" + text, "n")
+
+
+def test_a_large_text_that_is_nearly_json_is_explained_as_yaml():
+    filler = f'"a": "{"x" * 99_000}",\n"b": "{"x" * 2000}",\n'
+    for end, message in (('"a": 1}', "n:4: a key stands here twice"), ('"c": [1}', "n:4: no comma, or no ']'")):
+        with pytest.raises(ScenarioError, match=message):
+            parse("{\n" + filler + end, "n")
+    with pytest.raises(ScenarioError, match="more than 40 levels"):
+        parse('{"a": ' + "[" * 60_000 + "]" * 60_000 + "}", "n")
+    with pytest.raises(ScenarioError, match="more than 40 levels"):
+        parse('{"b": "' + "x" * 100_000 + '", "a": ' + "[" * 50 + "]" * 50 + "}", "n")
+
+
+def test_a_scenario_that_could_not_be_read_back_is_not_written(monkeypatch):
+    monkeypatch.setattr(inputs, "MOST_BYTES", 150_000)
+    with pytest.raises(
+        ScenarioError, match=r"takes 0\.2 MB as text, and 0\.15 MB can be read back; put long lists into"
+    ):
+        dump({"a": "x" * 200_000})
 
 
 def test_a_file_that_nests_too_deep_is_told(tmp_path):

@@ -85,7 +85,7 @@ def test_what_is_no_finite_number_is_a_located_fault(tmp_path, word):
 def test_an_endless_file_is_read_no_further_than_the_limit(tmp_path):
     with pytest.raises(OSError, match=r"larger than 0\.001 MB"):
         inputs.text(inputs.Path("/dev/zero"), 1000)
-    with pytest.raises(ScenarioError, match="cannot be read: larger than 4 MB"):
+    with pytest.raises(ScenarioError, match="cannot be read: larger than 64 MB"):
         load("/dev/zero")
 
 

@@ -89,6 +89,40 @@ def replaced(text, *pairs):
     return text
 
 
+LEVELS = [
+    ("power: 14 dBm", "power: 0.025", "radio.power: has no unit (0.025); write '0.025 W' or '0.025 dBm'"),
+    ("power: 14 dBm", "power: 14 dB", "radio.power: a figure in dB where a figure in dBm is wanted ('14 dB'); write a quantity such as '14 dBm'"),
+    ("threshold: 0 dB", "threshold: 0", "reception.threshold: has no unit (0); write '0 dB'"),
+    ("threshold: 0 dB", "threshold: 3", "reception.threshold: has no unit (3); write '3 dB' or, for a ratio of 3, '4.771 dB'"),
+    ("frequency: 868 MHz", "frequency: 868", "channel.0.frequency: 868 Hz is below 3 kHz (868); did you mean '868 MHz'?"),
+    ("frequency: 868 MHz", "frequency: 2.4", "channel.0.frequency: 2.4 Hz is below 3 kHz (2.4); did you mean '2.4 GHz'?"),
+    ("frequency: 868 MHz", "frequency: 9e15", "channel.0.frequency: 9e+15 Hz is above 3 THz (9000000000000000.0); write a number in Hz, or a quantity such as '868 MHz'"),
+    ("coherence: 1 s", "speed: 3, frequency: 868", "channel.1.frequency: 868 Hz is below 3 kHz (868); did you mean '868 MHz'?"),
+    ("power: 14 dBm", "power:14 dBm", "radio.power:14 dBm: unknown key; write a space after the colon: 'power: 14 dBm'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), LEVELS, ids=[wrong for _, wrong, _ in LEVELS])
+def test_a_number_without_its_unit_is_told_what_it_may_mean(said, right, wrong, message):
+    found = [fault.partition(" access.") for fault in said(replaced(NETWORK, (right, wrong)))]
+    assert message in [fault for _, _, fault in found]
+
+
+@pytest.mark.parametrize("power", [14, "14 dB"])
+def test_a_level_that_is_set_needs_its_unit_too(said, power):
+    (fault,) = said(NETWORK, {"access.radio.power": power})
+    assert fault.startswith(f"--set access.radio.power={power}: access.radio.power: ")
+
+
+def test_levels_are_written_with_their_units(said):
+    assert said(EMERGENT) == []
+    scenario = load("s.yaml", {"access.radio.power": "25 mW"})
+    written = plain(parse(scenario.to_yaml(), "n"))
+    assert written["access"]["radio"]["power"].endswith(" dBm")
+    assert written["access"]["reception"]["threshold"] == "0.0 dB"
+    assert checked(Document(written)) == scenario
+
+
 def test_the_scenarios_of_these_tests_are_good(said):
     assert said(DIRECT) == []
     assert said(DIRECT + LEARNING) == []

@@ -41,6 +41,9 @@ GOOD = [
     ("14 dBm", "dBm", 14),
     ("25 mW", "dBm", 10 * math.log10(25)),
     ("1 W", "dBm", 30),
+    ("0.025 W", "dBm", 10 * math.log10(25)),
+    ("-3 dBW", "dBm", 27),
+    ("2.15 dBi", "dB", 2.15),
 ]
 
 
@@ -64,6 +67,8 @@ WRONG = [
     ("5 s", "dBm", "a quantity in second where a figure in mW is wanted"),
     ("0 mW", "dBm", "no power above zero, which decibels need"),
     ("-1 mW", "dBm", "no power above zero, which decibels need"),
+    ("3 dBi", "dBm", "a figure in dBi where a figure in dBm is wanted"),
+    ("3 dBW", "W", "a figure in dBW where a power is wanted"),
     ("20 parsnips", "m", "a unit that is not known: parsnips"),
     ("0x10 s", "s", "a unit that is not known: x10 s"),
 ]
@@ -112,6 +117,38 @@ def test_the_remedy_of_every_unit_names_a_quantity_that_is_accepted(name):
 @settings(max_examples=20, deadline=None, derandomize=True, database=None)
 def test_numbers_pass_unchanged(name, number):
     assert TypeAdapter(getattr(units, name)).validate_python(number) == number
+
+
+BARE = [
+    ("DecibelMilliwatts", 0.025, "write '0.025 W' or '0.025 dBm'"),
+    ("DecibelMilliwatts", 14, "write '14 W' or '14 dBm'"),
+    ("DecibelMilliwatts", -3.5, "write '-3.5 dBm'"),
+    ("Decibels", 0, "write '0 dB'"),
+    ("Decibels", 6, "write '6 dB' or, for a ratio of 6, '7.782 dB'"),
+]
+
+
+@pytest.mark.parametrize(("name", "number", "remedy"), BARE)
+def test_a_level_in_a_scenario_needs_its_unit(name, number, remedy):
+    """In the second reading `remedy` names the ratio's own decibels: 10 log10(6) = 7.782."""
+    fitting = TypeAdapter(getattr(units, name))
+    with pytest.raises(ValidationError) as raised:
+        fitting.validate_python(number, context=units.WRITTEN)
+    (fault,) = raised.value.errors()
+    assert (fault["msg"], fault["ctx"]["remedy"]) == ("has no unit", remedy)
+    for text in remedy.split("'")[1::2]:
+        assert isinstance(fitting.validate_python(text, context=units.WRITTEN), float)
+
+
+@pytest.mark.parametrize("name", ["Decibels", "DecibelMilliwatts"])
+@given(number=st.floats(allow_nan=False, allow_infinity=False))
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+def test_a_level_is_dumped_with_its_unit_and_reads_back_exactly(name, number):
+    fitting = TypeAdapter(getattr(units, name) | None)
+    written = fitting.dump_python(fitting.validate_python(number), mode="json")
+    assert isinstance(written, str)
+    assert fitting.validate_python(written, context=units.WRITTEN) == number
+    assert fitting.dump_python(None, mode="json") is None
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -2,29 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from netfl.inputs import REMEDY, local_path
 from netfl.outside import refused
 from netfl.version import __version__
 
+_UsageError: Any = typer.BadParameter.__base__
+"""What is raised for wrong words, of whichever click typer is built on."""
+_KEYS = (
+    *("name", "description", "format", "seed", "replicas", "users", "rounds", "duration", "warmup", "access", "data"),
+    *("partition", "model", "learners", "precision", "evaluate", "record", "checkpoint", "track", "sweep", "overrides"),
+)
+"""The keys of a scenario, which is not imported for a hint alone."""
+
+
+class Commands(TyperGroup):
+    """The commands, of which one that takes ``--set`` names it where a key of the scenario is written as an option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep the words as they are written."""
+        ctx.meta["netfl.words"] = [*args]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is named."""
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            option, command = getattr(error, "option_name", ""), getattr(error.ctx, "command", None)
+            takes_sets = command is not None and any("--set" in one.opts for one in command.params)
+            near = get_close_matches(option.lstrip("-"), _KEYS, n=1, cutoff=0.8)
+            if takes_sets and near:
+                error.possibilities = []
+                value = _value(ctx.meta["netfl.words"], option)
+                error.message += f". Did you mean --set {near[0]}={value}?"
+            raise
+
+
+def _value(words: Sequence[str], option: str) -> str:
+    """What is written behind an option; ``VALUE`` where nothing is."""
+    for word, following in zip(words, [*words[1:], "-"], strict=True):
+        name, _, value = word.partition("=")
+        if name == option:
+            return value or ("VALUE" if following.startswith("-") else following)
+    return "VALUE"
+
+
 app = typer.Typer(
     name="netfl",
+    cls=Commands,
     help="A discrete-event network simulator coupled to federated learning.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO", help="A scenario file.", show_default=False)]
+
+def local(text: str) -> Path:
+    """A path as it is written; the parser of every argument and option that is one."""
+    try:
+        return local_path(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text}: {error}; {REMEDY}.") from None
+
+
+ScenarioFile = Annotated[
+    Path, typer.Argument(parser=local, metavar="SCENARIO", help="A scenario file.", show_default=False)
+]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Replace one key; the value is read as YAML.")
 ]
 Named = Annotated[list[str] | None, typer.Option("--override", metavar="NAME", help="Apply a block of `overrides`.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Replace the scenario's seed.")]
-Out = Annotated[Path | None, typer.Option(help="The run directory; by default the next free one below runs/.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(parser=local, metavar="DIR", help="The run directory; by default the next free one below runs/."),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Workers = Annotated[
     int, typer.Option(min=1, help="Processes, of one thread each, that share out the learners and replicas.")
@@ -53,7 +113,7 @@ NoPlugins = Annotated[
         "--no-plugins", callback=_close, help="Refuse models named package.module:Class, so that no other code runs."
     ),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A run directory.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(parser=local, metavar="DIR", help="A run directory.", show_default=False)]
 
 
 def _version(asked: bool) -> None:

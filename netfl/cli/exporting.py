@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from netfl.cli.app import Folder, NoPlugins, app
+from netfl.cli.app import Folder, NoPlugins, app, local
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.guard import guarded
 
@@ -28,10 +28,15 @@ def export(  # noqa: PLR0913, PLR0917 - the options
         bool, typer.Option("--positions", help="Where users and nodes stand (positions.csv).")
     ] = False,
     availability: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="When users were there: a .csv or .json file.")
+        Path | None, typer.Option(parser=local, metavar="FILE", help="When users were there: a .csv or .json file.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write, if one of the first three is asked for; by default into DIR.")
+        Path | None,
+        typer.Option(
+            parser=local,
+            metavar="PATH",
+            help="Where to write, if one of the first three is asked for; by default into DIR.",
+        ),
     ] = None,
     replica: Annotated[int | None, typer.Option(min=0, help="Which replica, by default 0; --csv writes all.")] = None,
     rounds: Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Named, NoPlugins, Seed, Sets, app
+from netfl.cli.app import Named, NoPlugins, Seed, Sets, app, local
 from netfl.cli.completing import families, models, shipped_scenarios
 from netfl.errors import NetflError
 from netfl.guard import guarded, load
@@ -18,7 +18,9 @@ from netfl.guard import guarded, load
 @app.command()
 @guarded
 def check(
-    scenarios: Annotated[list[Path], typer.Argument(metavar="SCENARIO...", help="Scenario files.", show_default=False)],
+    scenarios: Annotated[
+        list[Path], typer.Argument(parser=local, metavar="SCENARIO...", help="Scenario files.", show_default=False)
+    ],
     sets: Sets = None,
     override: Named = None,
     seed: Seed = None,
@@ -118,7 +120,7 @@ def new(
         str, typer.Argument(help="A family, such as channel.", show_default=False, autocompletion=families)
     ],
     name: Annotated[str, typer.Argument(help="The module's name, such as my_fading.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path(),
+    out: Annotated[Path, typer.Option(parser=local, metavar="DIR", help="Where to write.")] = Path(),
 ) -> None:
     """Write a starter file for a model of your own, and its test."""
     from netfl.catalogue import family_named  # noqa: PLC0415
@@ -130,7 +132,9 @@ def new(
 @app.command()
 @guarded
 def verify(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.", show_default=False)],
+    folders: Annotated[
+        list[Path], typer.Argument(parser=local, metavar="DIR...", help="Run directories.", show_default=False)
+    ],
 ) -> None:
     """Hold the tables of finished runs to their manifests, and those of further runs to the first's."""
     from netfl.verifying import verdicts  # noqa: PLC0415

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import NoPlugins, app
+from netfl.cli.app import NoPlugins, app, local
 from netfl.errors import Fault, ScenarioError
 from netfl.guard import guarded
 
@@ -17,10 +17,15 @@ from netfl.guard import guarded
 def write_report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Run directories, or the folder of a sweep.", show_default=False),
+        typer.Argument(
+            parser=local, metavar="DIR...", help="Run directories, or the folder of a sweep.", show_default=False
+        ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write; by default report.html, in DIR or, of several, here.")
+        Path | None,
+        typer.Option(
+            parser=local, metavar="PATH", help="Where to write; by default report.html, in DIR or, of several, here."
+        ),
     ] = None,
     no_plugins: NoPlugins = False,
 ) -> None:
@@ -44,6 +49,7 @@ def ram(  # noqa: PLR0913, PLR0917 - the options
     source: Annotated[
         Path,
         typer.Argument(
+            parser=local,
             metavar="DIR_OR_TABLE",
             help="A run directory, or a CSV or Parquet file with the columns round and user.",
             show_default=False,

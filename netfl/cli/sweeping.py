@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Address, Device, Engine, Gpus, Named, NoPlugins, Quiet, ScenarioFile, Seed, Sets, app
+from netfl.cli.app import Address, Device, Engine, Gpus, Named, NoPlugins, Quiet, ScenarioFile, Seed, Sets, app, local
 from netfl.guard import check_device, cluster_of, guarded, load
 
 
@@ -19,7 +19,10 @@ def sweep(  # noqa: PLR0913, PLR0917 - the options
     override: Named = None,
     seed: Seed = None,
     out: Annotated[
-        Path | None, typer.Option(help="The sweep's folder, new or to go on with; by default runs/NAME-sweep.")
+        Path | None,
+        typer.Option(
+            parser=local, metavar="PATH", help="The sweep's folder, new or to go on with; by default runs/NAME-sweep."
+        ),
     ] = None,
     engine: Engine = "local",
     workers: Annotated[

@@ -10,7 +10,7 @@ import pyarrow.csv as pacsv
 
 from netfl.durable import whole
 from netfl.errors import Fault, ScenarioError
-from netfl.parquet import opened
+from netfl.parquet import local, opened
 from netfl.reading import Run
 
 _PIECE = 1 << 16
@@ -34,7 +34,7 @@ def _convert(table: Path, path: Path) -> int:
     """Write one table, a piece at a time: how many rows it has."""
     with opened(table) as file, whole(path) as part:
         schema = pa.schema([(field.name, _plain(field.type)) for field in file.schema_arrow])
-        with pacsv.CSVWriter(part, schema, write_options=pacsv.WriteOptions(quoting_style="needed")) as writer:
+        with pacsv.CSVWriter(local(part), schema, write_options=pacsv.WriteOptions(quoting_style="needed")) as writer:
             for batch in file.iter_batches(_PIECE):
                 columns = [_empty(column) for column in batch.columns]
                 writer.write_table(pa.Table.from_arrays(columns, names=schema.names).cast(schema))

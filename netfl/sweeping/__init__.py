@@ -9,7 +9,7 @@ from typing import Protocol
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
 from netfl.manifest import note_versions
-from netfl.reading import SWEEP, is_sweep
+from netfl.reading import SWEEP, is_sweep, local_path
 from netfl.scenario import Scenario
 from netfl.sweeping.engine import Engine
 from netfl.sweeping.ledger import Ledger
@@ -74,7 +74,8 @@ def sweep(
     points = points_of(scenario, learning=learning and bool(scenario.learners))
     if scenario.sweep is None:
         raise ValueError("a scenario without a sweep has no points")
-    folder, looking = Path(out) if out is not None else Path("runs") / f"{scenario.name}-sweep", watch or Unwatched()
+    folder = Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, "--out")
+    looking = watch or Unwatched()
     _make(folder)
     with locked(folder):
         try:
@@ -112,7 +113,7 @@ def open_sweep(folder: str | Path) -> Sweep:
         ScenarioError: there is none.
         MachineError: it is damaged.
     """
-    return Sweep(Ledger.read(Path(folder)))
+    return Sweep(Ledger.read(local_path(folder)))
 
 
 def _make(folder: Path) -> None:

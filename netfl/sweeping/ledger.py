@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from netfl import inputs
 from netfl.durable import whole
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
+from netfl.parquet import local
 from netfl.reading import SWEEP, TASKS, Run, open_run
 from netfl.recording import write_json, write_text
 from netfl.scenario import Scenario
@@ -198,7 +199,7 @@ class Ledger:
         lanes = self.lane_table()
         for name, table in (("points", self.point_table(lanes)), ("lanes", lanes)):
             with whole(self.folder / f"{name}.parquet") as part:
-                table.to_parquet(part, index=False)
+                table.to_parquet(local(part), index=False)
 
     def begin(self, text: str) -> None:
         """Make the folder that tasks lie in, and keep the scenario's *text*."""

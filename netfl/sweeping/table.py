@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.parquet import local
 from netfl.reading import TASKS
 from netfl.statistics import interval, metric_of
 from netfl.sweeping.engine import place
@@ -135,11 +136,11 @@ class Sweep:
     def dataset(self, name: str) -> ds.Dataset:
         """A table of all tasks that are done, as an Arrow data set with a column ``task``; nothing is read yet."""
         places = [place(self.folder, task) / f"{name}.parquet" for task in self._ledger.done()]
-        files = [str(path) for path in places if path.exists()]
+        files = [local(path) for path in places if path.exists()]
         if not files:
             schema = SCHEMAS.get(name, pa.schema({"replica": pa.int32()}))
             return ds.dataset(schema.append(pa.field("task", pa.string())).empty_table())
-        return ds.dataset(files, partitioning=_HIVE, partition_base_dir=str(self.folder / TASKS))
+        return ds.dataset(files, partitioning=_HIVE, partition_base_dir=local(self.folder / TASKS))
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None

@@ -125,7 +125,7 @@ class TestLinks:
         assert told["outage_theory"] == pytest.approx(wanted, rel=1e-6)
 
     def test_rician_outage_by_integration(self):
-        fading = {"kind": "rician", "k_factor": 4.0, "coherence": 1e-3}
+        fading = {"kind": "rician", "k_factor": "4 dB", "coherence": 1e-3}
         told = said("nakagami_outage", {"access.channel.1": fading})
         k = 10**0.4
         b, scale = np.sqrt(2 * k), 1 / np.sqrt(2 * (1 + k))
@@ -136,7 +136,7 @@ class TestLinks:
     def test_level_crossings_by_rice(self, m):
         """Rice: the density of the amplitude at the level, times E[slope⁺] = σ' / sqrt(2π), σ' = π f sqrt(Ω/m)."""
         fading = {"kind": "rayleigh", "doppler": 10.0} if m is None else {"kind": "nakagami", "m": m, "doppler": 10.0}
-        told = said("jakes", {"access.channel.1": fading, "access.probe.level": 15.0})
+        told = said("jakes", {"access.channel.1": fading, "access.probe.level": "15 dB"})
         m = m or 1.0
         mean_db = told["power_mean_theory"]
         rho = np.sqrt(10**1.5 / mean_db)
@@ -170,7 +170,7 @@ class TestLinks:
         fall_db = near["snr_theory_db"] - far["snr_theory_db"]
         assert fall_db == pytest.approx(15 * np.log10(2) + 4.13, abs=0.02)
         assert near["delay_theory_s"] == pytest.approx(1000 / 1500 + 800 / 5000)
-        louder = said("underwater_link", {"access.topology.distance": 1000.0, "access.radio.power": 33.0})
+        louder = said("underwater_link", {"access.topology.distance": 1000.0, "access.radio.power": "33 dBm"})
         assert louder["snr_theory_db"] - near["snr_theory_db"] == pytest.approx(3.0)
 
 

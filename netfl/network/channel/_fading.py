@@ -19,7 +19,7 @@ from netfl.network.channel._doppler import SINUSOIDS
 from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.streams import Streams
 from netfl.timelaws import autocorrelation, crossing_rate, fade_duration
-from netfl.units import Hertz, Seconds, Unit
+from netfl.units import Carrier, Hertz, Seconds, Unit
 
 LAGS = (0.08, 0.16, 0.25, 0.4)
 """Lags at which correlations are tested, in periods of the largest Doppler shift: around J0's steepest descent."""
@@ -42,7 +42,7 @@ class Fading(Channel):
     """f, the largest Doppler shift, in place of ``coherence``: fading in continuous time (Clarke, Jakes)."""
     speed: Annotated[float, Unit("m/s"), Field(gt=0, le=LIGHT_M_S / 1000)] | None = None
     """v, in place of ``doppler``: f = v / wavelength, for the ``frequency``."""
-    frequency: Annotated[Hertz, Field(gt=0)] | None = None
+    frequency: Carrier | None = None
     """The carrier frequency, only with ``speed``."""
     sinusoids: Annotated[int, Field(ge=16, le=4096)] | None = None
     """N, scattered waves of each user, only without ``coherence``; 128 if not given."""

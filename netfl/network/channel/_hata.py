@@ -15,7 +15,7 @@ from netfl.network.channel._distance import Outside, by_distance, friis_db, refu
 from netfl.network.sites import Sites
 from netfl.streams import Streams
 from netfl.types import Law
-from netfl.units import Hertz, Metres
+from netfl.units import Carrier, Metres
 
 _LEAST_M, _MOST_M = 1000.0, 20_000.0
 """The distances that Okumura's curves were fitted over."""
@@ -24,7 +24,7 @@ _LEAST_M, _MOST_M = 1000.0, 20_000.0
 class Hata(Channel):
     """L(d) = L(1 km) + (44.9 - 6.55 log10 hb) log10(d / 1 km) in dB, and never less than free space."""
 
-    frequency: Annotated[Hertz, Field(gt=0)]
+    frequency: Carrier
     """f, within the range of the model."""
     tower_height: Annotated[Metres, Field(ge=30, le=200)] = 30.0
     """hb, the tower's antenna above the ground: 30 to 200 m."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from netfl.network.channel import Channel, Gain
 from netfl.network.channel._distance import by_distance, friis_db, refuse_near_field
 from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.streams import Streams
 from netfl.types import Law
-from netfl.units import Hertz
+from netfl.units import Carrier
 
 
 class FreeSpace(Channel):
@@ -30,7 +27,7 @@ class FreeSpace(Channel):
         frequency: 2.4 GHz
     """
 
-    frequency: Annotated[Hertz, Field(gt=0)]
+    frequency: Carrier
     """f."""
 
     def open(self, sites: Sites, streams: Streams) -> Gain:

@@ -17,7 +17,7 @@ from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Law
-from netfl.units import Decibels, Hertz, Metres
+from netfl.units import Carrier, Decibels, Metres
 
 
 class Breakpoint(Spec):
@@ -52,7 +52,7 @@ class LogDistance(Channel):
 
     exponent: Annotated[float, Field(gt=0, le=10)]
     """n, the power with which the received power falls."""
-    frequency: Annotated[Hertz, Field(gt=0)] | None = None
+    frequency: Carrier | None = None
     """f, from which the loss at the reference distance follows."""
     reference_loss: Annotated[Decibels, Field(ge=0)] | None = None
     """PL(d0), in place of ``frequency``."""

@@ -14,7 +14,7 @@ from netfl.network.channel._distance import by_distance, friis_db, refuse_near_f
 from netfl.network.sites import LIGHT_M_S, Sites
 from netfl.streams import Streams
 from netfl.types import Law
-from netfl.units import Hertz, Metres
+from netfl.units import Carrier, Metres
 
 
 class TwoRay(Channel):
@@ -39,7 +39,7 @@ class TwoRay(Channel):
         user_height: 1.5 m
     """
 
-    frequency: Annotated[Hertz, Field(gt=0)]
+    frequency: Carrier
     """f."""
     tower_height: Annotated[Metres, Field(gt=0)]
     """ht, above the ground."""
