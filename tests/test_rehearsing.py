@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import yaml
-from small import SECTION, make
+from small import SECTION, as_yaml, make
 from typer.testing import CliRunner
 
 import netfl
@@ -150,7 +149,7 @@ def call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def of(verb, scenario, *words):
-        (tmp_path / "a.yaml").write_text(yaml.safe_dump(scenario))
+        (tmp_path / "a.yaml").write_text(as_yaml(scenario))
         result = CliRunner().invoke(app, [verb, "a.yaml", *words])
         return result.exit_code, result.stdout, result.stderr
 
