@@ -258,6 +258,7 @@ def test_a_full_disk_ends_with_1_and_leaves_no_table_that_looks_whole(folder):
     assert netfl.open_run("here").manifest["status"] in {"failed", "running"}
 
 
+@pytest.mark.slow
 def test_a_model_of_the_user_s_that_fails_shows_where(folder):
     (folder / "mine.py").write_text(
         "from netfl.access.stationary import Stationary\n"
@@ -288,6 +289,7 @@ def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenar
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_a_signal_ends_a_run_with_its_tables_readable(number):
     words = [sys.executable, "-m", "netfl", "trace", "good.yaml", "--set", "rounds=100000000", "--out", "here"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -341,6 +343,7 @@ def test_targets_and_choices_are_told_on_the_terminal(folder):
     assert "FedAvg.accuracy.smoothed" in summary
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_is_the_machine_s_fault():
     assert call("trace", "good.yaml", "--out", "run", "--quiet")[0] == 0
     code, output = call("report", "run", "--out", "nowhere/report.html")

@@ -203,6 +203,7 @@ class TestWhatIsShown:
         assert output[10].startswith("2 s of 20 s · ")
         assert "round" not in output[10]
 
+    @pytest.mark.slow
     def test_the_report_tells_time_warmup_and_intervals(self, scenario):
         from netfl import report  # noqa: PLC0415 - takes a second
 

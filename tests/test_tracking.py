@@ -272,6 +272,7 @@ class TestRuns:
         assert (first.told[-1], second.told[-1]) == ("interrupted", "done")
         assert [one[1] for one in second.told if one[0] == ("one", 0)] == [0, 5, 10, 15, 20, 25, 30]
 
+    @pytest.mark.slow
     def test_an_extension_that_cannot_be_told_of_goes_on_by_its_own_command(self, scenario, stand_in, monkeypatch):
         before = netfl.run(scenario(SCENARIO + TENSORBOARD, replicas=1, rounds=5), "r").summary
 

@@ -74,6 +74,8 @@ def world(family: str, said: dict, folder: Path) -> dict:
         data["access"] = copy.deepcopy(SECTION)
         said = said | OF_FILES.get((family, said["kind"]), {})
         listed = {"channel": [said], "outage": [said]}
+        if part == "traffic":
+            data["access"]["round"]["deadline"] = "10 s"  # packets keep coming until then
         if said["kind"] == "underwater":
             data["access"]["radio"]["bandwidth"] = "4 kHz"
         if said["kind"] == "csma_ca":

@@ -458,6 +458,7 @@ def test_at_low_load_all_that_comes_is_carried_and_hardly_waits(users):
 
 
 @pytest.mark.parametrize(("standard", "users"), [("802.11a", 5), ("802.11b", 20)])
+@pytest.mark.slow
 def test_saturated_stations_are_those_of_the_reference(standard, users):
     """Throughput within 1 %, collision probability within 0.01, both of 60 s."""
     bits_s, collided, _ = simulate(standard, users, 60.0, seed=3)
