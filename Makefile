@@ -6,14 +6,16 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.ready-docs
 RELEASE_READY := $(VENV)/.ready-release
 INSTALLED := build/installed
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
-.PHONY: help demo test slow coverage check format lint types layers docs dist bench network-bench theory constraints clean
+.PHONY: help demo test slow coverage check static format lint types layers docs dist bench network-bench theory constraints clean
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
-	@echo "make test    set up, run the test suite, but for what takes long"
-	@echo "make slow    the tests that take long: worlds at random, runs that are killed, guides by the letter"
-	@echo "make check   format, lint, types, layers, docs, tests with warnings as errors and docstring examples"
+	@echo "make test    set up, run the tests that take at most 0.2 s each: 1 to 3 minutes on two cores"
+	@echo "make slow    all other tests: many draws, whole runs, references, guides by the letter"
+	@echo "make static  format, lint, types, layers, docs with warnings as errors"
+	@echo "make check   make static, then make test"
 	@echo "make coverage  all tests, and how many lines and branches of netfl it ran"
 	@echo "make docs    the documentation as a site, build/docs/index.html"
 	@echo "make dist    wheel, sdist and SBOM into dist/; the wheel is installed in an empty environment and tried there"
@@ -25,6 +27,7 @@ help:
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "netfl needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "setting up $(VENV): downloads PyTorch and others, some minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
@@ -32,18 +35,24 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/netfl run scenarios/rural_outage.yaml --report
 
+# Each worker collects all tests first, which takes 15 s: more than four of them would spend more time than they save.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m 'not slow'
+	@echo "about 8,000 tests, 1 to 3 minutes on two cores, the first half minute without a sign"
+	$(PYTEST) --maxprocesses 4 -m 'not slow'
 
 slow: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope -m slow
+	@echo "about 1,000 tests, 10 to 20 minutes on two cores"
+	$(PYTEST) -m slow
 
 coverage: $(READY)
+	@echo "the tests of make test and make slow, 15 to 30 minutes on two cores"
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n auto --dist loadscope
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-check: lint types layers docs test
+static: lint types layers docs
+
+check: static test
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -72,9 +81,9 @@ dist: $(RELEASE_READY)
 	rm -rf dist $(INSTALLED)
 	$(BIN)/python -m build --quiet
 	$(PYTHON) -m venv $(INSTALLED)
-	$(INSTALLED)/bin/pip install --quiet --no-index --no-deps --find-links dist netfl
-	$(INSTALLED)/bin/pip install --quiet --no-compile --constraint constraints.txt netfl
-	$(BIN)/cyclonedx-py environment --output-reproducible --output-file dist/netfl.cdx.json $(INSTALLED)/bin/python
+	$(INSTALLED)/bin/pip install --quiet --no-index --no-deps --find-links dist netfl-sim
+	$(INSTALLED)/bin/pip install --quiet --no-compile --constraint constraints.txt netfl-sim
+	$(BIN)/cyclonedx-py environment --output-reproducible --output-file dist/netfl-sim.cdx.json $(INSTALLED)/bin/python
 	NETFL_INSTALLED=$(INSTALLED) $(BIN)/pytest tests/test_dist.py
 
 format: $(READY)
@@ -93,7 +102,7 @@ theory: $(READY)
 	$(BIN)/python benchmarks/theory.py
 
 constraints: $(DOCS_READY) $(RELEASE_READY)
-	@{ head -n 1 constraints.txt; $(BIN)/pip list --format=freeze | grep -vE '^(pip|setuptools|netfl)==' | sed 's/+cpu//'; } > constraints.new
+	@{ head -n 1 constraints.txt; $(BIN)/pip list --format=freeze | grep -vE '^(pip|setuptools|netfl-sim)==' | sed 's/+cpu//'; } > constraints.new
 	@mv constraints.new constraints.txt
 
 clean:

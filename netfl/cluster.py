@@ -116,7 +116,7 @@ def imported() -> ModuleType:
     try:
         return import_module("ray")
     except ImportError:
-        problem, remedy = "needs ray, which is not installed", "pip install 'netfl[ray]'"
+        problem, remedy = "needs ray, which is not installed", "pip install 'netfl-sim[ray]'"
         raise ScenarioError([Fault("--engine", problem, "ray", remedy)]) from None
 
 

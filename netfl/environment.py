@@ -11,7 +11,7 @@ from netfl.manifest import versions
 from netfl.version import __version__
 
 _EXTRAS = {"mlflow": "mlflow-skinny", "ray": "ray", "tensorboard": "tensorboard"}
-"""What can be installed beside netfl, ``netfl[NAME]``, and the package that shows whether it is."""
+"""What can be installed beside netfl, ``netfl-sim[NAME]``, and the package that shows whether it is."""
 
 
 def told() -> Iterator[tuple[str, str]]:
@@ -23,7 +23,7 @@ def told() -> Iterator[tuple[str, str]]:
     yield from ((name, one) for name, one in versions().items() if name not in {"netfl", "python"})
     yield "devices", _devices()
     yield "data", _data()
-    yield from ((f"netfl[{extra}]", _version(package)) for extra, package in _EXTRAS.items())
+    yield from ((f"netfl-sim[{extra}]", _version(package)) for extra, package in _EXTRAS.items())
 
 
 def _cores() -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,13 @@ def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
 
 def versions() -> dict[str, str]:
     """What decides the last bits of figures: the versions of Python and packages, and which logarithm NumPy takes."""
-    packages = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), "netfl": __version__, **packages, "simd": _simd()}
+    return {"python": platform.python_version(), "netfl": __version__, **_installed(), "simd": _simd()}
+
+
+@cache
+def _installed() -> Mapping[str, str]:
+    """The versions of the packages, which are read from their metadata once for each process."""
+    return {name: importlib.metadata.version(name) for name in _PACKAGES}
 
 
 def note_versions(folder: Path, *before: Mapping[str, Any]) -> None:

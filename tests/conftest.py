@@ -13,6 +13,19 @@ from netfl.learning.data import _cache as cache
 # the command line is put together once, and not for each call of each test
 typer.testing._get_command = functools.cache(typer.testing._get_command)
 
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark every case of a `quick_first` test but its first as slow, before `-m` selects."""
+    seen = set()
+    for item in items:
+        if item.get_closest_marker("quick_first") is not None:
+            name = item.nodeid.partition("[")[0]
+            if name in seen:
+                item.add_marker("slow")
+            seen.add(name)
+
+
 WATCHED = '''
 import numpy as np
 from netfl.access import Access

@@ -1,9 +1,11 @@
 """A small network in which every delivery can be worked out by hand, and a selection that is written down."""
 
 import copy
+import io
 
 import numpy as np
 from recorders import Memory
+from ruamel.yaml import YAML
 
 from netfl.access.network import Network
 from netfl.access.selection import Selection, Selector
@@ -79,3 +81,11 @@ class _Listed(Selector):
 
     def choose(self, moment):
         return np.array(self._turns[(moment.round - 1) % len(self._turns)], np.int64)
+
+
+def as_yaml(data):
+    """*data* as YAML text with one key on each line."""
+    writer, text = YAML(typ="safe", pure=True), io.StringIO()
+    writer.default_flow_style = False
+    writer.dump(data, text)
+    return text.getvalue()

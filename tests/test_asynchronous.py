@@ -68,6 +68,7 @@ def test_every_learner_learns_and_none_like_another(live):
     assert last["value"].nunique() == len(LEARNERS)
 
 
+@pytest.mark.slow
 def test_learning_live_is_learning_from_the_trace(live, tmp_path):
     traced = coupling.trace(scenario(), tmp_path / "trace")
     same(live, traced, ("rounds", "deliveries"))
@@ -76,6 +77,7 @@ def test_learning_live_is_learning_from_the_trace(live, tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 10, 21])
+@pytest.mark.quick_first
 def test_a_stop_and_a_resume_between_change_nothing(live, tmp_path, after):
     coupling.run(scenario(), tmp_path / "run", device="cpu", watch=StopAfter(after))
     resumed = coupling.resume(tmp_path / "run", device="cpu")

@@ -100,6 +100,7 @@ def mixed(name, current, r, got, gaps):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["kind"])
+@pytest.mark.quick_first
 def test_each_version_is_what_numpy_makes_of_the_deliveries(rule, tmp_path):
     busy = {"busy": "finish"} if rule["kind"] == "first" else {}
     live = scenario(round=rule, **busy)

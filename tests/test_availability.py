@@ -176,6 +176,7 @@ class TestWritten:
         ),
         st.sampled_from(["f.csv", "f.json", "F.JSON"]),
     )
+    @pytest.mark.slow
     def test_what_is_written_is_read_exactly(self, tmp_path, wanted, name):
         path = tmp_path / name
         write(path, [Row(user, start, np.array(sorted(times))) for user, (start, times) in wanted.items()])
@@ -269,6 +270,7 @@ class TestExported:
     @pytest.mark.parametrize("ending", ["csv", "json"])
     @pytest.mark.parametrize("unit", ["s", "rounds"])
     @pytest.mark.parametrize("access", [BURSTY, "{kind: stationary, rho: {zipf: 1}, first: 2, round_length: 0.1}"])
+    @pytest.mark.quick_first
     def test_a_direct_access_read_again_hears_the_same_users(self, traced, access, unit, ending):
         run = traced(DIRECT.replace("ACCESS", access), "first")
         more = ["--rounds"] if unit == "rounds" else []
@@ -279,6 +281,7 @@ class TestExported:
         assert heard(run, 0) != heard(run, 1)
 
     @pytest.mark.parametrize("ending", ["csv", "json"])
+    @pytest.mark.quick_first
     def test_outages_read_again_are_the_same(self, traced, ending):
         text = NETWORK.replace("RECORD", "all")
         run = traced(text, "first", {"replicas": 1})
@@ -294,12 +297,14 @@ class TestExported:
         assert changes - starts_down == int(output.split()[-2]) > 40
         assert starts_down > 0
 
+    @pytest.mark.slow
     def test_who_was_heard_in_a_network_in_rounds(self, traced):
         run = traced(NETWORK.replace("RECORD", "none"), "first")
         assert call("export", "first", "--availability", "there.csv", "--rounds")[0] == 0
         text = "name: x\nusers: 6\nrounds: 30\naccess: {kind: availability, file: there.csv, unit: rounds, round_length: 1 min}\n"
         assert heard(traced(text, "second"), 0) == heard(run, 0)
 
+    @pytest.mark.slow
     def test_outages_that_were_not_recorded(self, traced):
         traced(NETWORK.replace("RECORD", "[delivered, up]"), "first")
         code, output = call("export", "first", "--availability", "there.csv")

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
-from small import SECTION
+import torch
+from small import SECTION, as_yaml
 from typer.testing import CliRunner
 
 import netfl
@@ -19,6 +19,7 @@ from netfl.cli import app
 from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, kinds
 from netfl.scenario import Scenario
+from netfl.yamltext import parse
 
 GOOD = """\
 name: small
@@ -284,6 +285,7 @@ def test_a_full_disk_ends_with_1_and_leaves_no_table_that_looks_whole(folder):
     assert netfl.open_run("here").manifest["status"] in {"failed", "running"}
 
 
+@pytest.mark.slow
 def test_a_model_of_the_user_s_that_fails_shows_where(folder):
     (folder / "mine.py").write_text(
         "from netfl.access.stationary import Stationary\n"
@@ -302,10 +304,9 @@ def test_a_model_of_the_user_s_that_fails_shows_where(folder):
 
 @pytest.mark.parametrize("command", ["check", "trace", "run"])
 def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenario_says_it(folder, command):
-    pytest.importorskip("torch")
     laid = {"kind": "random_geometric", "routers": 4, "towers": 2, "side": "1 km", "reach": "1 m"}
     access = SECTION | {"topology": laid}
-    (folder / "laid.yaml").write_text(yaml.safe_dump({**yaml.safe_load(GOOD + LEARNING), "access": access}))
+    (folder / "laid.yaml").write_text(as_yaml({**parse(GOOD + LEARNING, "good.yaml", lines=False), "access": access}))
     line = 1 + [text.strip() for text in (folder / "laid.yaml").read_text().splitlines()].index("reach: 1 m")
     code, output = call(command, "laid.yaml")
     assert code == 2
@@ -315,6 +316,7 @@ def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenar
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_a_signal_ends_a_run_with_its_tables_readable(number):
     words = [sys.executable, "-m", "netfl", "trace", "good.yaml", "--set", "rounds=100000000", "--out", "here"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -338,7 +340,6 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
 def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(monkeypatch, command, had, words, has):
     from netfl.console import Watcher  # noqa: PLC0415 - nowhere else here
 
-    pytest.importorskip("torch")
     with monkeypatch.context() as patch:
         if command == "resume":
             patch.setattr(Watcher, "closed", lambda self, progress: setattr(self, "stop", progress.round >= 4))
@@ -355,7 +356,6 @@ def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(m
 
 
 def test_targets_and_choices_are_told_on_the_terminal(folder):
-    pytest.importorskip("torch")
     learner = "{objective: erm, aggregation: relay, lr: 0.05, batch_size: 4, local_steps: 1}"
     asked = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {tuned: {of: [FedAvg, slow]}}}"
     (folder / "asked.yaml").write_text(f"{GOOD}{LEARNING}  slow: {learner}\nevaluate: {asked}\n")
@@ -370,6 +370,7 @@ def test_targets_and_choices_are_told_on_the_terminal(folder):
     assert "FedAvg.accuracy.last_tenth" in summary
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_is_the_machine_s_fault():
     assert call("trace", "good.yaml", "--out", "run", "--quiet")[0] == 0
     code, output = call("report", "run", "--out", "nowhere/report.html")
@@ -389,7 +390,6 @@ def test_check_looks_into_blocks_of_overrides():
 
 
 def test_cuda_where_there_is_none():
-    torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
     main = Path(__file__).parents[1] / "scenarios/paper/fig2a.yaml"

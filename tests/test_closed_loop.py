@@ -65,6 +65,7 @@ def whole(tmp_path_factory):
     return run(tmp_path_factory.mktemp("whole") / "run")
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_tables_and_another_one_others(whole, tmp_path):
     same(whole, run(tmp_path / "again"))
     assert not whole.deliveries.equals(run(tmp_path / "other", seed=5).deliveries)
@@ -77,6 +78,7 @@ def test_who_is_heard_is_decided_in_each_replica_by_its_own_answers(whole):
     assert whole.rounds["closed_s"].nunique() > ROUNDS
 
 
+@pytest.mark.slow
 def test_the_learner_that_is_named_decides(whole, tmp_path):
     other = run(tmp_path / "other", access={"kind": "toys:Listening", "m": 2, "learner": "A"})
     assert not whole.rounds.equals(other.rounds)
@@ -90,6 +92,7 @@ def test_the_learner_that_is_named_decides(whole, tmp_path):
 
 
 @pytest.mark.parametrize("after", [0, 1, 4, 8, ROUNDS - 1])
+@pytest.mark.quick_first
 def test_a_stopped_run_resumes_to_what_it_would_have_been(whole, tmp_path, after):
     stopped = run(tmp_path / "run", StopAfter(after))
     assert (stopped.status, stopped.manifest["rounds_done"]) == ("interrupted", after)
@@ -98,6 +101,7 @@ def test_a_stopped_run_resumes_to_what_it_would_have_been(whole, tmp_path, after
     assert resumed.summary == whole.summary
 
 
+@pytest.mark.slow
 def test_it_can_be_stopped_again_and_again_even_before_its_checkpoint(whole, tmp_path):
     run(tmp_path / "run", StopAfter(6))
     for after, done in ((9, 9), (3, 9), (11, 11)):
@@ -106,6 +110,7 @@ def test_it_can_be_stopped_again_and_again_even_before_its_checkpoint(whole, tmp
 
 
 @pytest.mark.parametrize("every_s", [-1.0, 1e9], ids=["a checkpoint each round", "no checkpoint"])
+@pytest.mark.quick_first
 def test_a_crashed_run_resumes_to_what_it_would_have_been(whole, tmp_path, monkeypatch, every_s):
     monkeypatch.setattr("netfl.keeping.CHECKPOINT_EVERY_S", every_s)
     step = Learner.step
@@ -125,6 +130,7 @@ def test_a_crashed_run_resumes_to_what_it_would_have_been(whole, tmp_path, monke
     assert steps[0] == (8 if every_s < 0 else 1)
 
 
+@pytest.mark.slow
 def test_a_replay_listens_to_nobody_and_learns_the_same(whole, tmp_path):
     access = {"kind": "replay", "run": str(whole.folder)}
     replayed = run(tmp_path / "replayed", access=access)
@@ -134,6 +140,7 @@ def test_a_replay_listens_to_nobody_and_learns_the_same(whole, tmp_path):
     same(whole, coupling.trace(untaught(access=access), tmp_path / "untaught"), ("rounds", "deliveries"))
 
 
+@pytest.mark.slow
 def test_replicas_can_be_added(tmp_path):
     run(tmp_path / "run", replicas=1)
     extended = netfl.extend(tmp_path / "run", 3, device="cpu", watch=StopAfter(6))
@@ -187,6 +194,7 @@ def test_a_selection_that_listens_is_named(tmp_path):
         untaught(access={name: value for name, value in NEEDIEST.items() if name != "learner"})
 
 
+@pytest.mark.slow
 def test_a_selection_that_listens_runs_and_resumes(tmp_path):
     whole = run(tmp_path / "whole", access=NEEDIEST)
     assert whole.deliveries["user"].nunique() > 1
@@ -214,6 +222,7 @@ RICHEST = {"kind": "bernoulli", "probability": 0.7, "selection": "toys:Richest"}
 UNEVEN = {"kind": "rare_classes", "classes": [2], "users": 2, "by": "rho"}
 
 
+@pytest.mark.slow
 def test_a_trace_knows_how_much_users_hold_where_that_is_wanted(tmp_path):
     told = {"access": RICHEST, "partition": UNEVEN}
     live, traced = run(tmp_path / "run", **told), coupling.trace(scenario(**told), tmp_path / "trace")

@@ -312,6 +312,7 @@ class TestStopping:
         assert resumed.summary == netfl.open_run(tmp_path / "whole").summary
         assert not (resumed.folder / CHECKPOINT).exists()
 
+    @pytest.mark.slow
     def test_a_run_can_be_stopped_again_and_again_even_before_its_checkpoint(self, tiny, tmp_path):
         coupling.run(a_scenario(), tmp_path / "whole")
         coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
@@ -486,7 +487,8 @@ def generators():
 
 
 def test_law_6_global_random_generators_are_left_alone(tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch  # noqa: PLC0415 - the other tests here need none
+
     random.seed(1)
     torch.manual_seed(1)
     before = generators()

@@ -39,6 +39,7 @@ def test_1_same_scenario_and_seed_same_tables(live, tmp_path):
     same(live, netfl.run(resolved, tmp_path / "again", device="cpu"))
 
 
+@pytest.mark.slow
 def test_1_another_seed_other_tables(live, tmp_path):
     other = netfl.run(main(seed=99), tmp_path / "other", device="cpu")
     assert not live.deliveries.equals(other.deliveries)
@@ -46,6 +47,7 @@ def test_1_another_seed_other_tables(live, tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 17])
+@pytest.mark.slow
 def test_1_stop_and_resume_between_changes_nothing(live, tmp_path, after):
     stopped = netfl.run(main(), tmp_path / "run", device="cpu", watch=StopAfter(after))
     assert stopped.manifest["status"] == "interrupted"
@@ -56,6 +58,7 @@ def test_1_stop_and_resume_between_changes_nothing(live, tmp_path, after):
     assert live.summary == resumed.summary
 
 
+@pytest.mark.slow
 def test_1_a_resume_that_is_stopped_before_its_checkpoint_keeps_the_longer_tables(live, tmp_path):
     netfl.run(main(), tmp_path / "run", device="cpu", watch=StopAfter(17))
     again = netfl.resume(tmp_path / "run", device="cpu", watch=StopAfter(4))
@@ -64,6 +67,7 @@ def test_1_a_resume_that_is_stopped_before_its_checkpoint_keeps_the_longer_table
     same(live, netfl.resume(tmp_path / "run", device="cpu"))
 
 
+@pytest.mark.slow
 def test_2_learning_live_is_learning_from_the_trace(live, tmp_path):
     traced = netfl.trace(main(), tmp_path / "trace")
     same(live, traced, ("rounds", "deliveries", "events", "nodes"))
@@ -83,6 +87,7 @@ def test_2_the_same_users_hold_the_same_data_in_a_replay(tmp_path, by):
     same(live, netfl.run(main(**changes), tmp_path / "replay", device="cpu"), ("rounds", "deliveries", "metrics"))
 
 
+@pytest.mark.slow
 def test_5_another_mac_leaves_all_other_draws(live, tmp_path):
     tdma = netfl.trace(main(**{"access.mac": "tdma"}), tmp_path / "tdma")
     same(live, tdma, ("users", "nodes"))

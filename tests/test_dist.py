@@ -12,12 +12,14 @@ from email import message_from_string
 from pathlib import Path
 
 import pytest
+from test_declared import canonical
 
 import netfl
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = os.environ.get("NETFL_INSTALLED")
-NAME = f"netfl-{netfl.__version__}"
+NAME = f"netfl_sim-{netfl.__version__}"
+DIGITS = "netfl/learning/data/optdigits"
 pytestmark = pytest.mark.skipif(INSTALLED is None, reason="there is no wheel: make dist")
 
 
@@ -37,13 +39,16 @@ def test_the_wheel_has_the_package_and_the_scenarios_and_nothing_else(wheel):
     ours = {name for name in wheel.namelist() if not name.startswith(f"{NAME}.dist-info/")}
     scenarios = {f"netfl/{name}" for name in tracked("scenarios") - {"scenarios/schema.json"}}
     assert ours == tracked("netfl") | scenarios
-    assert {"netfl/py.typed", "netfl/report/page.css", "netfl/report/replay/player.js"} <= ours
+    assert {"netfl/py.typed", "netfl/report/page.css", "netfl/report/replay/player.js", f"{DIGITS}.npz"} <= ours
 
 
 def test_the_wheel_says_what_it_is(wheel):
-    assert f"{NAME}.dist-info/licenses/LICENSE" in wheel.namelist()
+    licences = {f"{NAME}.dist-info/licenses/{name}" for name in ("LICENSE", f"{DIGITS}.LICENSE.txt")}
+    assert licences <= set(wheel.namelist())
     told = message_from_string(wheel.read(f"{NAME}.dist-info/METADATA").decode())
-    assert (told["Name"], told["Version"], told["License-Expression"]) == ("netfl", netfl.__version__, "MIT")
+    assert (told["Name"], told["Version"], told["License-Expression"]) == (
+        "netfl-sim", netfl.__version__, "MIT AND CC-BY-4.0",
+    )  # fmt: skip
     assert "Typing :: Typed" in told.get_all("Classifier")
     assert told.get_payload().startswith("# netfl")
     assert wheel.read(f"{NAME}.dist-info/entry_points.txt").decode().split() == [
@@ -59,14 +64,14 @@ def test_the_sdist_has_tests_and_docs_and_no_rubbish():
 
 
 def test_the_sbom_names_what_the_wheel_needs_and_no_place_on_this_machine(wheel):
-    text = (ROOT / "dist/netfl.cdx.json").read_text()
+    text = (ROOT / "dist/netfl-sim.cdx.json").read_text()
     told = json.loads(text)
     parts = {part["name"].lower(): part["version"] for part in told["components"]}
     needed = message_from_string(wheel.read(f"{NAME}.dist-info/METADATA").decode()).get_all("Requires-Dist")
     assert told["bomFormat"] == "CycloneDX"
-    assert parts["netfl"] == netfl.__version__
+    assert parts["netfl-sim"] == netfl.__version__
     names = {line.split(">")[0].lower() for line in needed if "extra" not in line}
-    assert {name.replace("-", ".") for name in names} <= {name.replace("-", ".") for name in parts}
+    assert {canonical(name) for name in names} <= {canonical(name) for name in parts}
     assert str(ROOT) not in text
     assert "file:" not in text
 

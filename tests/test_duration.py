@@ -203,8 +203,8 @@ class TestWhatIsShown:
         assert output[10].startswith("2 s of 20 s · ")
         assert "round" not in output[10]
 
+    @pytest.mark.slow
     def test_the_report_tells_time_warmup_and_intervals(self, scenario):
-        pytest.importorskip("matplotlib")
         from netfl import report  # noqa: PLC0415 - takes a second
 
         run = netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run")

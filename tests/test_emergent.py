@@ -26,6 +26,7 @@ def test_a_network_is_the_random_access_that_its_file_says(name, tmp_path):
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("named", [(), ("buffered",)], ids=["rounds", "buffered"])
+@pytest.mark.quick_first
 def test_all_learners_run_on_its_trace(name, named, tmp_path):
     changes = {"rounds": 30, "partition.by": "distance"}
     run = netfl.run(netfl.load(SCENARIOS / f"{name}.yaml", changes, named), tmp_path / "run", device="cpu")

@@ -45,6 +45,7 @@ def run(tmp_path, name="run", **said):
     return netfl.trace(netfl.load(path), tmp_path / name)
 
 
+@pytest.mark.slow
 def test_nothing_costs_anything(tmp_path):
     told = explain(run(tmp_path), rare=2)
     assert [one.heard for one in told.stories] == [120, 120]
@@ -140,6 +141,7 @@ def test_causes_of_which_each_is_enough(tmp_path):
     assert one.main is None or one.together > max(one.without.values())
 
 
+@pytest.mark.slow
 def test_a_run_that_is_a_what_if_itself(tmp_path):
     found = run(tmp_path, **slow(tmp_path), spare={"compute": [3]})
     one = explain(found, [3]).stories[0]
@@ -147,12 +149,14 @@ def test_a_run_that_is_a_what_if_itself(tmp_path):
     assert one.gains["compute"] == 0
 
 
+@pytest.mark.slow
 def test_what_is_recorded_may_be_less_than_what_is_told(tmp_path):
     found = run(tmp_path, **far(tmp_path), RECORD="none")
     assert found.events.empty
     assert explain(found, [3]).stories[0].fates["faded"] > 20
 
 
+@pytest.mark.slow
 def test_another_network_than_the_recorded_one_is_told(tmp_path):
     found = run(tmp_path)
     path = found.folder / "scenario.yaml"
@@ -160,6 +164,7 @@ def test_another_network_than_the_recorded_one_is_told(tmp_path):
     assert explain(found).notes[0].startswith("Played again, the network does not give the deliveries of the run")
 
 
+@pytest.mark.slow
 def test_a_server_that_chooses_is_told(tmp_path):
     told = explain(run(tmp_path, selection={"kind": "uniform", "m": 2}))
     assert told.notes == ("The server does not let everybody try in every round, which costs deliveries, too.",)
@@ -189,6 +194,7 @@ def refused(found, **how):
     return str(error.value)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_explained(tmp_path):
     direct = {"kind": "stationary", "rho": "random_simplex"}
     whole = run(tmp_path)

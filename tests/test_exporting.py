@@ -53,6 +53,7 @@ def count(run, *kinds, replica=0):
 
 
 class TestTrace:
+    @pytest.mark.slow
     def test_everything_recorded_is_shown_as_it_was(self, traced):
         run, trace, output = traced(NETWORK)
         assert output.count("\n") == 1
@@ -72,6 +73,7 @@ class TestTrace:
         closed_s = run.rounds.query("replica == 0").closed_s
         assert np.allclose([end / 1e9 for *_, end, _ in trace.slices["server", "rounds"]], closed_s)
 
+    @pytest.mark.slow
     def test_an_update_goes_from_training_to_its_arrival(self, traced):
         _, trace, _ = traced(NETWORK)
         for arrow in trace.arrows:
@@ -82,6 +84,7 @@ class TestTrace:
             assert all(user in {track.partition(" (")[0], name.partition(",")[0]} for _, track, name in arrow)
 
     @pytest.mark.parametrize("replica", [0, 1])
+    @pytest.mark.slow
     def test_outages_and_counters(self, traced, replica):
         run, trace, _ = traced(NETWORK, "--replica", replica)
         assert trace.other["replica"] == replica
@@ -97,6 +100,7 @@ class TestTrace:
         own = run.rounds[run.rounds["replica"] == replica]
         assert [value for _, value in trace.counters["delivered"]] == own["delivered"].tolist()
 
+    @pytest.mark.slow
     def test_what_was_not_recorded_is_said(self, traced):
         run, trace, output = traced(NETWORK.replace("record: all\n", ""))
         assert "received, trained, forwarded were not recorded" in output
@@ -106,6 +110,7 @@ class TestTrace:
         assert min(trace.of("users", "sending")) > AIR_S
 
     @pytest.mark.parametrize("busy", ["finish", "ignore"])
+    @pytest.mark.quick_first
     def test_users_who_go_on_with_what_they_are_at(self, traced, busy):
         run, trace, _ = traced(NETWORK, access__busy=busy)
         assert np.allclose(trace.of("users", "sending"), AIR_S)
@@ -122,6 +127,7 @@ class TestTrace:
         assert sent == count(run, "sent") > 100
         assert np.quantile(trace.of("users", "sending"), 0.9) < 1.1 * AIR_S / 4
 
+    @pytest.mark.slow
     def test_a_direct_access(self, traced):
         run, trace, output = traced(DIRECT)
         assert output.count("\n") == 1
@@ -129,6 +135,7 @@ class TestTrace:
         own = run.deliveries.query("replica == 0")
         assert np.allclose(sorted(trace.of("users", "delivered")), np.sort(own.arrived_s - own.sent_s))
 
+    @pytest.mark.slow
     def test_traffic_alone(self, traced):
         run, trace, _ = traced(TRAFFIC)
         assert len(trace.of("users")) == count(run, "delivered", "dropped", "lost", "collided", "given_up")
@@ -186,6 +193,7 @@ def drawn(draw):
 
 
 class TestFaults:
+    @pytest.mark.slow
     def test_no_events(self, traced):
         done, *_ = traced(NETWORK)
         done.folder.rename("old")
@@ -205,6 +213,7 @@ class TestFaults:
             "--replica: no such replica is recorded (2); recorded are [0, 1]\n",
         )
 
+    @pytest.mark.slow
     def test_a_run_that_was_stopped(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "x.yaml").write_text(NETWORK)
@@ -216,6 +225,7 @@ class TestFaults:
         assert len(trace.slices["server", "rounds"]) == 10
         assert trace.other["status"] == "interrupted"
 
+    @pytest.mark.slow
     def test_a_run_that_crashed(self, traced):
         done, *_ = traced(DIRECT)
         for name in ("rounds", "events"):

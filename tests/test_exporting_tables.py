@@ -79,6 +79,7 @@ class TestPositions:
         assert [*read["role"]] == ["user"] * 6 + nodes["role"].tolist()
         assert np.array_equal(read[["x_m", "y_m"]], pd.concat([users, nodes])[["x_m", "y_m"]])
 
+    @pytest.mark.slow
     def test_where_users_go(self, traced):
         run = traced(MOVING)
         code, output = call("export", "x", "--positions", "--every", "2 s", "--out", "p.csv")
@@ -101,6 +102,7 @@ class TestPositions:
             (MOVING, ("--replica", 2), "--replica: no such replica is recorded (2); recorded are [0, 1]"),
         ],
     )
+    @pytest.mark.quick_first
     def test_what_is_wrong(self, traced, text, words, problem):
         traced(text)
         code, output = call("export", "x", "--positions", *words)
@@ -126,6 +128,7 @@ class TestOptions:
         code, output = call("export", "x", *words)
         assert (code, output[: len(problem)]) == (2, problem)
 
+    @pytest.mark.slow
     def test_several_forms_at_once(self, traced):
         run = traced(NETWORK)
         assert call("export", "x", "--csv", "--positions", "--perfetto")[0] == 0

@@ -70,6 +70,7 @@ def test_an_extended_run_is_the_run_with_all_replicas(two, whole):
     assert {path.name for path in run.folder.iterdir()} == {path.name for path in whole.folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_network_is_extended_exactly(tmp_path):
     changes = {"rounds": 15, "record": "all", "partition.by": "distance"}
     for name, replicas in (("run", 1), ("whole", 3)):
@@ -89,6 +90,7 @@ def test_traffic_that_is_watched_is_extended_exactly(tmp_path, watched):
     assert run.summary == whole.summary
 
 
+@pytest.mark.slow
 def test_learning_is_extended_within_a_float_tolerance(tmp_path):
     before = netfl.run(learning(1), tmp_path / "run", device="cpu")
     regions, points, kept = before.regions, before.points, before.metrics
@@ -193,6 +195,7 @@ class TestCrashes:
         for name in NETWORK:
             pd.testing.assert_frame_equal(run.table(name), before[name], check_exact=True, check_categorical=False)
 
+    @pytest.mark.slow
     def test_a_stopped_extension_leaves_the_run_and_goes_on(self, two, whole):
         before = {name: two.table(name) for name in NETWORK}
         for after in (3, 7, 7):
@@ -203,6 +206,7 @@ class TestCrashes:
         assert_same(run, whole)
         assert run.summary == whole.summary
 
+    @pytest.mark.slow
     def test_what_was_learned_before_the_stop_is_not_learned_again(self, tmp_path, monkeypatch):
         from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
 

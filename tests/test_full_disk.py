@@ -59,6 +59,7 @@ def call(*words):
 
 
 @pytest.mark.parametrize("pages", [1, 2, 4, 7, 12, 20])
+@pytest.mark.quick_first
 def test_a_run_for_which_there_is_no_room_goes_on_where_there_is(disk, alone, pages):
     folder = disk.place / "run"
     disk.room(pages)
@@ -77,6 +78,7 @@ def test_a_run_for_which_there_is_no_room_goes_on_where_there_is(disk, alone, pa
 
 
 @pytest.mark.parametrize("pages", [0, 1, 3, 5])
+@pytest.mark.quick_first
 def test_a_stopped_run_loses_nothing_where_there_is_no_room_to_go_on(disk, alone, pages):
     stopped = netfl.run(a_scenario(), disk.place / "run", device="cpu", watch=StopAfter(2))
     names = ("rounds", "deliveries", "events", "metrics", "users")
@@ -95,6 +97,7 @@ def test_a_stopped_run_loses_nothing_where_there_is_no_room_to_go_on(disk, alone
 
 
 @pytest.mark.parametrize("pages", [0, 6, 14])
+@pytest.mark.quick_first
 def test_a_finished_run_stays_what_it_is_where_there_is_no_room_to_extend_it(disk, alone, pages):
     run = netfl.run(a_scenario(), disk.place / "run", device="cpu")
     disk.room(pages)

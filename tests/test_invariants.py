@@ -120,6 +120,7 @@ ONCE = {"deadline": None, "database": None, "phases": [Phase.generate], "suppres
 @seed(SEED)
 @settings(max_examples=EXAMPLES, **ONCE)
 @given(networks(), st.integers(0, 99))
+@pytest.mark.slow
 def test_networks_in_which_much_goes_wrong(told, number):
     network, users, rounds = told
     tables = of_memory(*played(network, users, rounds, number))
@@ -129,6 +130,7 @@ def test_networks_in_which_much_goes_wrong(told, number):
 @seed(SEED)
 @settings(max_examples=EXAMPLES // 5, **ONCE)
 @given(worlds.good([one for one in worlds.BASES if one[0].startswith(("access", "network"))]), st.integers(0, 4))
+@pytest.mark.slow
 def test_worlds_of_all_models(said, again):
     scenario = checked(Document(said | {"record": "all"}, "world"))
     with tempfile.TemporaryDirectory() as folder:

@@ -34,6 +34,7 @@ def _hold_and_die(folder):
     locked(folder).__enter__()
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_lets_go(tmp_path):
     process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(tmp_path,))
     process.start()

@@ -104,6 +104,7 @@ def test_a_channel_from_start_to_trace(folder):
     assert "my_fading:MyFading" in (folder / "run/scenario.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_a_module_in_the_folder_does_not_hide_an_installed_one(folder):
     (folder / "simpy.py").write_text("raise RuntimeError('not this one')\n")
     new("channel", "mine")

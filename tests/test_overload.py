@@ -53,6 +53,7 @@ def carried_hz(said, duration_s=2000.0):
 
 
 @pytest.mark.parametrize("said", BOUND, ids=lambda said: "-".join(map(str, said.values())))
+@pytest.mark.quick_first
 def test_no_more_leaves_a_cell_than_its_mac_says(said):
     mac = mac_of(said)
     most_hz = mac.most_hz(1.0, 1.0)
@@ -149,6 +150,7 @@ def test_a_duration_ends_whatever_comes():
     assert [*access.warnings(timed)] == []
 
 
+@pytest.mark.slow
 def test_rounds_of_an_overloaded_network_get_longer_and_longer():
     def lengths(time_s):
         rounds, _ = play(4, 9, traffic=every(time_s))

@@ -78,7 +78,13 @@ def test_rows_and_orders_ask_for_learners_that_there_are(experiment):
         assert all(order.below in learners[part] for part in order.against or order.parts), order
 
 
-@pytest.mark.parametrize("name", FILES)
+LONG = {"paper/table1", *(f"paper/{name}" for name in FEDAU if name.endswith("cifar10"))}
+"""Those whose quick form takes long; others have the same models and shapes of data."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in FILES]
+)
 def test_the_quick_form_runs(name, made_up, tmp_path, real_data):
     plain = netfl.load(path_of(name), named=("quick",))
     kind = plain.model_dump(mode="json")["data"]["kind"]
@@ -163,6 +169,7 @@ def test_what_is_rarely_heard_is_lost_to_fedavg_and_kept_by_cvar(panel, rounds, 
     assert last["FED-CVaR-AVG.accuracy"] > last["FedAvg.accuracy"]
 
 
+@pytest.mark.slow
 def test_users_of_one_class_stray_farther_than_those_of_all(made_up, tmp_path):
     found = {}
     for case in ("iid", "one_class"):

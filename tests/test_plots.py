@@ -100,6 +100,7 @@ def test_delays_run_from_the_opening_of_the_round(run):
     assert shown[-1] / shown[np.isfinite(shown)][0] == pytest.approx(max(waits) / min(waits))
 
 
+@pytest.mark.slow
 def test_outages_are_bars_from_down_to_up():
     events = pd.DataFrame(
         {
@@ -121,6 +122,7 @@ def test_fates_that_were_not_recorded_are_told(run):
         plots.fates(run.events[run.events["kind"] == "up"])
 
 
+@pytest.mark.slow
 def test_regions_of_a_learner(tmp_path):
     run = netfl.run(netfl.load("scenarios/paper/fig2a.yaml", {"rounds": 2, "evaluate.every": 1}), tmp_path / "run")
     ax = plots.regions(run.regions, run.points, "FedAvg", rare=[2])

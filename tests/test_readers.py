@@ -13,6 +13,8 @@ import reader_seeds
 from readers import READERS
 
 MOST_S = 2.0
+LONG = {"manifest", "summary"}
+"""Readers that open the whole run around their file."""
 WORDS = [
     b"",
     b"0",
@@ -54,7 +56,9 @@ def nearly(seeds, rng):
     return bytes(data)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in READERS]
+)
 def test_files_that_are_nearly_right(folder, name):
     reader, rng = READERS[name], random.Random(name)
     seeds = reader.seeds()

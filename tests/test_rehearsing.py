@@ -38,6 +38,7 @@ def said(**changes):
     return checked(Document({"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING} | changes, "a"))
 
 
+@pytest.mark.slow
 def test_how_far_a_round_is_is_told_while_it_goes_on():
     access, setting, _ = make(3, 1, traffic={"kind": "constant", "every": 5.0}, round={"kind": "first", "m": 3})
     told = []
@@ -85,6 +86,7 @@ def test_what_a_pulse_raises_ends_the_round():
         next(said().access.rounds(setting))
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_whoever_hears_of_it(tmp_path):
     class Hearing(Unwatched):
         pulses = 0
@@ -99,6 +101,7 @@ def test_a_run_is_the_same_whoever_hears_of_it(tmp_path):
     assert heard.events.equals(unheard.events)
 
 
+@pytest.mark.slow
 def test_rounds_that_are_played_to_deal_out_the_data_are_told_of_too():
     learner = {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 16, "local_steps": 1}
     learning = {"data": "digits", "model": "logistic", "learners": {"one": learner}}

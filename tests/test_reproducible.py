@@ -206,6 +206,7 @@ class TestOtherVersions:
         assert not caplog.records
         assert "versions_before" not in run.manifest
 
+    @pytest.mark.slow
     def test_a_sweep_says_it_of_what_it_has_already(self, tmp_path, caplog):
         scenario = a_scenario(sweep={"grid": {"seed": [1, 2]}}, replicas=1)
         for more in (0, 1):

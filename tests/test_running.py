@@ -91,6 +91,7 @@ def test_a_run_goes_on_with_another_number_of_workers(alone, tmp_path):
     assert_same_versions(run, alone)
 
 
+@pytest.mark.slow
 def test_versions_are_the_same_file_whether_a_run_was_stopped_or_not(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
     netfl.run(scenario, folder, device="cpu", watch=StopAfter(5))
@@ -116,6 +117,7 @@ def test_versions_of_some_rounds_are_those_of_all(alone, tmp_path):
     assert all(np.array_equal(some[index][name], every[index][name]) for index in some for name in every[index])
 
 
+@pytest.mark.slow
 def test_replicas_that_are_added_bring_their_versions(alone, tmp_path):
     netfl.run(a_scenario(record={"versions": True}, replicas=2), tmp_path / "run", device="cpu")
     assert_same_versions(netfl.extend(tmp_path / "run", 3, device="cpu"), alone)
@@ -191,6 +193,7 @@ def test_who_diverged_is_known_after_a_stop_too(wild, tmp_path, workers):
     assert netfl.resume(tmp_path / "run", device="cpu", workers=3 - workers).manifest["diverged"] == whole
 
 
+@pytest.mark.slow
 def test_added_replicas_that_diverge_stand_behind_the_others(wild, tmp_path):
     netfl.run(wild.model_copy(update={"replicas": 2}), tmp_path / "run", device="cpu")
     lost = netfl.extend(tmp_path / "run", 3, device="cpu").manifest["diverged"]

@@ -177,6 +177,7 @@ def test_every_command_that_takes_a_scenario_or_a_run_can_go_without_plugins():
         assert "--no-plugins" in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout, command
 
 
+@pytest.mark.slow
 def test_the_current_folder_is_not_on_the_path_for_netfl_itself(tmp_path):
     """A file called as some optional module that a library looks for must not be run."""
     (tmp_path / "bottleneck.py").write_text(EVIL)

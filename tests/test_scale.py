@@ -201,6 +201,7 @@ def test_a_diagnosis_without_room_for_all_is_of_those_heard_most_and_says_so(wid
     assert any("Of 25,000 users only the 100 heard most often" in note for note in seen.notes)
 
 
+@pytest.mark.slow
 def test_what_is_known_of_users_who_are_cut_off_changes_nothing(tmp_path, monkeypatch):
     changes = {"users": 120, "rounds": 12, "access.mac.probability": 0.2, "record": "all"}
     asked = netfl.load(ROOT / "benchmarks/many_users.yaml", changes)

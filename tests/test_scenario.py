@@ -373,6 +373,7 @@ class TestRoundTrip:
         weights=st.lists(st.floats(0.01, 1), min_size=1, max_size=4),
     )
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @pytest.mark.slow
     def test_whatever_is_accepted_comes_back(self, name, description, seed, weights):
         rho = [one / sum(weights) for one in weights]
         access = {"kind": "stationary", "rho": rho}
@@ -428,6 +429,7 @@ GOOD = [plain(parse(text, "n")) for text in (DIRECT + LEARNING, EMERGENT)]
 @settings(
     max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
+@pytest.mark.slow
 def test_no_nonsense_anywhere_makes_anything_but_faults_with_keys(data, nonsense, at):
     data = copy.deepcopy(data)
     for value in nonsense:

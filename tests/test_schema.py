@@ -68,6 +68,7 @@ def test_the_file_is_in_step(schema):
     assert written == schema, "write it anew: netfl schema > scenarios/schema.json"
 
 
+@pytest.mark.slow
 def test_the_command_prints_it():
     result = CliRunner().invoke(app, ["schema"])
     assert (result.exit_code, result.stdout) == (0, schema_text())

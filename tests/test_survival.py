@@ -119,6 +119,7 @@ def acts(folder, source, what):
 
 @pytest.mark.parametrize("dies", [False, True], ids=["full", "dies"])
 @pytest.mark.parametrize("what", [begin, go_on, extend])
+@pytest.mark.slow
 def test_whatever_fails_first_nothing_reads_as_done_that_is_not_and_it_can_go_on(what, dies, runs, tmp_path):
     alone, stopped, two = runs
     source = {begin: None, go_on: stopped.folder, extend: alone.folder}[what]
@@ -209,6 +210,7 @@ class TestCheckpoints:
         assert [one.getMessage() for one in caplog.records] == [told]
         assert not [*halted.glob("checkpoint*")]
 
+    @pytest.mark.slow
     def test_a_damaged_one_never_takes_the_place_of_the_one_before(self, halted, alone):
         damage(halted / CHECKPOINT)
         netfl.resume(halted, device="cpu", watch=StopAfter(1))

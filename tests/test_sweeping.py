@@ -148,6 +148,7 @@ class TestPlan:
 
 
 class TestTables:
+    @pytest.mark.slow
     def test_each_point_is_what_a_run_of_it_would_be(self, whole, tmp_path):
         sweep, _ = whole
         for number, point in enumerate(points_of(scenario(GRID))):
@@ -185,6 +186,7 @@ class TestTables:
         network = sweep.summary.query("learner == '' and figure == 'delivered_per_round'")
         assert network.groupby("probability")["mean"].nunique().tolist() == [1, 1]
 
+    @pytest.mark.slow
     def test_no_figure_of_a_lane_goes_to_one_whose_name_its_own_begins_with(self, tmp_path):
         sweep = netfl.sweep(scenario({"learners.B.lr": [1, 1.5, 1.25]}), tmp_path / "s", engine=Here())
         assert sweep.summary["learner"].unique().tolist() == ["", "A", "B"]
@@ -192,6 +194,7 @@ class TestTables:
         assert counts["B"].nunique() == 1
         assert not sweep.figures["figure"].str.match(r"^\d").any()
 
+    @pytest.mark.slow
     def test_choices_stand_beside_the_learners(self, tmp_path):
         evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"of": ["A", "B"]}}}
         sweep = netfl.sweep(scenario({ALPHAS: [0.2, 0.5]}, evaluate=evaluate), tmp_path / "s", engine=Here())
@@ -237,6 +240,7 @@ class TestAgain:
         equal(netfl.sweep(scenario(GRID), sweep.folder, engine=again), sweep)
         assert not again.done
 
+    @pytest.mark.slow
     def test_more_replicas_and_points_do_only_what_is_missing(self, tmp_path):
         one, more = Here(), Here()
         netfl.sweep(scenario({ALPHAS: [0.2, 0.5]}, replicas=1), tmp_path / "s", engine=one)
@@ -437,6 +441,7 @@ class TestCommand:
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result.exit_code, result.output
 
+    @pytest.mark.slow
     def test_it_tells_the_points_and_does_them_once(self):
         code, output = self.call("sweep", "s.yaml", "--workers", "1")
         lines = [line.split() for line in output.splitlines()]

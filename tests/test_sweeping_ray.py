@@ -28,7 +28,7 @@ from netfl.sweeping.engine import place
 from netfl.sweeping.work import Telling, do
 from netfl.watch import Unwatched as Watcher
 
-ray = pytest.importorskip("ray", reason="netfl[ray] is not installed")
+ray = pytest.importorskip("ray", reason="netfl-sim[ray] is not installed")
 TABLES = ("metrics", "figures", "rounds", "deliveries", "events", "users")
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 2}
@@ -277,7 +277,7 @@ def test_no_cluster_there_is_told(monkeypatch, tmp_path, address):
 def test_ray_that_is_not_installed_is_told(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     code, words = told(tmp_path)
-    assert (code, words) == (2, "--engine: needs ray, which is not installed ('ray'); pip install 'netfl[ray]'\n")
+    assert (code, words) == (2, "--engine: needs ray, which is not installed ('ray'); pip install 'netfl-sim[ray]'\n")
 
 
 def test_a_share_of_a_gpu_that_there_is_not_is_told(tmp_path):

@@ -60,7 +60,9 @@ class Board:
 
     def __init__(self, folder):
         accumulator = pytest.importorskip(
-            "tensorboard.backend.event_processing.event_accumulator", exc_type=ImportError
+            "tensorboard.backend.event_processing.event_accumulator",
+            reason="the extra netfl-sim[tensorboard] is not installed",
+            exc_type=ImportError,
         )
         self.read = accumulator.EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
         self.read.Reload()
@@ -88,7 +90,7 @@ class TestTensorBoard(Either):
 
     @pytest.fixture(autouse=True)
     def _installed(self):
-        pytest.importorskip("tensorboard", reason="the extra netfl[tensorboard] is not installed")
+        pytest.importorskip("tensorboard", reason="the extra netfl-sim[tensorboard] is not installed")
 
     def same(self, run, folder="board/r"):
         for learner in ("one", "two"):
@@ -134,8 +136,8 @@ class TestMlflow(Either):
 
     @pytest.fixture(autouse=True)
     def _installed(self):
-        pytest.importorskip("mlflow", reason="the extra netfl[mlflow] is not installed")
-        pytest.importorskip("alembic", reason="the extra netfl[mlflow] is not installed")
+        pytest.importorskip("mlflow", reason="the extra netfl-sim[mlflow] is not installed")
+        pytest.importorskip("alembic", reason="the extra netfl-sim[mlflow] is not installed")
 
     def same(self, run):
         from mlflow.tracking import MlflowClient  # noqa: PLC0415
@@ -274,6 +276,7 @@ class TestRuns:
         assert (first.told[-1], second.told[-1]) == ("interrupted", "done")
         assert [one[1] for one in second.told if one[0] == ("one", 0)] == [0, 5, 10, 15, 20, 25, 30]
 
+    @pytest.mark.slow
     def test_an_extension_that_cannot_be_told_of_goes_on_by_its_own_command(self, scenario, stand_in, monkeypatch):
         before = netfl.run(scenario(SCENARIO + TENSORBOARD, replicas=1, rounds=5), "r").summary
 
@@ -334,7 +337,7 @@ class TestFaults:
         code, output = call("check", "x.yaml")
         assert code == 2
         assert output.splitlines() == [
-            f"x.yaml:18: track.{name}: needs {packages} not installed; pip install 'netfl[{name}]'"
+            f"x.yaml:18: track.{name}: needs {packages} not installed; pip install 'netfl-sim[{name}]'"
             for name, packages in (
                 ("tensorboard", "nowhere_board, which is"),
                 ("mlflow", "nowhere_a and nowhere_b, which are"),

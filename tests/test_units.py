@@ -160,6 +160,7 @@ def test_what_is_neither_a_number_nor_a_text_is_refused(name, value):
 
 @given(st.text(max_size=12))
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@pytest.mark.slow
 def test_no_text_makes_more_than_a_value_error(text):
     with suppress(ValueError):
         assert isinstance(to_si(text, "bit/s"), float)

@@ -86,6 +86,7 @@ def test_the_model_agrees_with_theory(name, traced):
 
 
 @pytest.mark.parametrize("m", [0.5, 1, 1.5, 3])
+@pytest.mark.slow
 def test_outage_under_nakagami_fading(traced, m):
     changes = {"access.channel.1.m": m, "access.topology.distance": "120 m", "duration": 1, "replicas": 10}
     told = traced("nakagami_outage", changes)
@@ -160,6 +161,7 @@ def recursion(arrivals, links_bps, room, duration_s):
     [("mm1", [10e6], np.inf), ("md1", [10e6], np.inf), ("mm1k", [10e6], 10), ("tandem", [8e6] * 3, np.inf),
      ("finite_tandem", [8e6] * 3, 10)],
 )  # fmt: skip
+@pytest.mark.quick_first
 def test_queues_packet_by_packet(traced, name, links_bps, room):
     told = traced(name, {"duration": 20, "warmup": 0})
     delays_s, lost = recursion(packets(name, 20, links_bps[0]), links_bps, room, 20)
@@ -180,6 +182,7 @@ def test_a_packet_keeps_its_size_from_hop_to_hop(traced):
     held(told, "delay_mean_s", "delay_theory_s")
 
 
+@pytest.mark.slow
 def test_finite_rooms_in_a_tandem(traced):
     told = traced("finite_tandem", {"duration": 40, "replicas": 8, "access.theory.packets": 100_000})
     told_by = {"loss_ratio": ("loss_ratio_theory", "loss_ratio_theory_se")}
@@ -192,6 +195,7 @@ def test_finite_rooms_in_a_tandem(traced):
 
 @pytest.mark.parametrize("standard", SETUPS)
 @pytest.mark.parametrize("stations", [1, 2, 5, 10])
+@pytest.mark.quick_first
 def test_dcf_against_a_slot_exact_reference(traced, standard, stations):
     """Over these times chance moves either by 0.3 % at most (standard deviation); all n in docs/validation.md."""
     told = traced("dcf", {"users": stations, "access.mac.standard": standard, "duration": 31, "warmup": 1})
@@ -202,6 +206,7 @@ def test_dcf_against_a_slot_exact_reference(traced, standard, stations):
     assert told["jain"][0] > 0.98
 
 
+@pytest.mark.slow
 def test_dcf_of_one_station_by_hand(traced):
     """DIFS, 7.5 slots on average, data, SIFS, ACK."""
     told = traced("dcf", {"users": 1, "duration": 31, "warmup": 1})
@@ -209,6 +214,7 @@ def test_dcf_of_one_station_by_hand(traced):
     assert told["collision_probability"][0] == 0.0
 
 
+@pytest.mark.slow
 def test_the_summary_has_the_promised_keys(tmp_path):
     wanted = {
         "dcf": {"throughput_bps", "collision_probability", "jain"},

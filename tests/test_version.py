@@ -89,7 +89,7 @@ def test_version_tells_what_a_bug_report_needs(monkeypatch):
     assert code == 0
     assert lines[0] == f"netfl {netfl.__version__}"
     named = [line.partition(":")[0] for line in lines[1:]]
-    for name in ("python", "system", "cores", "numpy", "torch", "devices", "data", "netfl[ray]"):
+    for name in ("python", "system", "cores", "numpy", "torch", "devices", "data", "netfl-sim[ray]"):
         assert name in named
     assert "data: /somewhere (NETFL_DATA)" in lines
     assert any(line.startswith("devices: cpu (") for line in lines)
@@ -97,7 +97,7 @@ def test_version_tells_what_a_bug_report_needs(monkeypatch):
 
 def test_an_extra_that_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr("netfl.environment._EXTRAS", {"ray": "no-such-package"})
-    assert dict(told())["netfl[ray]"] == "not installed"
+    assert dict(told())["netfl-sim[ray]"] == "not installed"
 
 
 def test_a_torch_that_is_broken_is_told(monkeypatch):

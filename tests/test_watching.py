@@ -63,6 +63,7 @@ def test_all_is_passed_on():
     assert (lookout.wants("sent"), lookout.wants("down")) == (False, True)
 
 
+@pytest.mark.slow
 def test_a_watcher_is_told_who_is_down_at_the_end_of_each_round(tmp_path):
     class Spy(Unwatched):
         seen: list

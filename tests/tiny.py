@@ -46,6 +46,8 @@ _OF_LEARNERS = {"qfedsgd": {"batch_size": "full", "local_steps": 1}}
 """Local work that an aggregation asks for."""
 _OF_ROUNDS = {"halving": {"every": 2}, "step": {"at": [1, 3]}}
 """What takes the place of the thousands of rounds that schedules are for."""
+_ROUND_BESIDE = {"traffic": {"deadline": "10 s"}}
+"""Rounds that end soon, beside packets that keep coming until then."""
 _OF_NETWORKS = {"score"}
 """Selections that go by airtimes."""
 
@@ -74,6 +76,7 @@ def world(family: str, said: dict, folder: Path) -> dict:
         data["access"] = copy.deepcopy(SECTION)
         said = said | OF_FILES.get((family, said["kind"]), {})
         listed = {"channel": [said], "outage": [said]}
+        data["access"]["round"] |= _ROUND_BESIDE.get(part, {})
         if said["kind"] == "underwater":
             data["access"]["radio"]["bandwidth"] = "4 kHz"
         if said["kind"] == "csma_ca":

@@ -73,6 +73,6 @@ def check(spec: TrackSpec | None) -> None:
         missing = [one for one in packages if importlib.util.find_spec(one) is None]
         if getattr(spec, name, None) is not None and missing:
             problem = f"needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
-            faults.append(Fault(name, problem, None, f"pip install 'netfl[{name}]'"))
+            faults.append(Fault(name, problem, None, f"pip install 'netfl-sim[{name}]'"))
     if faults:
         raise ScenarioError(faults)

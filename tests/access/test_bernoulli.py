@@ -13,6 +13,7 @@ from netfl.access.markov import Markov
 from netfl.types import Facts
 
 
+@pytest.mark.slow
 def test_each_user_is_there_with_its_own_probability(make_setting, presence):
     p = np.array([0.9, 0.5, 0.1, 0.02])
     there = presence(Bernoulli(probability=tuple(p)), make_setting(4, 20_000))

@@ -77,6 +77,7 @@ def test_fixed_stays_are_cycles(make_setting, presence):
     assert (there.sum(axis=0) == 30).all()
 
 
+@pytest.mark.slow
 def test_a_stay_covers_its_length_rounded_down_or_up(make_setting, presence):
     """A stay of 2.25 rounds covers 2 rounds three times in four, else 3."""
     far = Bursty(probability=0.02, stay={"law": "fixed", "mean": 2.25}, away={"law": "uniform", "width": 0.5})
@@ -113,6 +114,7 @@ def test_time_is_counted_as_the_unit_says(make_setting, hear):
     ]
 
 
+@pytest.mark.slow
 def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hear):
     access = Bursty(probability=0.3, stay={"law": "gamma", "mean": 2, "shape": 0.5}, first=3)
     assert hear(access, make_setting(40, 2_000))[:25] == hear(access, make_setting(40, 25))

@@ -72,6 +72,7 @@ def test_groups_are_even_neighbours_or_as_listed():
     assert listed.members(6).tolist() == [2, 0, 1, 1, 0, 3]
 
 
+@pytest.mark.slow
 def test_users_on_their_own_are_as_of_bernoulli_in_law(make_setting, presence):
     access = Correlated(probability=0.3, groups=[[0, 1]], correlation=0.9)
     there = presence(access, make_setting(4, ROUNDS)).astype(float)

@@ -59,6 +59,7 @@ def test_a_course_that_repeats_goes_back_to_the_first_knot():
 
 
 @pytest.mark.parametrize("shape", ["linear", "abrupt", "smooth"])
+@pytest.mark.quick_first
 def test_users_are_heard_as_often_as_stated_in_each_round(make_setting, hear, shape):
     """600 replicas of 12 rounds."""
     access = Drifting(knots=knots((2, A), (9, B)), shape=shape)

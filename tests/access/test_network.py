@@ -160,6 +160,7 @@ def test_another_mac_leaves_all_other_draws_as_they_were(make_setting):
     assert len(seen[0][4]) > 20
 
 
+@pytest.mark.slow
 def test_training_takes_samples_over_speed(make_setting):
     """Speeds are lognormal around 10 samples/s: the log of the time has mean ln 5 and deviation 0.5 (± 4.5 errors)."""
     _, rows = play(network(round={"kind": "first", "deadline": 200.0}), make_setting, users=1500, rounds=1)

@@ -87,6 +87,7 @@ def test_routers_and_towers_load_their_own_links(make_setting):
     assert [told[name] for name in sorted(busy)] == pytest.approx([0.4, 0.4], rel=0.05), "two towers on each"
 
 
+@pytest.mark.slow
 def test_users_load_the_air_and_then_the_link(make_setting):
     """CSMA/CA: 5 users of 2 % of 6 Mb/s each; the tower's link is of 1 Mb/s, which 600 kb/s load by 0.6."""
     traffic = {"kind": "poisson", "load": 0.02, "size": {"law": "fixed", "mean": 12_000.0}}
@@ -293,6 +294,7 @@ DOWN = {"kind": "renewal", "up": {"law": "exponential", "mean": 3}, "down": {"la
 @pytest.mark.parametrize("close", [{"m": 3}, {"deadline": 0.7}, {"m": 4, "deadline": 0.6}], ids=str)
 @pytest.mark.parametrize("outages", [(), ("users",), ("users", "towers")], ids=str)
 @pytest.mark.parametrize("limit", [None, 2])
+@pytest.mark.quick_first
 def test_rounds_over_csma_beside_traffic(make_setting, close, outages, limit):
     """Every update has one fate, rounds hold what is theirs, and packets are carried beside them."""
     traffic = {"kind": "poisson", "rate": 20.0, "size": {"law": "fixed", "mean": 12_000.0}, "buffer": 5}

@@ -73,9 +73,11 @@ def agree(counts, chances):
 
 
 class TestUniform:
+    @pytest.mark.slow
     def test_all_sets_are_equally_likely(self):
         assert agree(sets(Uniform(m=2).open(population()), 4, 12_000), successive([1] * 4, 2))
 
+    @pytest.mark.slow
     def test_rounds_are_independent(self):
         selector = Uniform(m=1).open(population(3))
         chosen = [int(selector.choose(moment(3, index))[0]) for index in range(1, 20_001)]
@@ -91,6 +93,7 @@ class TestUniform:
 
 class TestBySize:
     @pytest.mark.parametrize("m", [1, 2, 3])
+    @pytest.mark.quick_first
     def test_sets_follow_successive_sampling(self, m):
         found = sets(BySize(m=m).open(population(held=HELD)), 4, 12_000)
         assert agree(found, successive(HELD, m))
@@ -146,6 +149,7 @@ class TestScore:
         selector = Score(m=1, value="one").open(population(airtime_s=self.AIRTIME_S))
         assert selector.choose(moment(4, 1)).tolist() == [2]
 
+    @pytest.mark.slow
     def test_in_proportion(self):
         selector = Score(m=2, power=-1, draw="proportional").open(population(held=HELD, airtime_s=self.AIRTIME_S))
         assert agree(sets(selector, 4, 8_000), successive([50, 15, 150, 50], 2))
@@ -180,6 +184,7 @@ class TestContract:
         selector = Contract(m=2, tiers=[{"users": [2]}]).open(population(4))
         assert agree(sets(selector, 4, 4_000), {(0, 2): 1 / 3, (1, 2): 1 / 3, (2, 3): 1 / 3})
 
+    @pytest.mark.slow
     def test_shares_are_drawn_once_from_those_not_named(self):
         said = Contract(m=5, tiers=[{"share": 0.3}, {"users": [0, 1]}])
         found = [sets(said.open(population(10, seed=seed)), 10, 20) for seed in range(300)]
@@ -190,6 +195,7 @@ class TestContract:
             chosen[list(who)] += 1
         assert stats.chisquare(chosen[2:]).pvalue > 1e-4
 
+    @pytest.mark.slow
     def test_a_lottery(self):
         selector = Contract(
             m=2, by="lottery", tiers=[{"users": [1], "weight": 6}, {"users": [2, 3], "weight": 2}]

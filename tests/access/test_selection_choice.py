@@ -44,6 +44,7 @@ def play(one, rounds, loss=LOSS, unheard=()):
     return found, asked
 
 
+@pytest.mark.slow
 def test_the_highest_losses_of_the_candidates_by_enumeration():
     """d = 3 candidates of 4 drawn one after another by size, the 2 of the highest loss: the share of each pair."""
     chances = {}
@@ -68,6 +69,7 @@ def test_fresh_losses_are_asked_of_the_candidates_alone():
         assert chosen == [max(candidates, key=lambda user: LOSS[user])]
 
 
+@pytest.mark.slow
 def test_the_first_round_takes_the_first_candidates():
     firsts = [play(chooser(PowerOfChoice(m=1, d=3), seed=seed), 1)[0][0][0] for seed in range(3_000)]
     assert stats.chisquare(np.bincount(firsts, minlength=4), 300 * HELD).pvalue > 1e-4

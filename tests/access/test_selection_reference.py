@@ -59,6 +59,7 @@ ACCESSES = {
 
 @pytest.mark.parametrize("kind", ["uniform", "by_size"])
 @pytest.mark.parametrize("name", ACCESSES)
+@pytest.mark.slow
 def test_shares_are_those_of_all_that_can_happen(name, kind):
     make, shares = ACCESSES[name]
     selection, expected = {"kind": kind, "m": 2}, np.zeros(4)

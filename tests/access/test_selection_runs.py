@@ -72,6 +72,7 @@ def test_two_heard_of_three_chosen(tmp_path):
     assert goodness(counts, [*chances.values()]) > 1e-4
 
 
+@pytest.mark.slow
 def test_bernoulli_among_an_even_choice(tmp_path):
     """Heard with m/K p, and how many are heard in a round is binomial(m, p)."""
     said = "{kind: bernoulli, probability: 0.5, selection: {kind: uniform, m: 3}}"
@@ -118,6 +119,7 @@ def test_a_threshold_that_nobody_reaches_is_a_fault_with_its_place(tmp_path, sta
     assert fault.where.endswith("scenario.yaml:4")
 
 
+@pytest.mark.slow
 def test_shares_by_size(tmp_path):
     """One a round in proportion to the data: the shares of the samples."""
     said = "{kind: bernoulli, probability: 1.0, selection: {kind: by_size, m: 1}}"
@@ -151,6 +153,7 @@ def test_power_of_choice_hears_whom_the_version_serves_worst(tmp_path):
 
 
 @pytest.mark.parametrize("losses", ["fresh", "last"])
+@pytest.mark.quick_first
 def test_a_closed_loop_is_the_same_again(tmp_path, losses):
     one, other = (choose(tmp_path, name, 4, losses, "[[0], [0], [0, 1, 2], [1]]") for name in ("one", "other"))
     users = one.deliveries["user"].tolist()
@@ -186,6 +189,7 @@ def test_a_network_hears_only_those_chosen(tmp_path):
     assert set(run.events["user"][run.events["kind"] == "sent"]) == {1, 3}
 
 
+@pytest.mark.slow
 def test_one_chosen_evenly_is_the_one_that_a_network_hears(tmp_path):
     run = netfl.trace(written(tmp_path, network("{kind: uniform, m: 1}"), rounds=1000), tmp_path / "run")
     assert goodness(np.bincount(run.deliveries["user"], minlength=4), [0.25] * 4) > 1e-4

@@ -49,6 +49,7 @@ WORLD = DEADLINE | {
 
 
 @pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.quick_first
 def test_what_is_drawn_for_others_stays(cause):
     """TDMA, rounds of fixed length, room on the links: nobody meets anybody, and the others live as they did."""
     apart = {"queue": [2, 5]} if cause == "contention" else {}  # who meet in a slot no more may meet at a port
@@ -61,6 +62,7 @@ def test_what_is_drawn_for_others_stays(cause):
     assert (of(was, {2, 5}) != of(now, {2, 5})) == (cause != "queue"), "a queue that never fills costs nobody anything"
 
 
+@pytest.mark.slow
 def test_nobody_spared_is_the_plain_run():
     access, setting, log = make(8, 25, **WORLD)
     log_of_nobody = Memory(unknown=None)

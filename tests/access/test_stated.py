@@ -117,6 +117,7 @@ def test_users_who_are_always_there_neither_come_nor_go():
     ("base", "said"),
     [(HALF, {}), (HALF, {"probability": 0.4}), (HALF, {"every": 3}), ({**HALF, "kind": "markov"}, {"every": 2})],
 )
+@pytest.mark.quick_first
 def test_an_adversary_takes_off_what_it_holds_back(make_setting, presence, base, said):
     access = Adversarial(of=base, users=[0], **said)
     stated = access.heard_rates(3, make_setting(3, 10_000).streams)

@@ -28,6 +28,7 @@ def test_shares_follow_the_rates(make_setting, hear):
     assert stats.chisquare(counts, expected).pvalue > 1e-4  # false alarm 1 in 10,000
 
 
+@pytest.mark.slow
 def test_rounds_are_independent_of_each_other(make_setting, hear):
     users = np.array([one for (one,) in hear(Stationary(rho=[0.5, 0.3, 0.2]), make_setting(3, 30_000))])
     table = np.zeros((3, 3))
@@ -55,6 +56,7 @@ def test_users_of_rate_zero_are_never_heard(make_setting, hear):
 
 
 @pytest.mark.parametrize("first", [1, 3])
+@pytest.mark.slow
 def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hear, first):
     access = Stationary(rho={"zipf": 1.0}, first=first)
     long = hear(access, make_setting(50, 20_000 if first == 1 else 3_000))
@@ -114,6 +116,7 @@ def test_zipf_and_the_random_simplex(make_setting):
     assert stats.kstest(drawn / drawn.max(), "uniform").pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_the_random_rates_are_those_that_the_rounds_use(make_setting, hear):
     access, world = Stationary(rho="random_simplex"), make_setting(6, 20_000, seed=5)
     counts = np.bincount([one for (one,) in hear(access, world)], minlength=6)

@@ -10,6 +10,7 @@ def found_in(heard):
     return find_dependence(heard, np.zeros(heard.shape[1]))
 
 
+@pytest.mark.slow
 def test_independent_users_are_found_so():
     p = [found_in(np.random.default_rng(seed).random((500, 8)) < 0.3).p for seed in range(200)]
     assert (np.array(p) <= 0.05).mean() <= 0.08

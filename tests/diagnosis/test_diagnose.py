@@ -154,6 +154,7 @@ def test_what_repeats_is_not_said_to_be_long_memory():
     assert not any("too few for intervals" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_only_those_most_often_heard_are_tested():
     """Of 1,200 users the 200 rarest have memory of two rounds, which the tests do not see."""
     rng = np.random.default_rng(9)

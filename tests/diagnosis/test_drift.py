@@ -8,6 +8,7 @@ from netfl.diagnosis.drift import changes, find_drift, in_windows
 from netfl.diagnosis.spectrum import whiten
 
 
+@pytest.mark.slow
 def test_white_noise_does_not_drift():
     p = [find_drift(np.random.default_rng(seed).normal(size=(600, 4))).p for seed in range(200)]
     assert (np.array(p) <= 0.05).mean() <= 0.06

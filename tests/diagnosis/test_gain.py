@@ -36,10 +36,12 @@ def chains(rng):
 
 
 @pytest.mark.parametrize("mean", [1, 4, 12, 60, 400])
+@pytest.mark.slow
 def test_independent_plays_name_no_cause(mean):
     assert alarms(300, poisson(mean)) <= 0.05 + 2 * (0.05 * 0.95 / 300) ** 0.5
 
 
+@pytest.mark.slow
 def test_memory_names_no_cause():
     assert alarms(200, chains) <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
 

@@ -56,6 +56,7 @@ def test_the_number_of_stretches_has_the_exact_law():
         assert chains(x).p[0] == pytest.approx(exact)
 
 
+@pytest.mark.slow
 def test_shuffles_give_a_p_value_that_is_even_under_independent_rounds():
     p = []
     for seed in range(300):

@@ -172,6 +172,7 @@ def test_a_run_that_watches_traffic(watched, tmp_path):
     assert "watches traffic for a time" in told
 
 
+@pytest.mark.slow
 def test_a_cycle_is_told_in_seconds_too(tmp_path):
     text = SCENARIO.replace("400", "1000").replace(
         "{kind: stationary, rho: [0.4, 0.3, 0.15, 0.1, 0.05]}",
@@ -184,6 +185,7 @@ def test_a_cycle_is_told_in_seconds_too(tmp_path):
     assert "it repeats every 24 h 00 min (24 rounds), and users are there for " in " ".join(told.split())
 
 
+@pytest.mark.slow
 def test_help_does_without_scipy():
     code = "from typer.testing import CliRunner; from netfl.cli import app; CliRunner().invoke(app, ['ram', '--help'])"
     ending = "; import sys; print('scipy' in sys.modules)"

@@ -62,6 +62,7 @@ def test_the_fundamental_is_found_under_strong_harmonics():
 
 
 @pytest.mark.parametrize("stay", [0.5, 0.8, 0.95])
+@pytest.mark.slow
 def test_chains_have_no_lines(stay):
     p = [find_lines(whiten(chain(np.random.default_rng(seed), 1500, stay, 3)), 0.01).p for seed in range(60)]
     assert (np.array(p) <= 0.05).sum() <= 6

@@ -151,6 +151,7 @@ def test_fedau_is_fedavg_where_everybody_is_always_there_and_average_all_if_cut_
 
 
 @pytest.mark.parametrize("cutoff", [None, 5])
+@pytest.mark.quick_first
 def test_fedau_weights_tend_to_the_mean_interval(cutoff):
     """Of 40 users who come with probability 0.2, to (1 - 0.8^K) / 0.2; some 32 000 intervals are averaged."""
     users, rounds, p = 40, 4000, 0.2

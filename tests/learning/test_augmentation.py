@@ -142,6 +142,7 @@ def mixture():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 1e-5)])
+@pytest.mark.quick_first
 def test_batched_equals_one_by_one(dtype, tolerance):
     together = school(mixture(), (0, 1), dtype=dtype)
     versions = play(together, (0, 1))

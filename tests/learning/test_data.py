@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib
 import lzma
 import shutil
 import struct
@@ -88,7 +89,43 @@ def test_blobs_that_cannot_be_are_refused(change):
         Blobs(**{**FIG2A, **change})
 
 
-def test_digits_are_scikit_learns():
+FROZEN = [
+    (Blobs(**FIG2A), "df2545f0da00a82082bc9c10fdd3c9fb1410698a9cad31d72e2060be35fa0470"),
+    (Blobs(centers=[[0, 0], [3, 3]], samples=40), "839f94e3ebd4c0e7a1b00821c747b89472c2c8345c45088ceebfb1d2053a37fe"),
+    (
+        Blobs(centers=[[0, 0], [3, 3], [-1, 5], [2, 2]], std=0.7, samples=333, seed=2**32 - 1, test_share=0.37),
+        "8fd7ebe9e1932471cf5d2ddaf4910b825cbb5ff2e4c5101451e7b71aee06e2aa",
+    ),
+    (Digits(), "d52690acc2c2a6ddf4acefcfadcf5a35b9e91827d49af42400b9f8e3d8886713"),
+    (Digits(scale="raw", seed=3, test_share=0.5), "9d14f4916fc374f208631f5ae3b3770ecb314013216c18a1d03ca80b023d5444"),
+]
+"""SHA-256 of the arrays that scikit-learn 1.9.1 made of these keys: load_digits, make_blobs, train_test_split."""
+
+
+@pytest.mark.parametrize(("data", "digest"), FROZEN)
+def test_sets_equal_those_of_scikit_learn_to_the_bit(data, digest):
+    found = data.load(Streams(0))
+    arrays = (found.train_x, found.train_y, found.test_x, found.test_y)
+    assert hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest() == digest
+
+
+@pytest.mark.parametrize(("samples", "share", "seed"), [(2, 0.5, 0), (7, 0.01, 1), (1000, 0.37, 11)])
+def test_an_installed_scikit_learn_makes_the_same_sets(samples, share, seed):
+    sklearn = pytest.importorskip("sklearn", reason="scikit-learn, with which sets are compared, is not installed")
+    datasets = importlib.import_module(f"{sklearn.__name__}.datasets")
+    divide = importlib.import_module(f"{sklearn.__name__}.model_selection").train_test_split
+    blobs = Blobs(**{**FIG2A, "samples": samples, "test_share": share, "seed": seed})
+    made = datasets.make_blobs([samples] * 3, centers=np.array(blobs.centers), cluster_std=0.1, random_state=seed)
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    digits = Digits(scale="raw", test_share=share, seed=seed)
+    for ours, (x, y) in ((blobs, made), (digits, (pixels.reshape(-1, 1, 8, 8), labels))):
+        found = ours.load(Streams(0))
+        parts = divide(x, y, test_size=share, random_state=seed)
+        for mine, theirs in zip((found.train_x, found.test_x, found.train_y, found.test_y), parts, strict=True):
+            assert (mine == theirs.astype(mine.dtype)).all()
+
+
+def test_digits_are_images_of_digits():
     unit, raw = Digits().load(Streams(0)), Digits(scale="raw").load(Streams(0))
     assert len(unit.train_x) + len(unit.test_x) == 1797
     assert (unit.train_x * 16 == raw.train_x).all()

@@ -197,16 +197,19 @@ def alone_equals_together(seed, dtype=torch.float64, tolerance=1e-12):
 
 
 @pytest.mark.parametrize("seed", range(7))
+@pytest.mark.quick_first
 def test_lanes_of_all_sorts_are_what_each_is_alone(seed):
     alone_equals_together(seed)
 
 
 @pytest.mark.parametrize("seed", range(100, 103))
+@pytest.mark.quick_first
 def test_so_they_are_in_single_precision(seed):
     alone_equals_together(seed, torch.float32, 2e-4)
 
 
 @pytest.mark.parametrize("seed", range(200, 205))
+@pytest.mark.quick_first
 def test_stopping_anywhere_changes_nothing(seed, tmp_path):
     world = World(seed)
     whole = world.learner()

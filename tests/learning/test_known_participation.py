@@ -46,6 +46,7 @@ def weights(run, replica, learner="one"):
     return last.sort_values("user")["value"].to_numpy()
 
 
+@pytest.mark.slow
 def test_it_is_to_the_bit_what_a_list_of_these_probabilities_gives(tmp_path):
     made = scenario(record={"versions": True})
     listed = {"kind": "known_participation", "probability": probabilities(made, 0).tolist()}

@@ -135,6 +135,7 @@ def test_lazy_equals_eager():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 1e-5)])
+@pytest.mark.quick_first
 def test_batched_equals_one_by_one(dtype, tolerance):
     """Six learners in two replicas with data of their own, together and each lane in a run of its own."""
     datasets = [examples(0), examples(1)]
@@ -440,6 +441,7 @@ def watching(monkeypatch, numbers):
 
 
 @pytest.mark.parametrize("numbers", [1, 2000])
+@pytest.mark.quick_first
 def test_users_in_turn_equal_users_at_once(monkeypatch, numbers):
     """Also from older versions, with what servers send, and beside twins; a piece is no larger than it may be."""
     with monkeypatch.context() as patched:

@@ -131,6 +131,7 @@ def test_a_start_depends_on_its_streams_alone():
     assert not np.array_equal(network.start(Streams(3)), network.start(Streams(4)))
 
 
+@pytest.mark.slow
 def test_a_scenario_is_read_without_torch():
     code = (
         "import sys, netfl.learning.settings\n"

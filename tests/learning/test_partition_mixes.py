@@ -161,6 +161,7 @@ class TestDirichlet:
         sizes = Sizes(**LOGNORMAL).counts(Streams(3).at("sizes"), 30, len(LABELS))
         assert [len(part) for part in uneven] == sizes.tolist()
 
+    @pytest.mark.slow
     def test_by_draws_the_mixes_are_the_users_own_while_there_is_enough(self):
         """The counts of the user who comes first are multinomial: a chi-square over seeds."""
         made, labels = Dirichlet(concentration=2.0, by="draws"), np.repeat(np.arange(4), 5000)

@@ -42,6 +42,7 @@ def told(most=2, **more):
         {"aggregation": "own_learning:CountsInPlace"},
     ],
 )
+@pytest.mark.quick_first
 def test_those_that_are_right_are_left_alone(tmp_path, more):
     run = netfl.run(checked(Document(scenario(**more), "x")), tmp_path / "run", device="cpu")
     assert run.status == "done"

@@ -110,6 +110,7 @@ def test_batches_are_events(make_sites, monkeypatch, seed, size, capacity):
     assert_same(slow, fast)
 
 
+@pytest.mark.slow
 def test_neither_windows_nor_stretches_matter(make_sites, monkeypatch):
     sites = tree(make_sites, np.random.default_rng(7), routers=3, towers=3)
     parts = parts_of(sites, (poisson(300.0, "towers"),), DropTail(capacity=5))

@@ -156,6 +156,7 @@ NIGHTS = {"capacity": 20e3, "idle": 0.35, "charger": NIGHTLY}
 
 class TestAgainstSecondBySecond:
     @pytest.mark.parametrize("said", [SOLAR, NIGHTS], ids=["solar", "nights"])
+    @pytest.mark.slow
     def test_charge_and_state(self, said):
         """Power by a difference quotient of the supply's energy, summed up step by step."""
         users, step, horizon = 4, 5.0, 4 * DAY

@@ -149,6 +149,7 @@ def test_an_outage_puts_both_off(memory, planned):
     assert (told[0][0] >= 31, told[1][0], told[2]) == (True, pytest.approx(33, abs=0.1), (41, "packet"))
 
 
+@pytest.mark.slow
 def test_every_update_has_one_fate_whatever_the_packets_do(memory, planned):
     """Random packets, versions, failures and outages: each update that began has ended once, each packet counted."""
     rng = np.random.default_rng(3)

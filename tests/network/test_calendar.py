@@ -128,6 +128,7 @@ class TestBad:
             Calendar(file=tmp_path / "x", origin=5)
 
 
+@pytest.mark.slow
 def test_many_spans_at_once_against_one_by_one():
     rng = np.random.default_rng(1)
     drawn = rng.integers([0, 0, 1], [9, 99, 9], (150, 3)).tolist()

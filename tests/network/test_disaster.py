@@ -39,6 +39,7 @@ def points(node):
     [{}, {"radius": {"law": "exponential", "mean": "2 km"}}, {"corners": None, "center": [1e3, 0], "extent": 8e3}],
     ids=["square", "any radius", "disk"],
 )
+@pytest.mark.quick_first
 def test_who_is_down_when_by_brute_force(said):
     timeline = disaster(**said).open(SITES, STREAMS)
     strikes, horizon = timeline._strikes, 600 * HOUR
@@ -99,6 +100,7 @@ def test_availability_is_that_of_the_boolean_model_whatever_the_repair(repair):
     assert np.std(shares) / math.sqrt(60) < 0.004
 
 
+@pytest.mark.slow
 def test_the_first_instant_is_like_any_other():
     expected = math.exp(-(5 / 10) * math.pi * 3.0**2 / 20.0**2)
     up = [disaster().open(SITES, STREAMS.at("first", r)).up(np.array([INNER]), 0.0)[0] for r in range(1000)]

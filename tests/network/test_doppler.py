@@ -69,6 +69,7 @@ class TestRayleighOverTime:
         assert stats.kstest(power, stats.expon.cdf).pvalue > 1e-6
 
     @pytest.mark.parametrize("periods", [0.1, 0.25, 0.383, 0.6, 1.0])
+    @pytest.mark.quick_first
     def test_correlation_of_the_power_is_the_square_of_bessels(self, periods):
         """In 8,000 users; J0 by its integral, 0 at 0.383 periods."""
         users, f = np.arange(8000), 50.0
@@ -128,6 +129,7 @@ class TestTheSteadyPath:
         assert stats.kstest(weak, stats.expon.cdf).pvalue > 1e-6
 
     @pytest.mark.parametrize("shift", [0.0, 14.0])
+    @pytest.mark.slow
     def test_correlation_from_the_waves_themselves(self, shift):
         """Simulated apart, as Gaussian waves from 64 directions and a path, against the model, at one lag."""
         rng, k, f, lag_s = np.random.default_rng(3), 2.0, 20.0, 0.011

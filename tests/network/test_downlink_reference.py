@@ -57,6 +57,7 @@ def expected(users, mode, tries, link, outages):
 
 
 @pytest.mark.parametrize("mode", ["unicast", "multicast"])
+@pytest.mark.quick_first
 def test_versions_arrive_when_the_recursion_says(mode, tmp_path):
     for seed in range(60):
         rng = random.Random(f"{mode} {seed}")

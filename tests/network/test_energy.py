@@ -212,6 +212,7 @@ class TestTheWayDown:
 
 class TestByRounds:
     @pytest.mark.parametrize("world", WORLDS)
+    @pytest.mark.quick_first
     def test_what_is_spent_by_the_end_of_a_round_is_what_a_run_of_so_many_rounds_spends(self, world):
         said = copy.deepcopy(WORLDS[world])
         rounds, _, _ = play(energy=ENERGY, **copy.deepcopy(said))
@@ -224,6 +225,7 @@ class TestByRounds:
 
 class TestBesideTheRest:
     @pytest.mark.parametrize("world", [*WORLDS, "multicast"])
+    @pytest.mark.quick_first
     def test_counting_changes_nothing(self, world):
         multicast = {"broadcast_rate": None, "downlink": {"mode": "multicast", "tries": 2}, "outages": OUTAGES}
         said = WORLDS.get(world, multicast)
@@ -250,6 +252,7 @@ class TestBesideTheRest:
         assert drained_j == pytest.approx(spent["energy_J"] + cut_j, rel=1e-7)
         assert cut_j.sum() > 0
 
+    @pytest.mark.slow
     def test_traffic_alone(self):
         """Every packet of 1000 bits is on the air for 50 ms, again and again until it is through."""
         traffic = {"kind": "poisson", "rate": 0.2, "size": {"law": "fixed", "mean": 1000.0}}
@@ -285,6 +288,7 @@ class TestTheTable:
         parts = run.spent[["train_J", "send_J", "receive_J", "idle_J"]].sum(axis=1)
         assert run.spent["energy_J"].to_numpy() == pytest.approx(parts.to_numpy())
 
+    @pytest.mark.slow
     def test_replicas_that_are_added_spend_what_they_would_have(self, tmp_path):
         netfl.trace(scenario(), tmp_path / "two")
         whole = netfl.trace(scenario(replicas=4), tmp_path / "four")

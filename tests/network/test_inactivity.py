@@ -59,6 +59,7 @@ class TestClock:
         assert not stands.any()
 
 
+@pytest.mark.slow
 def test_share_up_solves_the_kolmogorov_equation():
     up_s, down_s = 2 * HOUR, 1.5 * HOUR
     slope = lambda t, p: (1 - p) / down_s - speed(t) / up_s * p  # noqa: E731
@@ -77,6 +78,7 @@ class TestDiurnalRate:
         return DiurnalRate(**said).open(star(users), STREAMS)
 
     @pytest.mark.parametrize("start_s", [0.0, 3 * DAY])
+    @pytest.mark.quick_first
     def test_the_share_up_at_each_hour_is_the_periodic_solution(self, start_s):
         timeline, users = self.rate(20_000), np.arange(20_000)
         slope = lambda t, p: (1 - p) / 5400 - speed(t) / 7200 * p  # noqa: E731
@@ -95,6 +97,7 @@ class TestDiurnalRate:
             up = timeline.up(users, (hour + 24) * HOUR).mean()
             assert up + failing == pytest.approx(1.0, abs=0.02)
 
+    @pytest.mark.slow
     def test_hazards_integrate_to_exponentials_and_repairs_have_their_law(self):
         timeline = self.rate(2000, start="up", repair={"law": "gamma", "mean": 1800, "shape": 2})
         users, at_s = np.arange(2000), np.zeros(2000)

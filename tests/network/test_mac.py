@@ -36,6 +36,7 @@ def play(world, mac, versions, until_s):
 
 @pytest.mark.parametrize(("users", "probability"), [(1, 0.3), (2, 0.5), (5, 0.2), (10, 0.3), (30, 0.02), (50, 0.05)])
 @pytest.mark.parametrize("limit", [None, 2])
+@pytest.mark.quick_first
 def test_aloha_throughput(users, probability, limit):
     """n p (1-p)^(n-1), whether or not updates are given up: somebody always has something to send."""
     slots = 4000
@@ -48,6 +49,7 @@ def test_aloha_throughput(users, probability, limit):
     assert abs(again - share**2) < 4.5 * np.sqrt(share**2 * (1 + 2 * share) / slots), "slots are independent"
 
 
+@pytest.mark.slow
 def test_aloha_delay_of_a_lone_user(make_cell):
     """The number of slots until it sends is geometric: mean 1/p, and 1 with probability p."""
     count, probability = 2000, 0.25
@@ -64,6 +66,7 @@ def test_aloha_delay_of_a_lone_user(make_cell):
     assert abs(np.mean(np.array(gaps) == 1.0) - 0.25) < 4.5 * np.sqrt(0.25 * 0.75 / count)
 
 
+@pytest.mark.slow
 def test_aloha_sends_in_each_slot_with_its_probability_whatever_supersedes(make_cell):
     """A new version comes before every slot: slots are independent all the same, and each is used with p."""
     slots, probability = 3000, 0.4

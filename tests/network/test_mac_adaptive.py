@@ -80,6 +80,7 @@ def rows(mac, told, users, slots, seed=1):
 
 
 @pytest.mark.parametrize(("channels", "load", "least"), [(1, 1.0, 0.1), (3, 0.8, 0.0), (2, 2.0, 0.5)])
+@pytest.mark.quick_first
 def test_who_gets_through(channels, load, least):
     """p_k Π (1 - p_j / M), from a simulation of slots of its own."""
     weights, slots = np.array([1.0, 1.0, 2.0, 4.0, 12.0]), 2_500
@@ -96,6 +97,7 @@ def test_who_gets_through(channels, load, least):
     assert np.abs(z).max() < 4.5
 
 
+@pytest.mark.slow
 def test_slots_are_independent():
     found, _ = rows(AdaptiveAloha(channels=1, follows="age"), {"age": np.array([1.0, 2.0, 3.0])}, 3, 5_000)
     one = found.sum(axis=1)
@@ -105,6 +107,7 @@ def test_slots_are_independent():
 @pytest.mark.parametrize(
     "told", [{}, {"norm": np.full(6, np.nan)}, {"loss": np.arange(6.0)}, {"norm": np.full(6, np.inf)}]
 )
+@pytest.mark.slow
 def test_without_weights_all_have_the_same(told):
     """As multichannel ALOHA with p = M/n: n p (1 - p/M)^(n-1) get through in a slot."""
     found, _ = rows(AdaptiveAloha(channels=2, follows="norm"), told, 6, 2_500)
@@ -121,6 +124,7 @@ def test_a_weight_that_is_not_known_counts_as_the_mean():
     assert mac._chances(cell)(np.array([1, 2])) == pytest.approx([0.5, 0.5])
 
 
+@pytest.mark.slow
 def test_weights_that_change_count_from_then_on():
     """First one user has nearly all of the load, then the other."""
     mac = AdaptiveAloha(channels=1, follows="norm", least=0.05)

@@ -46,6 +46,7 @@ def known_delay(load, most=400):
 
 
 @pytest.mark.parametrize("load", [0.1, 0.3])
+@pytest.mark.quick_first
 def test_the_known_backlog_gives_the_delay_of_the_exact_chain(load):
     found = delays(SlottedAloha(adaptive="known"), load, 12_000)
     assert abs(found.mean() - known_delay(load)) < 4.5 * found.std() / np.sqrt(len(found))
@@ -100,6 +101,7 @@ def test_a_lone_user_sends_in_the_first_slot(make_cell, adaptive):
     assert [at_s for at_s, _ in world.sent_on] == [5.5]
 
 
+@pytest.mark.slow
 def test_adaptive_users_have_equal_chances_in_every_slot():
     """n saturated users at p = 1/n: a slot is a success with (1-1/n)^(n-1), independently of the next."""
     heard = successes(SlottedAloha(adaptive="known"), 7, 1.0, Streams(4), 6000)
@@ -174,6 +176,7 @@ def test_adaptive_rules_are_told_of_each_slot_once(make_cell):
     assert rule.told == sorted({time_s + 1 for time_s, _ in world.memory.of("sent")})
 
 
+@pytest.mark.slow
 def test_binary_exponential_backoff_of_two(make_cell):
     """Both send at once; after k failures each does so in a slot with 2^-k: the slots until the first success."""
     expected = 0.0

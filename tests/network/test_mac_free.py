@@ -37,6 +37,7 @@ def test_everybody_sends_at_once_and_those_who_overlap_collide(make_cell):
     assert [(message.user, at_s) for at_s, message in world.sent_on] == [(3, 10.0)]
 
 
+@pytest.mark.slow
 def test_backoffs_are_exponential(make_cell):
     """A lone user in a fade: from the end of an attempt to the next there is an exponential time of mean 3 s."""
     count = 2000
@@ -97,6 +98,7 @@ def test_the_chance_of_an_attempt(users, load, limit):
     assert abs(ended.mean() - 100) < 4.5 * ended.std() / np.sqrt(rows), "n T / (β + T) attempts per airtime"
 
 
+@pytest.mark.slow
 def test_abramsons_throughput_in_the_limit_of_many():
     """400 users, attempts lost at once: G e^(-2G) packets get through in an airtime, G = 0.5."""
     cell, ledger = poisson_cell(PureAloha(backoff=1.0, max_attempts=1), 400, 1.0, Streams(3), 0.5)

@@ -90,6 +90,7 @@ def test_a_lone_user_keeps_to_its_duty_cycle():
     assert starts == pytest.approx(100 * airtime_s * np.arange(5))
 
 
+@pytest.mark.slow
 def test_a_second_sub_band_adds_its_share():
     """1 % and 10 % together allow 11 % of the time, but 2 s pass after each uplink."""
     airtime_s = float(time_on_air_s(63, 5, 125e3))

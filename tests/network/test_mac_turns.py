@@ -71,6 +71,7 @@ def test_round_robin_asks_nobody_who_is_cut_off_twice(make_cell):
 
 
 @pytest.mark.parametrize("load", [0.4, 0.8])
+@pytest.mark.quick_first
 def test_round_robin_works_whenever_there_is_work(load):
     """The mean wait of M/D/1, ρ T / (2 (1 - ρ)), by conservation, with 30 users in turn."""
     cell, ledger = poisson_cell(RoundRobin(), 30, 1.0, Streams(2), load)
@@ -94,6 +95,7 @@ def test_max_snr_takes_the_best_of_the_moment(make_cell):
 
 
 @pytest.mark.parametrize("n", [1, 2, 10])
+@pytest.mark.quick_first
 def test_the_diversity_gain_is_the_harmonic_number(n):
     who, gain = turns(MaxSnr(), n, 0.5, Streams(n), 4000)
     assert abs(gain.mean() - np.sum(1 / np.arange(1, n + 1))) < 4.5 * gain.std() / np.sqrt(4000)
@@ -106,6 +108,7 @@ def test_proportional_fair_shares_the_turns_of_constant_channels_evenly():
     assert np.abs(np.bincount(who[600:]) / 2400 - 1 / 3).max() < 0.01
 
 
+@pytest.mark.slow
 def test_proportional_fair_gives_everybody_the_same_gain_over_its_own_mean():
     """Low SNRs of means 1:30: half of the turns each, at H_2 = 1.5 times one's own mean."""
     means, count = np.array([1e-4, 3e-3]), 6000
@@ -149,6 +152,7 @@ def fairly(users, window, rates_at, turns):
     return told
 
 
+@pytest.mark.slow
 def test_proportional_fair_step_by_step_as_channels_fade():
     medium, users = Faded([3.0, 2.0, 0.5, 1.0], 7), np.arange(4)
     who, _ = winners(ProportionalFair(window=5.0), medium, 4, 300)

@@ -188,6 +188,7 @@ def test_an_outage_comes_before_all_else(options):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.9])
+@pytest.mark.quick_first
 def test_chances_are_drawn_fairly_and_again_the_same(share):
     count, seen = 3000, []
     for _ in range(2):
@@ -199,6 +200,7 @@ def test_chances_are_drawn_fairly_and_again_the_same(share):
     assert [meet(other, (at, at + 1))[0] == "" for at in range(count)] != seen[0]
 
 
+@pytest.mark.slow
 def test_chances_under_interference_are_drawn_even_where_alone_it_would_be_certain():
     """40 dB alone is certain; against an interferer as strong it is 0 dB, and 0.3 by the reception."""
     count = 3000
@@ -213,6 +215,7 @@ def test_chances_under_interference_are_drawn_even_where_alone_it_would_be_certa
     assert np.abs(good.mean(axis=0) - 0.3).max() < 4.5 * np.sqrt(0.21 / count)
 
 
+@pytest.mark.slow
 def test_who_would_have_failed_alone_has_faded():
     """With one draw each: 0.3 alone and 0.3 with the other are the same luck, so nobody collides."""
     medium = medium_of([5.0, 5.0], reception=Chance(), interference="sinr")

@@ -60,6 +60,7 @@ class TestRandomWaypoint:
         few, many = (walks(users)[1].xy_m(np.arange(10), 777.0) for users in (10, 90))
         assert (few == many).all()
 
+    @pytest.mark.slow
     def test_nobody_is_faster_than_the_fastest_or_leaves_the_area(self):
         _, paths = walks(200, width=250, height=200, radius=None, centre=[0, 0])
         users = np.arange(200)
@@ -135,6 +136,7 @@ class TestRandomWaypoint:
         with pytest.raises(ValidationError):
             RandomWaypoint(**{"speed": [1, 2], **given})
 
+    @pytest.mark.slow
     def test_a_hundred_thousand_users(self):
         _, paths = walks(100_000)
         places = [paths.xy_m(np.arange(100_000), time) for time in (0.0, 60.0, 600.0)]

@@ -89,6 +89,7 @@ class TestRenewal:
             found = timeline.up(users, time_s).mean()
             assert found == pytest.approx(share, abs=Z * math.sqrt(share * (1 - share) / 20_000))
 
+    @pytest.mark.quick_first
     def test_sojourns_follow_their_laws_over_nodes_and_over_time(self, up, down):
         for users, changes in ((4000, 4), (2, 4000)):
             timeline = renewal(up, down, users)
@@ -242,6 +243,7 @@ class TestRenewalsNodes:
             Renewal(nodes="users", up=law, down=FIXED)
 
 
+@pytest.mark.slow
 def test_any_order_of_asking_gives_the_same_instants_over_thousands_of_sojourns():
     law = {"law": "exponential", "mean": 1.0}
     users, times_s = np.arange(5), np.linspace(0.0, 2000.0, 100)
@@ -252,6 +254,7 @@ def test_any_order_of_asking_gives_the_same_instants_over_thousands_of_sojourns(
         assert shuffled.next_change(users, t).tolist() == expected[float(t)]
 
 
+@pytest.mark.slow
 def test_looking_far_ahead_again_and_again_does_not_walk_there_each_time(monkeypatch):
     steps, step = [], Alternating._advance
     monkeypatch.setattr(Alternating, "_advance", lambda self, rows: (steps.append(rows), step(self, rows)))
@@ -264,6 +267,7 @@ def test_looking_far_ahead_again_and_again_does_not_walk_there_each_time(monkeyp
 
 
 @pytest.mark.parametrize("down", [{"law": "exponential", "mean": 0.5}, {"law": "pareto", "mean": 0.5, "shape": 1.5}])
+@pytest.mark.slow
 def test_a_leap_over_many_sojourns_ends_where_steps_do(down, monkeypatch):
     far_s = 5_000.0 + 1_000.0 * np.arange(4)
     asked_s = [*np.linspace(0.0, 7_000.0, 57), 20.0, 300.0, 6_000.0]
@@ -290,6 +294,7 @@ def test_millions_of_sojourns_are_leapt_over(monkeypatch):
     assert len(steps) < 200
 
 
+@pytest.mark.slow
 def test_a_leap_that_goes_too_far_is_not_made_again(monkeypatch):
     """One of 128 sojourns towards a time that 150 of the mean would reach goes too far now and then."""
     looks, look = [], Alternating._approach

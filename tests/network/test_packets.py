@@ -95,6 +95,7 @@ def brute(arrivals, room, until_s):
 
 @pytest.mark.parametrize("room", [1, 2, 3, 7, None])
 @pytest.mark.parametrize("load", [0.4, 0.95, 3.0])
+@pytest.mark.quick_first
 def test_a_queue_is_that_of_an_event_by_event_reference(room, load):
     rng, until_s = np.random.default_rng(round(100 * load) + (room or 0)), 3000.0
     arrivals = list(zip(np.cumsum(rng.exponential(1 / load, 12_000)), rng.exponential(1.0, 12_000), strict=True))
@@ -170,6 +171,7 @@ class Deaf(Medium):
 
 
 @pytest.mark.parametrize("room", [None, 2])
+@pytest.mark.quick_first
 def test_what_was_there_or_came_is_delivered_lost_or_there(room):
     """Over a span after a warm-up: N(start) + offered = delivered + lost + N(end), at overload too."""
     rng, start_s, until_s = np.random.default_rng(5), 500.0, 1500.0
@@ -212,6 +214,7 @@ def test_who_never_gets_the_air_counts_for_fairness_after_a_warm_up_too():
     assert world.meter.offered == 3, "those that came at 6, 8 and 10 s"
 
 
+@pytest.mark.slow
 def test_saturated_sizes_are_exponential_where_that_is_said():
     traffic = Saturated.model_validate({"size": {"law": "exponential", "mean": 0.5}})
     world = world_of(traffic, 1)

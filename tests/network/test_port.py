@@ -146,6 +146,7 @@ def test_a_full_room_turns_away_the_last(memory):
     assert memory.of("dropped") == [(2.0, 2)]
 
 
+@pytest.mark.slow
 def test_mean_waits_by_strict_priority_are_cobhams():
     """Two classes, M/G/1 with exponential and fixed services; waits by W_0 / ((1 - σ_{k-1}) (1 - σ_k)).
 
@@ -199,6 +200,7 @@ def red_chain(load, low, high, max_p, room):
     return share @ refused
 
 
+@pytest.mark.slow
 def test_share_dropped_by_red_is_that_of_its_markov_chain():
     rng, shares, messages = np.random.default_rng(31), [], 1500
     expected = red_chain(0.9, 1, 4, 0.3, 4)
@@ -270,6 +272,7 @@ def test_usage_counts_what_a_stopwatch_would(memory, planned):
     assert ports[0].usage(24.0) - seen[23.0] == Usage(busy_s=1.0, bits=4.0, messages=1)
 
 
+@pytest.mark.slow
 def test_mean_number_that_waits_is_littles():
     """M/M/1 at load 0.6: ρ² / (1 - ρ) = 0.9 wait on average; the link is busy for 0.6 of the time."""
     rng, found = np.random.default_rng(37), []

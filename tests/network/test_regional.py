@@ -33,6 +33,7 @@ class TestRegional:
         timeline = model.open(self.SITES, STREAMS)
         return np.isfinite(timeline.next_change(np.arange(self.SITES.nodes), 0.0))
 
+    @pytest.mark.slow
     def test_all_inside_fail_together_and_nobody_else(self):
         timeline = self.STORM.open(self.SITES, STREAMS)
         nodes, inside = np.arange(self.SITES.nodes), self.inside() & self.is_in("users", "towers")
@@ -43,6 +44,7 @@ class TestRegional:
         assert (states[:, inside] == states[:, inside][:, :1]).all()
         assert 0.1 < states[:, inside][:, 0].mean() < 0.95
 
+    @pytest.mark.slow
     def test_one_question_may_span_many_times(self):
         timeline, (user, *_) = self.STORM.open(self.SITES, STREAMS), np.flatnonzero(self.inside())
         times = np.random.default_rng(3).uniform(0, 50_000, 400)

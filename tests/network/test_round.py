@@ -264,6 +264,7 @@ def conducts(draw):
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(conducts(), st.integers(0, 5))
+@pytest.mark.slow
 def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
     access, setting, log = make(7, 6, seed, **said)
     assert not [*faults_below(access, "", Facts(7, 6, classes=2))]
@@ -293,6 +294,7 @@ def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
 
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(conducts(), st.integers(0, 2))
+@pytest.mark.slow
 def test_every_update_that_begins_ends_once(said, seed):
     access, setting, _ = make(7, 6, seed, **said)
     world = World(build(access, setting), setting.streams, setting.recorder)

@@ -126,6 +126,7 @@ def played(access, users):
 
 
 @pytest.mark.parametrize("block", range(6))
+@pytest.mark.slow
 def test_every_delivery_is_that_of_the_reference(block, tmp_path):
     """Cases in which two things happen at the server at one instant are left out: their order is no matter of rules."""
     compared = 0

@@ -107,6 +107,7 @@ class TestRandomGeometric:
         assert len(set(hosts)) == 5
         assert all((place[tower] == place[host]).all() for tower, host in zip(sites.towers, hosts, strict=True))
 
+    @pytest.mark.slow
     def test_how_often_two_routers_are_linked(self):
         """Two points of a unit square are within d ≤ 1 with probability πd² - 8d³/3 + d⁴/2.
 

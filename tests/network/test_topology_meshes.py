@@ -68,6 +68,7 @@ class TestRing:
 class TestWaxman:
     MODEL = Waxman(routers=60, towers=5, side="10 km", alpha=0.2, beta=0.9)
 
+    @pytest.mark.slow
     def test_the_chance_of_a_link_at_each_distance(self):
         """Links of 60 networks by their length, against β exp(-d/αL) in bins, held to 5 standard errors."""
         linked, lengths = [], []
@@ -129,6 +130,7 @@ class TestBarabasiAlbert:
         assert all(degree >= m for name, degree in mesh.degree if int(name.partition(":")[2]) > m)
 
     @pytest.mark.parametrize("m", [1, 3])
+    @pytest.mark.quick_first
     def test_degrees_of_a_large_mesh_follow_the_limit(self, m):
         """P(k) = 2m(m+1) / (k(k+1)(k+2)); 30,000 routers, bins held to 5 binomial standard errors."""
         count = 30_000

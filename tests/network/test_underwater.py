@@ -96,6 +96,7 @@ class TestSonarEquation:
         snr_db = 30.0 - loss_db(model, 5000)[0] - model.noise_dbm(1000.0)
         assert snr_db == pytest.approx(170.8 - 90.77 - 30.0, abs=0.02)
 
+    @pytest.mark.slow
     def test_the_best_frequency_falls_with_distance(self):
         """Stojanovic (2007), Fig. 3 (k = 1.5, s = 0.5, w = 0): some 9 kHz over 5 km, below 1 kHz over 100 km."""
         frequencies = np.geomspace(400, 50e3, 400)

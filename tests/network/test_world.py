@@ -218,6 +218,7 @@ def test_presence_is_that_of_the_outages(planned):
             assert at_s == next(t for t in instants if outages.up(pair, np.full(2, t)).all())
 
 
+@pytest.mark.slow
 def test_nodes_that_are_never_up_together(planned):
     plan = {0: [(10.0 * k, 10.0 * k + 5) for k in range(3000)], 1: [(10.0 * k + 5, 10.0 * k + 10) for k in range(3000)]}
     assert Presence(Outages([planned(plan)]), 2).together_from_s(np.array([[0, 1]]), 0.0)[0] == np.inf
@@ -229,6 +230,7 @@ def test_users_who_collide_for_ever_end_the_run_with_a_message(make_world, monke
         next(make_world(SlottedAloha(probability=1.0), first=1).rounds(1))
 
 
+@pytest.mark.slow
 def test_who_never_meets_the_tower_is_followed_once(make_cell, monkeypatch):
     """User 1 is up when the tower is not: that it never hears of anything is found once, not at each version."""
     span_s = range(0, 40_000, 10)

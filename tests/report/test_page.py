@@ -100,6 +100,7 @@ def test_ids_are_unique_and_references_lead_somewhere(whole):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_the_table_holds_means_with_their_t_intervals(make):
     run = make(users=8, rounds=60, learners=("B", "A"))
     rows = run.metrics[(run.metrics["metric"] == "rare_accuracy") & (run.metrics["round"] >= 54)]
@@ -143,6 +144,7 @@ def test_no_trace_is_left_in_matplotlib(make):
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
+@pytest.mark.quick_first
 def test_a_run_without_tables_has_a_page(tmp_path, status):
     (tmp_path / "manifest.json").write_text(json.dumps({"status": status, "error": "the disk is <full>"}))
     run = open_run(tmp_path)
@@ -278,6 +280,7 @@ def test_choices_stand_as_last_made_and_win_nothing(make):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_validation_and_weights_are_shown_where_they_were_asked_for(make):
     found = read(with_choices(make(users=8, rounds=60, replicas=1)))
     said = "".join(found.said)
@@ -297,6 +300,7 @@ def test_a_learner_that_diverged_says_so_in_legends(make):
 
 
 @pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
 def test_it_can_be_written_elsewhere(make, tmp_path):
     run = make(learners=(), network=False)
     path = report.write(run, tmp_path / "here.html")

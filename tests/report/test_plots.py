@@ -55,6 +55,7 @@ def test_bars_by_distance_go_outwards():
     assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "2", "0", "3"]
 
 
+@pytest.mark.slow
 def test_curves_are_means_in_percent(make):
     view = View(make())
     ax = plots_learning.curves(view.metrics, "accuracy", learners=LEARNERS)
@@ -65,6 +66,7 @@ def test_curves_are_means_in_percent(make):
     drawn(ax)
 
 
+@pytest.mark.slow
 def test_a_learner_that_diverges_ends_in_a_cross_and_hides_no_other(make):
     run = make(replicas=2)
     early = run.metrics["learner"] == "FED-CVaR-AVG"
@@ -79,6 +81,7 @@ def test_a_learner_that_diverges_ends_in_a_cross_and_hides_no_other(make):
         assert ax.get_xlim()[1] >= max(good.get_xdata())
 
 
+@pytest.mark.slow
 def test_rounds_are_whole_numbers_on_the_axis(make):
     ax = drawn(plots_learning.curves(View(make(rounds=11)).metrics, "accuracy", learners=LEARNERS))
     assert all(float(tick).is_integer() for tick in ax.get_xticks())
@@ -97,6 +100,7 @@ def test_weights_stand_against_how_often_users_were_heard():
     assert ax.collections[0].get_offsets().tolist() == [[9.0, 1.5], [1.0, 4.0]]
 
 
+@pytest.mark.slow
 def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
     view = View(make(rounds=400, swing=0.1))
     ax = plots_learning.curves(view.metrics, "rare_accuracy", learners=LEARNERS)
@@ -106,6 +110,7 @@ def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
     assert np.abs(np.diff(smooth)).mean() < 0.5 * np.abs(np.diff(raw)).mean()
 
 
+@pytest.mark.slow
 def test_stacked_areas_reach_the_total(make):
     view = View(make())
     table = tallies.stacked(view.fates, view.rounds, 3)
@@ -124,6 +129,7 @@ def test_the_raster_has_a_row_for_each_user():
     assert rare.tolist() == [[0.0, 0.0], [0.5, 0.0]]
 
 
+@pytest.mark.slow
 def test_the_heat_map_is_final_accuracy(make):
     view = View(make())
     ax = drawn(plots_learning.class_heat(view.metrics, learners=LEARNERS, rare=(8, 9)))
@@ -188,6 +194,7 @@ def test_names_stand_in_legends_as_they_are():
     assert all(name in text for name in names)
 
 
+@pytest.mark.slow
 def test_users_are_served_cell_by_cell(make):
     view = View(make(users=8, rounds=30, replicas=1))
     ax = drawn(plots_heat.user_heat(view.accuracy, learners=LEARNERS))

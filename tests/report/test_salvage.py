@@ -41,6 +41,7 @@ def test_what_is_whole_stays_as_it_is(run):
 
 
 @pytest.mark.parametrize("name", ["rounds", "metrics"])
+@pytest.mark.slow
 def test_a_truncated_table_is_named_and_the_rest_is_shown(run, name):
     whole = (run.folder / f"{name}.parquet").read_bytes()
     found = damaged(run, f"{name}.parquet", whole[: len(whole) // 2])

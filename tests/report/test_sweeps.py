@@ -139,6 +139,7 @@ class TestPage:
         assert (told.exit_code, Path("never.html").exists()) == (2, False)
         assert "is the folder of a sweep, which has a page of its own; name it alone" in told.output
 
+    @pytest.mark.slow
     def test_where_nobody_learns_it_shows_the_network(self, tmp_path):
         left = {name: SAID[name] for name in ("name", "seed", "users", "rounds", "replicas", "access")}
         swept = checked(Document({**left, "sweep": {"users": [3, 9]}}, "tiny"))
@@ -197,6 +198,7 @@ class TestContest:
 
 
 class TestPictures:
+    @pytest.mark.slow
     def test_axes_for_which_there_is_no_room_stay_at_the_best_point(self, tmp_path):
         axes = {"alpha": [1, 2, 3, 4], "users": [4, 8, 16], "mac": ["a", "b"], "seed": [1, 2]}
         view = View(Made(tmp_path, axes))

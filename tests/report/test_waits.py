@@ -87,6 +87,7 @@ def test_the_busiest_part_is_on_top_with_its_interval():
     assert [bar.get_width() for bar in ax.containers[0]] == pytest.approx([50.0, 10.0])
 
 
+@pytest.mark.slow
 def test_the_chapter_shows_what_the_tables_hold(make):
     run = make(users=8, rounds=30, replicas=2)
     text = "".join(map(str, chapters_waits.chapters(View(run))))

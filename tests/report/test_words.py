@@ -67,6 +67,7 @@ def test_the_last_of_many_is_named(ends):
     assert "Last there is A with 10 %." in verdict(ends({"A": [0.1], "B": [0.5], "C": [0.9]}))
 
 
+@pytest.mark.slow
 def test_who_was_never_heard(make):
     view = View(make())
     never = [user for user in range(30) if user not in set(view.run.deliveries.query("replica == 0")["user"])]
@@ -84,6 +85,7 @@ def test_the_least_heard_where_all_were(make):
     assert "least of all user 5, which holds a rare class: twice in 2000 rounds" in next(words.unheard(view))
 
 
+@pytest.mark.slow
 def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
     view = View(make(users=6, rounds=2000, replicas=1, network=False))
     assert not any("not all the least heard" in one for one in words.summary(view))
@@ -97,6 +99,7 @@ def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
     ]
 
 
+@pytest.mark.slow
 def test_outcomes_add_up(make):
     view = View(make())
     fates = view.run.events["kind"].astype(str)
@@ -122,6 +125,7 @@ def test_how_long_rare_users_were_cut_off(make):
 
 
 @pytest.mark.parametrize(("status", "called"), [("running", "crashed"), ("interrupted", "interrupted")])
+@pytest.mark.slow
 def test_an_unfinished_run_is_called_so(make, status, called):
     view = View(make(status=status))
     assert f"not finished ({called}): it holds 120 of 120 rounds" in words.summary(view)[0]
@@ -134,6 +138,7 @@ def test_a_trace_has_learnt_nothing(make):
     assert not any("accuracy" in one for one in said)
 
 
+@pytest.mark.slow
 def test_what_kind_of_selection_it_is_stands_on_top(make):
     view = View(make())
     found = diagnosis.diagnose(view.run.deliveries[view.run.deliveries["replica"] == 0], users=len(view.one))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,26 @@ from numpy.typing import NDArray
 from netfl.learning.data import Dataset, Examples
 
 
-def split(x: NDArray[Any], y: NDArray[Any], test_share: float, seed: int) -> Dataset:
-    """Scikit-learn's `train_test_split`, with *seed* as its random state, of examples whose labels count from 0."""
-    from sklearn.model_selection import train_test_split  # noqa: PLC0415 - slow to import
+def legacy_generator(seed: int) -> np.random.RandomState:
+    """Return NumPy's generator of before 1.17, whose draws are frozen: the published sets were drawn from it.
 
-    train_x, test_x, train_y, test_y = train_test_split(x, y, test_size=test_share, random_state=seed)
+    It is a local object of one set; nothing else in netfl draws from it.
+    """
+    return np.random.RandomState(seed)
+
+
+def split(x: NDArray[Any], y: NDArray[Any], test_share: float, seed: int) -> Dataset:
+    """Split examples whose labels count from 0, as scikit-learn's `train_test_split` does with *seed*.
+
+    Of n examples, ``⌈n test_share⌉`` are for testing: the first ones of a permutation of all.
+    """
+    order = legacy_generator(seed).permutation(len(x))
+    test, train = np.split(order, [math.ceil(test_share * len(x))])
     return Dataset(
-        train_x.astype(np.float32),
-        train_y.astype(np.int64),
-        test_x.astype(np.float32),
-        test_y.astype(np.int64),
+        x[train].astype(np.float32),
+        y[train].astype(np.int64),
+        x[test].astype(np.float32),
+        y[test].astype(np.int64),
         int(y.max()) + 1,
     )
 

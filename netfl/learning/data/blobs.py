@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Data, Dataset
-from netfl.learning.data._split import split
+from netfl.learning.data._split import legacy_generator, split
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -21,8 +21,8 @@ _BYTES = 66
 class Blobs(Data):
     """Points in the plane, normally scattered around centres; a point's label is the number of its centre.
 
-    Scikit-learn's `make_blobs` with ``seed`` as its random state, then its `train_test_split` with the same, so that
-    the set is a fixed one whatever the seed of the run: the sets of the FED-CVaR-AVG papers' small experiments.
+    Points and split equal those of scikit-learn's `make_blobs` and `train_test_split` with ``seed`` as their random
+    state, whatever the seed of the run: the sets of the FED-CVaR-AVG papers' small experiments.
     Each coordinate of label c is normal with the centre's as its mean and ``std`` as its standard deviation.
 
     Example::
@@ -96,9 +96,10 @@ class Blobs(Data):
         return (Law("x of the last label", "normal around the centre", draw, middle, self.std**2, cdf),)
 
     def _points(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """All points and their labels."""
-        from sklearn.datasets import make_blobs  # noqa: PLC0415 - slow to import
-
-        counts = [self.samples] * self.classes
-        x, y = make_blobs(counts, centers=np.array(self.centers), cluster_std=self.std, random_state=self.seed)
-        return x, y
+        """All points and their labels, drawn centre by centre and shuffled by the same generator."""
+        generator = legacy_generator(self.seed)
+        x = np.concatenate([generator.normal(centre, self.std, (self.samples, 2)) for centre in self.centers])
+        y = np.repeat(np.arange(self.classes), self.samples)
+        order = np.arange(len(x))
+        generator.shuffle(order)
+        return x[order], y[order]

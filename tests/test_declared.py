@@ -1,0 +1,142 @@
+"""Every package that the code imports is declared in pyproject.toml, so that a new environment has it."""
+
+import ast
+import functools
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OWN = {"netfl", "fromcode"} | {
+    path.stem for folder in ("tests", "analysis", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+}
+"""Modules of the checkout, which pytest finds by its `pythonpath`."""
+NAMED = {"mlflow": "mlflow-skinny"}
+"""Distributions that are called otherwise than their module, and may be missing."""
+TOOLS = {
+    "benchmarks/fuzz.py": {"atheris"},
+    "benchmarks/mutants.py": {"libcst", "mutmut"},
+    "benchmarks/queues.py": {"ns"},
+}
+"""What scripts need beyond the extras, as CONTRIBUTING.md and their own docstrings say."""
+
+
+def declared(*extras: str) -> set[str]:
+    """Names of the distributions that netfl requires with *extras*."""
+    required = [*PROJECT["dependencies"], *(line for one in extras for line in PROJECT["optional-dependencies"][one])]
+    return {canonical(re.split(r"[\[<>=!~; ]", line)[0]) for line in required}
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below *node*, without a look into expressions."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, block, ()):
+            yield inner
+            yield from statements(inner)
+
+
+def imports(path: Path) -> set[str]:
+    """Top-level names of the modules that a file imports, wherever in it."""
+    found = set()
+    for node in statements(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(node.module)
+    return {name.partition(".")[0] for name in found}
+
+
+@functools.cache
+def skips(path: Path) -> list[tuple[str, bool]]:
+    """The packages for which a file calls `pytest.importorskip`, and whether each call gives a reason."""
+    if "importorskip" not in path.read_text(encoding="utf-8"):
+        return []
+    calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+    return [
+        (ast.literal_eval(call.args[0]).partition(".")[0], "reason" in {keyword.arg for keyword in call.keywords})
+        for call in calls
+        if ast.unparse(call.func) == "pytest.importorskip"
+    ]
+
+
+@functools.cache
+def providers() -> dict[str, list[str]]:
+    """The distributions that provide each module of this environment."""
+    return packages_distributions()
+
+
+def undeclared(path: Path, allowed: set[str]) -> list[str]:
+    """The imports of *path* that neither Python, the checkout nor the distributions in *allowed* provide.
+
+    Packages that the file names to `pytest.importorskip` may be missing.
+    """
+    others = imports(path) - sys.stdlib_module_names - OWN - {name for name, _ in skips(path)}
+    return sorted(
+        name
+        for name in others
+        if not {canonical(one) for one in providers().get(name, [NAMED.get(name, name)])} & allowed
+    )
+
+
+def files(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def unsound(paths: list[Path], allowed: set[str]) -> dict[str, list[str]]:
+    found = {str(path.relative_to(ROOT)): undeclared(path, allowed) for path in paths}
+    return {name: missing for name, missing in found.items() if set(missing) - TOOLS.get(name, set())}
+
+
+def test_what_tests_import_is_declared_for_tests():
+    assert unsound(files("tests", "analysis"), declared("dev")) == {}
+
+
+def test_what_scripts_import_is_declared():
+    assert unsound(files("benchmarks"), declared("dev", "ray")) == {}
+
+
+def test_what_documents_import_is_declared():
+    assert unsound(files("docs"), declared("docs") | {"pygments"}) == {}
+
+
+def test_what_netfl_imports_is_declared_for_users():
+    extras = [one for one in PROJECT["optional-dependencies"] if one not in {"dev", "docs", "release"}]
+    assert unsound(files("netfl"), declared(*extras)) == {}
+
+
+def test_what_may_be_missing_is_named_with_a_reason():
+    found = {path.name: skips(path) for path in files("tests")}
+    assert [(name, package) for name, calls in found.items() for package, reasoned in calls if not reasoned] == []
+    needed = {canonical(one) for one in declared("dev")}
+    assert [(name, package) for name, calls in found.items() for package, _ in calls if package in needed] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("import json\nimport netfl\nfrom numpy import array\n", []),
+        ("def later():\n    import yaml\n", ["yaml"]),
+        ("from sklearn.datasets import load_digits\n", ["sklearn"]),
+        ("import pytest\nray = pytest.importorskip('ray', reason='not here')\nimport ray.util\n", []),
+        ("from . import beside\nimport conftest\n", []),
+    ],
+)
+def test_the_search_finds_what_is_not_declared(tmp_path, text, missing):
+    path = tmp_path / "some.py"
+    path.write_text(text)
+    assert undeclared(path, declared("dev")) == missing

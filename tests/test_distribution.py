@@ -1,0 +1,103 @@
+"""netfl is published as `netfl-sim`; a package of another project named `netfl` is reported, and one of ours is not."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import netfl
+from netfl.distribution import conflict
+
+PACKAGE = Path(netfl.__file__).parent
+THEIRS = "[console_scripts]\nNetFL = netfl.utils.runner:main\n"
+OURS = "[console_scripts]\nnetfl = netfl.cli:main\n"
+
+
+def metadata(site, name, entry_points=None):
+    folder = site / name
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.4\nName: netfl\nVersion: 1.5.0\n")
+    if entry_points is not None:
+        (folder / "entry_points.txt").write_text(entry_points)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["netfl-1.5.0.dist-info", "NetFL-1.5.0.dist-info", "netfl-1.5.0-py3.11.egg-info"])
+@pytest.mark.parametrize("entry_points", [THEIRS, None])
+def test_another_projects_distribution_is_reported_with_its_place(tmp_path, name, entry_points):
+    found = metadata(tmp_path, name, entry_points)
+    assert conflict([str(tmp_path)]) == (
+        f"netfl: another project's package of this name is installed ({found}). Run: pip uninstall netfl"
+    )
+
+
+def test_beside_ours_the_files_must_be_restored_too(tmp_path):
+    metadata(tmp_path, "netfl-1.5.0.dist-info", THEIRS)
+    line = conflict([str(tmp_path)], tmp_path / "netfl")
+    assert line.endswith(". Run: pip uninstall netfl; pip install --force-reinstall --no-deps netfl-sim")
+
+
+def test_its_files_are_reported_without_its_metadata(tmp_path):
+    (tmp_path / "netfl/utils").mkdir(parents=True)
+    (tmp_path / "netfl/utils/runner.py").touch()
+    line = conflict([str(tmp_path)], tmp_path / "netfl")
+    assert f"({tmp_path / 'netfl/utils/runner.py'})" in line
+    assert line.endswith(" --force-reinstall --no-deps netfl-sim")
+
+
+@pytest.mark.parametrize(
+    ("name", "entry_points"),
+    [
+        ("netfl-0.1.0.dist-info", OURS),  # a checkout of before, or a wheel made from one
+        ("netfl_sim-0.2.0.dist-info", OURS),
+        ("netfl_tools-1.0.dist-info", None),
+        ("netflix-1.0.dist-info", None),
+        ("netfl-notes", None),
+    ],
+)
+def test_ours_and_those_of_other_names_are_not_reported(tmp_path, name, entry_points):
+    metadata(tmp_path, name, entry_points)
+    assert conflict([str(tmp_path), str(tmp_path / "missing"), sys.executable, ""]) is None
+
+
+def test_the_environment_of_these_tests_has_no_conflict():
+    assert conflict() is None
+
+
+@pytest.fixture
+def overwritten(tmp_path):
+    """A folder of packages in which the other project was installed over ours: its files, and its empty `__init__`."""
+    package = tmp_path / "site/netfl"
+    package.mkdir(parents=True)
+    for path in PACKAGE.iterdir():
+        if path.name not in {"__init__.py", "__pycache__"}:
+            (package / path.name).symlink_to(path)
+    (package / "__init__.py").touch()
+    (package / "utils").mkdir()
+    (package / "utils/runner.py").touch()
+    metadata(tmp_path / "site", "netfl-1.5.0.dist-info", THEIRS)
+    return tmp_path / "site"
+
+
+def test_the_command_begins_with_the_line_and_goes_on(overwritten):
+    done = subprocess.run(
+        [sys.executable, "-m", "netfl", "--version"],
+        env=os.environ | {"PYTHONPATH": str(overwritten)}, cwd=overwritten, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"netfl {netfl.__version__}\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"netfl: another project's package of this name is installed ({overwritten}/netfl-1.5.0")
+
+
+def test_the_search_takes_less_than_a_millisecond_for_each_folder():
+    best = min(_timed(conflict) for _ in range(5))
+    assert best < 1e-3 * len(sys.path)
+
+
+def _timed(call):
+    begun = time.process_time()
+    call()
+    return time.process_time() - begun
