@@ -469,19 +469,23 @@ def test_saturated_stations_are_those_of_the_reference(standard, users, edition)
     assert world.cell.failed["collided"] / world.cell.attempts == pytest.approx(collided, abs=0.01)
 
 
-@pytest.mark.parametrize(("users", "limit"), [(20, 2), pytest.param(50, 4, marks=pytest.mark.slow)])
-def test_each_edition_drops_as_many_frames_as_its_reference_and_not_as_the_other(users, limit):
+@pytest.mark.parametrize(
+    ("users", "limit", "duration_s"), [(20, 2, 20.0), pytest.param(50, 4, 60.0, marks=pytest.mark.slow)]
+)
+def test_each_edition_drops_as_many_frames_as_its_reference_and_not_as_the_other(users, limit, duration_s):
     """Frames dropped within 4.5 standard errors; the editions are more than 20 % apart."""
     told = {}
     for edition in (2016, 2020):
-        bits_s, collided, received, dropped = simulate("802.11a", users, 60.0, 3, edition=edition, limit=limit)
-        world = play(CsmaCa(edition=edition, max_attempts=limit), 60e6, Saturated(), users)
+        bits_s, collided, received, dropped = simulate(
+            "802.11a", users, 3.0 * duration_s, 3, edition=edition, limit=limit
+        )
+        world = play(CsmaCa(edition=edition, max_attempts=limit), duration_s / US, Saturated(), users)
         told[edition] = world.ledger.meter.lost["given_up"] / (world.ledger.meter.lost["given_up"] + len(world.heard))
         share = sum(dropped) / (sum(dropped) + sum(received))
-        error = np.sqrt(2.0 * share * (1.0 - share) / (sum(dropped) + sum(received)))
+        error = np.sqrt(2.0 * share * (1.0 - share) / (world.ledger.meter.lost["given_up"] + len(world.heard)))
         assert abs(told[edition] - share) < 4.5 * error
-        assert len(world.heard) * BITS / 60.0 == pytest.approx(bits_s, rel=0.015)
-        assert world.cell.failed["collided"] / world.cell.attempts == pytest.approx(collided, abs=0.01)
+        assert len(world.heard) * BITS / duration_s == pytest.approx(bits_s, rel=0.03)
+        assert world.cell.failed["collided"] / world.cell.attempts == pytest.approx(collided, abs=0.02)
     assert told[2020] < 0.8 * told[2016]
 
 

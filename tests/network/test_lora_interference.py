@@ -119,7 +119,7 @@ USERS, AIRTIME_S, SHARE = 300, 0.071936, 0.304
 """20 bytes and 13 of headers take 70.25 symbols of 1.024 ms at SF 7."""
 
 
-def watch_equal_powers(interference, duration_s=1200.0):
+def watch_equal_powers(interference, duration_s=600.0):
     """Figures and frames received of users at equal powers that begin to send once in a cycle of random length.
 
     The share that is received is (1 - 2 T / μ)^(n-1), whatever the distribution of the cycle, as each is silent for T

@@ -22,6 +22,8 @@ the cell's users, who are numbered 0 … ``cell.size - 1``.  What it may use of 
   all are alike) and ``cell.connected(users)``.
 - What the network tells of users as each round opens, what `Mac.heeds` names: ``cell.told``, an array by name
   (``norm``, ``loss``, ``age``) over the cell's users, NaN where it is not known; empty before it tells anything.
+- What it says of itself, beside its keys: `Mac.rate_bps`, where it knows the bit rate; `Mac.most_bits`, what one of its
+  frames can hold (larger updates are then sent in packets); `Mac.senses`, whether its users listen before they send.
 - ``cell.streams``: where to draw from; ``cell.env``: the clock; ``cell.ids``: the users' numbers in the whole network.
 
 A complete MAC, which asks the users of the backlog in turn::
