@@ -1,4 +1,4 @@
-"""Frames that last longer than the coherence time of their channel, where the reception has no law for that."""
+"""Frames that last much longer than the coherence time of their channel, where the reception has no law for that."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from netfl.types import Setting
 if TYPE_CHECKING:
     from netfl.access.network import Network
 
-_ROUNDING = 1.0 + 1e-9
-"""How many times the coherence time a frame may last and still fit into one block."""
+_LONG = 2.0
+"""Coherence times that a frame may last without a warning: its definitions differ by such a factor (0.18 to 0.42 / f)."""
 
 
 def fast_fading(network: Network, setting: Setting) -> Iterator[str]:
@@ -28,7 +28,7 @@ def fast_fading(network: Network, setting: Setting) -> Iterator[str]:
     ]
     coherence_s, index = min((channel.coherence_s, index) for index, channel in enumerate(network.channel))
     airtime_s = _most_bits(network, setting) / min(rates_bps, default=1.0)
-    if not rates_bps or airtime_s <= coherence_s * _ROUNDING:
+    if not rates_bps or airtime_s <= _LONG * coherence_s:
         return
     fading, judging = kind_of(type(network.channel[index])), kind_of(type(reception))
     yield (

@@ -168,7 +168,8 @@ THRESHOLD = {"kind": "snr_threshold", "threshold": "0 dB", "rate": 1e6}
     [
         ({"coherence": "10 ms"}, THRESHOLD, "1 s, 100 times the coherence time of 0.01 s (access.channel.0, rayleigh)"),
         ({"doppler": "40 Hz"}, THRESHOLD, "1 s, 100 times the coherence time of 0.01 s (access.channel.0, rayleigh)"),
-        ({"coherence": "1 s"}, THRESHOLD, None),
+        ({"coherence": "0.4 s"}, THRESHOLD, "1 s, 2.5 times the coherence time of 0.4 s (access.channel.0, rayleigh)"),
+        ({"coherence": "0.6 s"}, THRESHOLD, None),
         ({"coherence": "10 ms"}, {"kind": "shannon", "rate": 1e6}, None),
         ({"coherence": "10 ms"}, {"kind": "modulation", "scheme": "bpsk"}, None),
         ({"coherence": "10 ms"}, {"kind": "mcs", "table": [THRESHOLD]}, "but 'mcs' judges it by the fade at its start"),
