@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,12 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: C
     They are processes of this machine, or actors on *cluster*.
 
     Raises:
-        ScenarioError: there is no such device, or not the memory that they need, on this machine.
+        ScenarioError: there is no such device, or not the memory that they need, on this machine; also with Ray, if
+            that starts here.
     """
     from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
-    from netfl.learning.parts import cut  # noqa: PLC0415
     from netfl.learning.team import Team  # noqa: PLC0415
-    from netfl.learning.tensors import DTYPES, device_of  # noqa: PLC0415
+    from netfl.learning.tensors import DTYPES  # noqa: PLC0415
 
     scenario = staged.scenario
     if scenario.model is None or staged.dataset is None:
@@ -57,27 +57,49 @@ def learner_of(staged: Stage, device: str = "auto", workers: int = 1, cluster: C
         "tokens": None if scenario.data is None else scenario.data.tokens,
         "dtype": DTYPES[scenario.precision or "float32"],
     }
-    if cluster is not None:  # whose nodes have other memory and other devices than this machine
+    if cluster is None or cluster.address is None:  # nodes elsewhere have other memory and other devices
+        _check_memory(staged, said, device, workers, cluster)
+    if cluster is not None:
         from netfl.learning.actors import on  # noqa: PLC0415
 
         return Team(workers, said, on(cluster))
-    where, data, number = device_of(device), staged.dataset, said["dtype"].itemsize
-    copied = where.type != "cpu" or number != data.train_x.itemsize
+    return Team(workers, said) if workers > 1 else Learner(**said)
+
+
+def _check_memory(staged: Stage, said: Mapping[str, Any], device: str, workers: int, cluster: Cluster | None) -> None:
+    """Refuse learners that do not fit into the memory of this machine.
+
+    Args:
+        staged: what is run.
+        said: what a learner of all lanes is made with.
+        device: what they compute on.
+        workers: how many processes they learn in, at most.
+        cluster: Ray on this machine, whose workers have the examples each for itself; ``None`` without Ray.
+
+    Raises:
+        ScenarioError: they do not fit.
+    """
+    from netfl.learning.parts import cut  # noqa: PLC0415
+    from netfl.learning.tensors import device_of  # noqa: PLC0415
+
+    scenario, number = staged.scenario, said["dtype"].itemsize
+    data, where = said["datasets"][0], device_of("cpu" if cluster is not None and not cluster.gpus else device)
+    processes = len(cut(len(scenario.learners), len(staged.replicas), workers))
+    copies = processes if cluster is not None else int(where.type != "cpu" or number != data.train_x.itemsize)
     load = memory.Load(
         users=scenario.users,
         most=scenario.access.most(scenario.users, scenario.steps),
-        parameters=scenario.model.parameters(data.train_x.shape[1:], data.classes, said["tokens"]),
+        parameters=said["model"].parameters(data.train_x.shape[1:], data.classes, said["tokens"]),
         replicas=len(staged.replicas),
-        workers=len(cut(len(scenario.learners), len(staged.replicas), workers)),
+        workers=processes,
         twins="weight_divergence" in scenario.evaluation.metrics,
-        examples=number * (data.train_x.size + data.test_x.size) if copied else 0,
+        examples=copies * number * (data.train_x.size + data.test_x.size),
         number=number,
     )
     try:
         memory.check(scenario.learners, load, memory.free(where))
     except ScenarioError as error:
         raise ScenarioError(scenario.located(error.faults)) from None
-    return Team(workers, said) if workers > 1 else Learner(**said)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +22,8 @@ class Outages(Timeline):
     """Several timelines as one.
 
     Args:
-        timelines: those of the outages at work; with none, every node is always up.
+        timelines: those of the outages at work; with none, every node is always up.  They are asked in this order, and
+            the later ones only where the earlier ones let a node be up: those that cost most belong at the end.
         sparing: those of outages at work that let a transmission finish that has begun.
 
     Attributes:
@@ -39,17 +41,18 @@ class Outages(Timeline):
         Raises:
             ScenarioError: what does not fit *sites*, of all outages at once; keys start with an outage's number.
         """
-        timelines: dict[str, list[Timeline]] = {"nothing": [], "uploads": []}
+        timelines: dict[str, list[tuple[float, Timeline]]] = {"nothing": [], "uploads": []}
         faults: list[Fault] = []
         for index, outage in enumerate(outages):
             try:
                 opened = outage.open(sites, streams.at("outage", index, kind_of(type(outage))))
-                timelines[outage.spares].append(opened)
+                timelines[outage.spares].append((outage.changes_hz(1), opened))
             except ScenarioError as error:
                 faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
             raise ScenarioError(faults)
-        return cls(timelines["nothing"], timelines["uploads"])
+        seldom_first = {key: [one for _, one in sorted(own, key=itemgetter(0))] for key, own in timelines.items()}
+        return cls(seldom_first["nothing"], seldom_first["uploads"])
 
     def __bool__(self) -> bool:
         """Whether any node can ever be down."""
@@ -100,17 +103,16 @@ class Outages(Timeline):
         Who is down up to *by_s* and longer is not followed further: of such the answer is any instant after it.
         """
         at_s = np.array(np.broadcast_to(np.asarray(time_s, float), len(nodes)))
-        todo = np.flatnonzero(~self.up(nodes, at_s))
+        todo = np.arange(len(nodes))
         for _ in range(_PATIENCE):
+            up, was_s = todo, at_s[todo]
+            for timeline in self._timelines:  # who is down in one is not looked at in the others, until that is over
+                down = ~timeline.up(nodes[up], at_s[up])
+                waiting, up = up[down], up[~down]
+                at_s[waiting] = timeline.next_change(nodes[waiting], at_s[waiting])
+            todo = todo[(at_s[todo] > was_s) & np.isfinite(at_s[todo]) & (at_s[todo] <= by_s)]
             if not todo.size:
                 return at_s
-            waiting, now_s = nodes[todo], at_s[todo]
-            for timeline in self._timelines:  # to the end of the outage that lasts longest
-                down = ~timeline.up(waiting, now_s)
-                back_s = timeline.next_change(waiting[down], now_s[down])
-                at_s[todo[down]] = np.maximum(at_s[todo[down]], back_s)
-            todo = todo[np.isfinite(at_s[todo]) & (at_s[todo] <= by_s)]
-            todo = todo[~self.up(nodes[todo], at_s[todo])]
         at_s[todo] = np.inf
         return at_s
 

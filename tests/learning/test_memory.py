@@ -11,12 +11,14 @@ import torch
 
 import netfl
 from netfl import schooling
+from netfl.cluster import Cluster
 from netfl.errors import ScenarioError
 from netfl.learning import memory
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.objective.erm import Erm
 from netfl.learning.settings import LearnerSpec
+from netfl.learning.team import Team
 from netfl.staging import stage
 
 LOAD = memory.Load(users=250, most=10, parameters=552_874, replicas=8)
@@ -164,6 +166,20 @@ def test_a_run_is_held_against_what_is_there(monkeypatch):
     with pytest.raises(ScenarioError, match="387 parameters"):
         schooling.learner_of(staged, "cpu", workers=99)
     assert loads[1].workers == 6, "there are no more workers than lanes"
+
+
+def test_a_run_by_ray_on_this_machine_is_refused_before_ray_starts(monkeypatch):
+    """Each of its workers has the examples for itself; on a cluster elsewhere nobody knows what is there."""
+    monkeypatch.setitem(sys.modules, "ray", None)  # nothing may ask for it
+    staged = stage(netfl.load("scenarios/rural_outage.yaml", {"rounds": 2, "replicas": 2, "partition.by": "distance"}))
+    monkeypatch.setattr(memory, "available", lambda: 0)
+    loads, check = [], memory.check
+    monkeypatch.setattr(memory, "check", lambda *told: (loads.append(told[1]), check(*told)))
+    with pytest.raises(ScenarioError, match=r"the run needs .* GB of memory, and 0\.0 GB are there"):
+        schooling.learner_of(staged, workers=4, cluster=Cluster())
+    assert loads[-1].workers == 4
+    assert loads[-1].examples == 4 * 4 * (staged.dataset.train_x.size + staged.dataset.test_x.size)
+    assert isinstance(schooling.learner_of(staged, workers=4, cluster=Cluster("auto")), Team)
 
 
 def test_workers_that_are_too_many_are_told_apart_from_what_does_not_fit_at_all():

@@ -7,6 +7,7 @@ import pytest
 
 from netfl.errors import ScenarioError
 from netfl.network.outage import Timeline
+from netfl.network.outage._alternating import Alternating
 from netfl.network.outage.diurnal import Diurnal
 from netfl.network.outage.renewal import Renewal
 from netfl.network.outages import Outages
@@ -83,6 +84,22 @@ def test_windows_that_never_meet_are_never_up():
     never = Outages.open(days, sites, STREAMS)
     assert never.next_up(np.array([0, 1]), 3.0).tolist() == [math.inf, 3.0]
     assert never.next_change(np.array([0, 1]), 3.0).tolist() == [math.inf, math.inf]
+
+
+def test_windows_that_never_meet_are_found_without_drawing_what_else_happens_meanwhile(monkeypatch):
+    """Two windows a day that do not overlap: outages that change each hour need not be followed for years."""
+    looks, look = [], Alternating._look
+    monkeypatch.setattr(Alternating, "_look", lambda *told: looks.append(1) or look(*told))
+    hours = {"law": "exponential", "mean": "1 h"}
+    outages = (
+        Renewal(nodes="users", up=hours, down=hours),
+        Diurnal(nodes="users", opens="8 h", closes="10 h"),
+        Diurnal(nodes="users", opens="12 h", closes="14 h"),
+    )
+    never = Outages.open(outages, Star(radius=1).open(2, STREAMS), STREAMS)
+    looks.clear()
+    assert never.next_up(np.array([0, 1]), 3.0).tolist() == [math.inf, math.inf]
+    assert len(looks) < 10
 
 
 class Counted(Switch):
