@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from netfl.access.network import Network
 
 _LONG = 2.0
-"""Coherence times that a frame may last without a warning: its definitions differ by such a factor (0.18 to 0.42 / f)."""
+"""Coherence times that a frame may last without a warning: definitions differ by such a factor (0.18 to 0.42 / f)."""
 
 
 def fast_fading(network: Network, setting: Setting) -> Iterator[str]:

@@ -45,7 +45,7 @@ def test_only_a_time_beside_a_boundary_is_moved_to_it(time_s, length_s):
     exact = Fraction(time_s) / Fraction(length_s)
     slack = Fraction(2, 10**9) + exact * Fraction(2, 10**15)
     of, start = period_of(time_s, length_s), period_from(time_s, length_s)
-    if exact < 2**60:
+    if exact < 2**48:  # beyond that a step of the clock is more than a part of a period
         assert of <= exact + slack
         assert exact < of + 1
         assert exact <= start + slack

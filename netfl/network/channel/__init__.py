@@ -2,6 +2,8 @@
 
 A link's channel is a list of models, whose gains in dB add up: a path loss, a shadowing, a fading.  A model of another
 medium than air also says what noise is heard there (`Channel.noise_dbm`) and how long signals take (`Channel.delay_s`).
+A model that fades has a coherence time (`Channel.coherence_s`) and a time for which its gain holds (`Gain.hold_s`).
+One that changes in blocks counts them by `netfl.network.periods`, as slots are counted.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 from typing import Annotated
 
@@ -46,6 +47,11 @@ class LognormalShadowing(Channel):
             return StaticGain(self.sigma * field.normal(np.arange(sites.users)))
         peak_db = self.sigma * NormalDist().inv_cdf(1.0 - 1e-9)
         return BlockGain(lambda users, block: self.sigma * field.normal(users, block), self.coherence, peak_db)
+
+    @property
+    def coherence_s(self) -> float:
+        """That of the blocks, if there are any."""
+        return math.inf if self.coherence is None else self.coherence
 
     def laws(self) -> tuple[Law, ...]:
         """Normal in dB."""

@@ -9,7 +9,8 @@ the cell's users, who are numbered 0 … ``cell.size - 1``.  What it may use of 
 - ``cell.backlog()``: who has one now and is not sending.  ``yield cell.work()``: wait until somebody has.
 - ``heard = yield cell.attempt(users)``: these users send, all at once; at the end of it comes whose frame was received.
   It takes each frame's airtime, or the ``duration_s`` that you give; ``limit`` is how many attempts a frame has,
-  ``channel`` and ``mode`` (of the reception) are one for all or one for each.  Whoever was not received stays in the
+  ``channel`` and ``mode`` (of the reception) are one for all or one for each.  A MAC with slots gives ``begin_s``, the
+  exact start of the slot, so that slots in a row do not add up their rounding.  Whoever was not received stays in the
   backlog; whoever is cut off leaves it until it is back.
 - Attempts may overlap: a MAC need not wait for the end of one before it begins the next.  Whatever is on one channel at
   the same time meets, and the medium says what becomes of it: all collide, the strongest is captured, or each is held
