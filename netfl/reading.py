@@ -175,7 +175,8 @@ class Run:
         if not self._has(path.name):
             stream = stream_of(self.folder, name)
             if self.unfinished and name in SCHEMAS and stream.exists():
-                return read_stream(stream).to_pandas()
+                rows: pd.DataFrame = read_stream(stream).to_pandas()
+                return rows
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
         table = frame(path)
         if "replica" in table and (self.folder / EXTENSION).exists():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,7 @@ class Writer:
         self._tables = {name: Table(folder, name, SCHEMAS[name]) for name in tables}
         numbers = range(first, first + replicas)
         self.recorders = [EventRecorder(self._tables["events"], replica, keeping) for replica in numbers]
-        self._flushed_at = time.monotonic()
+        self._flushed_at = monotonic()
 
     def places(self, name: str, tables: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write a table of users or of nodes: for each replica, its columns; nothing where there are none."""
@@ -162,13 +162,13 @@ class Writer:
 
     def _flush_if_due(self) -> None:
         """Write what all tables have gathered, the rounds last: what belongs to a round is there where it is."""
-        if time.monotonic() - self._flushed_at < FLUSH_EVERY_S:
+        if monotonic() - self._flushed_at < FLUSH_EVERY_S:
             return
         for recorder in self.recorders:
             recorder.flush()
         for name in sorted(self._tables, key=lambda name: name == "rounds"):
             self._tables[name].flush()
-        self._flushed_at = time.monotonic()
+        self._flushed_at = monotonic()
 
     def rounds(self, rounds: Sequence[Round]) -> None:
         """Add one round of each replica, with its deliveries."""

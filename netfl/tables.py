@@ -160,7 +160,7 @@ class Table:
         if self._file.closed:
             return
         self.flush()
-        self._close()
+        self._stop()
         schema = self._schema.with_metadata(STAMP)
         with pa.OSFile(str(self._part), "wb") as file, pq.ParquetWriter(file, schema) as writer:
             held: list[pa.RecordBatch] = []
@@ -182,14 +182,15 @@ class Table:
         """Let go after a failure of the disk, whose room is needed."""
         self._chunks, self._lines = [], []
         with suppress(OSError):  # the disk that failed before fails again
-            self._close()
+            self._stop()
         for path in (self._path, self._part):
             path.unlink(missing_ok=True)
 
-    def _close(self) -> None:
-        """Close the stream."""
-        with self._file:
-            self._stream.close()
+    def _stop(self) -> None:
+        """End the stream, unless that is done."""
+        if not self._file.closed:
+            with self._file:
+                self._stream.close()
 
 
 def words(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:

@@ -147,7 +147,8 @@ from netfl import recording
 from netfl.scenario import load
 
 recording.FLUSH_EVERY_S = 0.2
-netfl.run(load(sys.argv[1], {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance"}), sys.argv[2], device="cpu")
+changes = {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance"}
+netfl.run(load(sys.argv[1], changes), sys.argv[2], device="cpu")
 """
 """Begins a run that goes on until it is killed."""
 
