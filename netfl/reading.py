@@ -16,7 +16,7 @@ from netfl import inputs
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import held
 from netfl.parquet import frame
-from netfl.tables import SCHEMAS
+from netfl.tables import SCHEMAS, read_stream, stream_of
 from netfl.version import refuse_newer
 from netfl.versionfile import VERSIONS, Versions
 
@@ -37,10 +37,12 @@ class Run:
     Args:
         folder: the run directory.
         without: names of files in it that are taken as missing.
+        unfinished: whether tables that never got finished are read, too, as far as they had been written.
     """
 
     folder: Path
     without: frozenset[str] = frozenset()
+    unfinished: bool = False
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -171,6 +173,10 @@ class Run:
         """
         path = self.folder / f"{name}.parquet"
         if not self._has(path.name):
+            stream = stream_of(self.folder, name)
+            if self.unfinished and name in SCHEMAS and stream.exists():
+                rows: pd.DataFrame = read_stream(stream).to_pandas()
+                return rows
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
         table = frame(path)
         if "replica" in table and (self.folder / EXTENSION).exists():

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from netfl.parquet import local, opened, stamped
 from netfl.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, Table, words
 from netfl.thinning import Keeping
 from netfl.types import Report, Round
+
+FLUSH_EVERY_S = 5.0
+"""Wall-clock seconds after which what is gathered is written, so that a crash costs no more than that."""
 
 _UNBEGUN = frozenset({".lock", "scenario.yaml", "scenario.yaml.part", "manifest.json.part"})
 """What may be in a run directory in which no run has begun yet."""
@@ -132,6 +136,7 @@ class Writer:
         self._tables = {name: Table(folder, name, SCHEMAS[name]) for name in tables}
         numbers = range(first, first + replicas)
         self.recorders = [EventRecorder(self._tables["events"], replica, keeping) for replica in numbers]
+        self._flushed_at = monotonic()
 
     def places(self, name: str, tables: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write a table of users or of nodes: for each replica, its columns; nothing where there are none."""
@@ -155,8 +160,19 @@ class Writer:
         with whole(self.folder / "figures.parquet") as part:
             pq.write_table(stamped(pa.Table.from_arrays(arrays, schema=SCHEMAS["figures"])), local(part))
 
+    def _flush_if_due(self) -> None:
+        """Write what all tables have gathered, the rounds last: what belongs to a round is there where it is."""
+        if monotonic() - self._flushed_at < FLUSH_EVERY_S:
+            return
+        for recorder in self.recorders:
+            recorder.flush()
+        for name in sorted(self._tables, key=lambda name: name == "rounds"):
+            self._tables[name].flush()
+        self._flushed_at = monotonic()
+
     def rounds(self, rounds: Sequence[Round]) -> None:
         """Add one round of each replica, with its deliveries."""
+        self._flush_if_due()
         self._tables["rounds"].extend(
             [
                 (
@@ -183,6 +199,7 @@ class Writer:
 
     def blocks(self, blocks: Sequence[Block]) -> None:
         """Add the same rounds of each replica, with their deliveries, in the order in which `rounds` would."""
+        self._flush_if_due()
         rounds, deliveries = [one.of_rounds for one in blocks], [one.of_deliveries for one in blocks]
         for name, told in (("rounds", rounds), ("deliveries", deliveries)):
             replica = np.repeat(np.arange(self._first, self._first + len(told)), [len(own[0]) for own in told])

@@ -1,12 +1,13 @@
 """The tables of a run directory, written in chunks while the run goes on.
 
-A table grows in ``<name>.parquet.part`` and takes its own name when it is closed, so that a file which looks whole
-is whole.  Memory stays bounded: a chunk is written as soon as it is full.
+A table grows in ``<name>.arrows.part``, a stream of record batches that can be read up to where a crash cut it off.  At
+the end of the run it becomes ``<name>.parquet``, which takes its name when it is whole, so that a file which looks
+whole is whole.  Memory stays bounded: a chunk is written as soon as it is full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -82,8 +83,36 @@ CHUNK = 1 << 16
 """Rows that are gathered before they are written."""
 
 
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+"""How streams are written: LZ4 costs little time, and they take about as much room as Parquet."""
+
+
+def stream_of(folder: Path, name: str) -> Path:
+    """Return the file in which a table grows."""
+    return folder / f"{name}.arrows.part"
+
+
+def read_stream(path: Path) -> pa.Table:
+    """Return the rows of a table that was still growing, up to where a crash has cut off its file.
+
+    Args:
+        path: of `stream_of`.
+    """
+    found: list[pa.RecordBatch] = []
+    with suppress(OSError, pa.ArrowException):  # the end, or the damage, is where the rows end
+        for batch in _batches(path):
+            found.append(batch)  # noqa: PERF402 - what comes before a damage is kept
+    return pa.Table.from_batches(found, SCHEMAS[path.name.partition(".")[0]]).unify_dictionaries()
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream."""
+    with pa.OSFile(str(path)) as file:
+        yield from pa.ipc.open_stream(file)
+
+
 class Table:
-    """One growing Parquet file."""
+    """One growing table: a stream until it is finished, then a Parquet file."""
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         self._final = folder / f"{name}.parquet"
@@ -92,7 +121,9 @@ class Table:
         self._chunks: list[pa.RecordBatch] = []
         self._lines: list[tuple[float, ...]] = []
         self._rows = 0
-        self._writer = pq.ParquetWriter(local(self._part), schema.with_metadata(STAMP))
+        self._path = stream_of(folder, name)
+        self._file = pa.OSFile(str(self._path), "wb")
+        self._stream = pa.ipc.new_stream(self._file, schema.with_metadata(STAMP), options=_COMPRESSED)
 
     def extend(self, lines: Sequence[tuple[float, ...]]) -> None:
         """Add single rows of numbers; for tables that grow by a few rows at a time."""
@@ -121,26 +152,46 @@ class Table:
             arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
             self._chunks.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         if self._chunks:
-            self._writer.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
+            self._stream.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
+            self._file.flush()
         self._chunks, self._rows = [], 0
 
     def finish(self) -> None:
-        """Write the rest; the file still has to get its own name."""
-        if self._writer.is_open:
-            self.flush()
-            self._writer.close()
+        """Write the rest, and all of it as Parquet; the file still has to get its own name."""
+        if self._file.closed:
+            return
+        self.flush()
+        self._stop()
+        schema = self._schema.with_metadata(STAMP)
+        with pa.OSFile(str(self._part), "wb") as file, pq.ParquetWriter(file, schema) as writer:
+            held: list[pa.RecordBatch] = []
+            for batch in _batches(self._path):
+                held.append(batch)
+                if sum(one.num_rows for one in held) >= CHUNK:
+                    writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
+                    held = []
+            if held:
+                writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
 
     def publish(self) -> None:
         """Give the finished file its own name, unless that is done."""
         if self._part.exists():
             settle(self._part, self._final)
+            self._path.unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """Let go after a failure of the disk: without its end the file is of no use, and its room is needed."""
+        """Let go after a failure of the disk, whose room is needed."""
         self._chunks, self._lines = [], []
         with suppress(OSError):  # the disk that failed before fails again
-            self._writer.close()
-        self._part.unlink(missing_ok=True)
+            self._stop()
+        for path in (self._path, self._part):
+            path.unlink(missing_ok=True)
+
+    def _stop(self) -> None:
+        """End the stream, unless that is done."""
+        if not self._file.closed:
+            with self._file:
+                self._stream.close()
 
 
 def words(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:

@@ -181,7 +181,7 @@ class TestWhatIsShown:
     def test_figures_with_intervals_replicas_and_warmup(self, scenario, width):
         lines = self.lines(netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run"), width)
         assert lines[0] == "20 s simulated · the first 2 s are warm-up, and do not count for the figures"
-        assert lines[1] == "mean of 3 replicas ± half width of the 95 % interval"
+        assert lines[1] == "Means over 3 replicas; ± is the half width of the 95 % t interval."
         assert max(map(len, lines)) <= width
         text = " ".join(" ".join(lines).split())
         for words in ("throughput 4", "± ", "kbps", "delay, mean", "delay, p99", "lost, dropped 17", "Jain index"):
@@ -211,7 +211,7 @@ class TestWhatIsShown:
         page = report.write(run).read_text().replace("\u00a0", " ")
         assert "4 users · 20 s · 3 replicas" in page
         assert "the first 2 s are warm-up, and do not count for the figures" in page
-        assert "Mean over 3 replicas" in page
+        assert "Means over 3 replicas; ± is the half width of the 95 % t interval." in page
         assert '<th scope="row">throughput</th>' in page
         assert "Who was heard" not in page
         assert report.picture(run).stat().st_size > 10_000

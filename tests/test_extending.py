@@ -302,7 +302,7 @@ class TestCommand:
     def test_it_extends_and_shows_the_means(self, two):
         code, output = self.call(two.folder, "--replicas", 3)
         assert code == 0
-        assert "mean of 3 replicas" in output
+        assert "Means over 3 replicas" in output
         assert len(netfl.open_run(two.folder).rounds) == 3 * ROUNDS
 
     def test_bad_words(self, two):

@@ -80,10 +80,10 @@ class TestTables:
 
     def test_a_table_has_its_name_only_once_it_is_whole(self, run):
         table = Table(run, "rounds", SCHEMAS["rounds"])
-        assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet.part"]
+        assert [path.name for path in run.glob("rounds*")] == ["rounds.arrows.part"]
         table.finish()
         table.finish()
-        assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet.part"]
+        assert {path.name for path in run.glob("rounds*")} == {"rounds.arrows.part", "rounds.parquet.part"}
         table.publish()
         table.publish()
         assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet"]

@@ -132,10 +132,10 @@ def grouped(metrics: pd.DataFrame, metric: str, kind: str, *, choices: Collectio
     numbers = groups.cat.categories.astype(str).str.extract(rf"^{kind}:(\d+)$", expand=False).astype(float)
     number = numbers.to_numpy()[groups.cat.codes.to_numpy()] if len(numbers) else np.full(len(metrics), np.nan)
     wanted = (metrics["metric"] == metric).to_numpy() & ~np.isnan(number)
-    rows = metrics[wanted].assign(number=number[wanted].astype(int)).astype({"learner": str})
+    rows: pd.DataFrame = metrics[wanted].assign(number=number[wanted].astype(int)).astype({"learner": str})
     rows = rows[is_final(rows["round"])]
     if rows.empty:
-        return rows[[*columns, "value"]]
+        return rows.loc[:, [*columns, "value"]]
     table = rows.drop_duplicates(["round", *columns], keep="last").pivot(index="round", columns=columns, values="value")
     is_choice = table.columns.get_level_values("learner").isin(list(choices))
     values = pd.Series(final_values(table.index, table, is_choice), table.columns, name="value")

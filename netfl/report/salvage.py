@@ -77,10 +77,13 @@ def salvaged(run: Run) -> tuple[Run, tuple[str, ...]]:
     A run that is whole comes back as it is, with its tables read.
     """
     broken = dict(_papers(run))
-    sound = Run(run.folder, run.without | set(broken)) if broken else run
+    crashed = "manifest.json" not in broken and run.status == "crashed"
+    sound = Run(run.folder, run.without | set(broken), crashed) if broken or crashed else run
     broken_tables = dict(_tables(sound))
     if broken_tables:
-        sound = Run(run.folder, sound.without | set(broken_tables))
+        sound = Run(run.folder, sound.without | set(broken_tables), crashed)
+    if crashed:
+        _trim(sound)
     told = [
         f"{name} cannot be used, and what it would show is left out: {why}."
         for name, why in (broken | broken_tables).items()
@@ -88,6 +91,26 @@ def salvaged(run: Run) -> tuple[Run, tuple[str, ...]]:
     absent = [name for name in _missing(sound) if name not in sound.without]
     told += [f"There is no {name}, which such a run writes: what it would show is left out." for name in absent]
     return sound, tuple(told)
+
+
+def _trim(run: Run) -> None:
+    """Cut the tables of a run that crashed at its last whole round: they were not written at the same instant."""
+    rounds, deliveries = run.rounds, run.deliveries
+    by = ["replica", "round"]
+    counts = deliveries.groupby(by).size().rename("written").reset_index()
+    written = rounds.merge(counts, on=by, how="left")["written"].fillna(0)
+    torn = rounds.loc[written.to_numpy() != rounds["delivered"].to_numpy(), "round"]
+    last = int(rounds.groupby("replica")["round"].max().min()) if len(rounds) else 0
+    last = min([last, *(torn - 1)])
+    kept = rounds[rounds["round"] <= last]
+    end_s = run.events["replica"].map(kept.groupby("replica")["closed_s"].max())
+    found = {
+        "rounds": kept,
+        "deliveries": deliveries[deliveries["round"] <= last],
+        "metrics": run.metrics[run.metrics["round"] <= last],
+        "events": run.events[run.events["time_s"] <= end_s],
+    }
+    vars(run).update({name: table.reset_index(drop=True) for name, table in found.items()})
 
 
 def _papers(run: Run) -> Iterator[tuple[str, str]]:

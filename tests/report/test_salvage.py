@@ -3,16 +3,25 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+import netfl
 from netfl import report
 from netfl.cli import app
 from netfl.reading import open_run
 from netfl.report import words
 from netfl.report.salvage import salvaged
 from netfl.report.view import look
+from netfl.tables import SCHEMAS, Table, read_stream, stream_of
 
 pytestmark = pytest.mark.usefixtures("sketched")
 
@@ -130,3 +139,81 @@ def test_without_scenario_and_users_the_selection_is_still_diagnosed(run):
     view = look(open_run(run.folder))
     assert view.selection is not None
     assert view.selection.sentence in words.summary(view)
+
+
+KILLED = """
+import sys
+import netfl
+from netfl import recording
+from netfl.scenario import load
+
+recording.FLUSH_EVERY_S = 0.2
+changes = {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance"}
+netfl.run(load(sys.argv[1], changes), sys.argv[2], device="cpu")
+"""
+"""Begins a run that goes on until it is killed."""
+
+
+def test_of_a_run_that_is_killed_the_report_shows_what_its_tables_hold(tmp_path):
+    root, folder = Path(__file__).parents[2], tmp_path / "run"
+    words_of = [sys.executable, "-c", KILLED, root / "scenarios/rural_outage.yaml", folder]
+    with subprocess.Popen(words_of, env=os.environ | {"PYTHONPATH": str(root)}) as process:
+        path, end = stream_of(folder, "metrics"), time.monotonic() + 100
+        while time.monotonic() < end and not (path.exists() and len(read_stream(path)) > 500):
+            time.sleep(0.2)
+        process.kill()
+    run = open_run(folder)
+    assert run.status == "crashed"
+    view = look(run)
+    last = view.rounds
+    assert last > 4
+    text = report.write(run).read_text(encoding="utf-8")
+    assert f"This run is not finished (crashed): it holds {last} of 5000 rounds." in text
+    assert text.count("<svg") >= 8
+    for chapter in ("figures", "heard", "fates", "network", "replay"):
+        assert f'<section id="{chapter}">' in text
+    changes = {"rounds": last, "partition.by": "distance"}
+    whole = netfl.trace(netfl.load(root / "scenarios/rural_outage.yaml", changes), tmp_path / "whole")
+    columns = ["replica", "round", "opened_s", "closed_s", "delivered"]
+    pd.testing.assert_frame_equal(view.run.rounds[columns], whole.rounds[columns])
+    pd.testing.assert_frame_equal(view.run.deliveries, whole.deliveries)
+    assert view.run.events["time_s"].max() <= whole.rounds["closed_s"].max()
+    assert run.rounds.empty, "only a report reads what is not finished"
+
+
+def test_a_table_that_is_cut_off_or_damaged_is_read_up_to_there(tmp_path):
+    table = Table(tmp_path, "rounds", SCHEMAS["rounds"])
+    for index in range(5):
+        table.extend([(0, index, 0.0, 1.0, 1, 0, 9.0, 3.0, np.nan)] * 10)
+        table.flush()
+    path = stream_of(tmp_path, "rounds")
+    content = path.read_bytes()
+    assert read_stream(path)["round"].to_pylist() == np.repeat(np.arange(5), 10).tolist()
+    found = set()
+    for size in range(0, len(content), 97):
+        path.write_bytes(content[:size])
+        rows = read_stream(path)["round"].to_pylist()
+        assert rows == np.repeat(np.arange(len(rows) // 10), 10).tolist()
+        found.add(len(rows))
+    assert {0, 10, 20, 30, 40} <= found
+    path.write_bytes(b"nonsense" * 100)
+    assert read_stream(path).schema.names == SCHEMAS["rounds"].names
+    assert isinstance(read_stream(path), pa.Table)
+    table.abandon()
+
+
+def test_tables_of_a_crash_end_with_the_last_round_of_which_all_is_there(run):
+    whole = {name: run.table(name) for name in ("rounds", "deliveries", "events", "metrics")}
+    (run.folder / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30}))
+    last = {"rounds": 30, "deliveries": 21, "events": 30, "metrics": 10}
+    for name, full in whole.items():
+        rows = full[full["round"] <= last[name]]
+        table = Table(run.folder, name, SCHEMAS[name])
+        table.append([pa.array(rows[one.name], one.type) for one in SCHEMAS[name]])
+        table.flush()
+        (run.folder / f"{name}.parquet").unlink()
+    found, _ = salvaged(open_run(run.folder))
+    assert found.rounds["round"].max() == found.deliveries["round"].max() == 21
+    assert found.metrics["round"].max() == 10
+    closed_s = whole["rounds"].query("round == 21")["closed_s"].item()
+    assert len(found.events) == (whole["events"]["time_s"] <= closed_s).sum() < len(whole["events"])

@@ -171,7 +171,9 @@ class TestContest:
     def test_a_difference_beyond_chance_is_told_as_one(self, tmp_path):
         view = View(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.001, 0.002)))
         said = " ".join(words.verdict(contest.ranked(view, "accuracy"), "accuracy"))
-        assert "B at alpha = 2 ends highest, at 54.9 ± 0.2 %. Next is A with 50.1 %, 4.8 points below, beyond" in said
+        spread = "± is the half width of the 95 % t interval over 3 replicas"
+        assert f"B at alpha = 2 ends highest, at 54.9 ± 0.2 % (mean of the last 10 % of rounds; {spread})." in said
+        assert "). Next is A with 50.1 %, 4.8 points below, beyond" in said
 
     def test_replicas_that_differ_by_as_much_tell_nothing_of_chance(self, tmp_path):
         found = contest.ranked(View(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.0))), "accuracy")
