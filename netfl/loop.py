@@ -47,11 +47,11 @@ def play(staged: Stage, lessons: Lessons, writer: Writer, manifest: Manifest, wa
     for index in range(1, scenario.steps + 1):
         if watch.stop:
             break
-        rounds = _next(scenario, generators, reply, rounds)
+        rounds = next_rounds(scenario, generators, reply, rounds)
         writer.rounds(rounds)
         for tally, one in zip(tallies, rounds, strict=True):
             tally.add(one)
-        with _blamed("learning", rounds[0].closed_s):
+        with blamed("learning", rounds[0].closed_s):
             reply = report = lessons.step(rounds)
         manifest.rounds_done, manifest.diverged = index, lessons.diverged
         writer.metrics(report, [one.closed_s for one in rounds])
@@ -78,7 +78,7 @@ def _play_blocks(  # noqa: PLR0913, PLR0917 - all that takes part
     """Play rounds that nobody learns from many at a time; whoever looks on sees the last of each block."""
     told = zip(*replicas, strict=True)
     while manifest.rounds_done < scenario.steps and not watch.stop:
-        with located(scenario, "access"), _blamed(kind_of(type(scenario.access)), 0.0):
+        with located(scenario, "access"), blamed(kind_of(type(scenario.access)), 0.0):
             blocks = next(told)
         writer.blocks(blocks)
         for tally, block in zip(tallies, blocks, strict=True):
@@ -89,15 +89,19 @@ def _play_blocks(  # noqa: PLR0913, PLR0917 - all that takes part
         watch.closed(Progress(manifest.rounds_done, scenario.steps, float(one.closed_s[-1]), heard, (), {}, ()))
 
 
-def _next(
+def next_rounds(
     scenario: Scenario,
     generators: Sequence[Generator[Round, Report | None, None]],
     reply: Report | None,
     before: Sequence[Round],
 ) -> list[Round]:
-    """The next round of every replica, after those *before*."""
+    """Play the next round of every replica, after those *before*; the accesses are sent *reply*.
+
+    Raises:
+        ModelError: an access failed, or has no more rounds.
+    """
     model, time_s = kind_of(type(scenario.access)), before[0].closed_s if before else 0.0
-    with located(scenario, "access"), _blamed(model, time_s):
+    with located(scenario, "access"), blamed(model, time_s):
         try:
             return [generator.send(_to(reply, place)) for place, generator in enumerate(generators)]
         except StopIteration:
@@ -112,7 +116,7 @@ def _end(
     last: Sequence[Round],
 ) -> None:
     """Let every access do what it does after its *last* round, such as telling its figures."""
-    with located(scenario, "access"), _blamed(kind_of(type(scenario.access)), last[0].closed_s):
+    with located(scenario, "access"), blamed(kind_of(type(scenario.access)), last[0].closed_s):
         for place, generator in enumerate(generators):
             with suppress(StopIteration):
                 generator.send(_to(reply, place))
@@ -124,8 +128,8 @@ def _to(reply: Report | None, place: int) -> Report | None:
 
 
 @contextmanager
-def _blamed(model: str, time_s: float) -> Iterator[None]:
-    """Say which model failed and when, whatever it failed with; that is chained as the cause."""
+def blamed(model: str, time_s: float) -> Iterator[None]:
+    """Raise a `ModelError` that names the model and the time, whatever it failed with; that is chained as the cause."""
     try:
         yield
     except (NetflError, OSError):

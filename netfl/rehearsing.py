@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +21,10 @@ import numpy as np
 from netfl.errors import ModelError, NetflError
 from netfl.learning.settings import LearnerSpec
 from netfl.lessons import Learning
+from netfl.loop import blamed, next_rounds
 from netfl.pulse import Pulse
 from netfl.recording import Writer
+from netfl.registry import kind_of
 from netfl.scenario import Scenario
 from netfl.schooling import school
 from netfl.staging import Stage, located, stage
@@ -83,12 +85,14 @@ class _Sample:
         rounds: of all replicas each.
         network_s: processor time of each in the network, tables included.
         learning_s: the same of the learners.
+        counts: deliveries of each in each replica.
         look_s: processor time of an evaluation.
     """
 
-    rounds: list[Sequence[Round]]
-    network_s: list[float]
-    learning_s: list[float]
+    rounds: list[Sequence[Round]] = field(default_factory=list)
+    network_s: list[float] = field(default_factory=list)
+    learning_s: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
     look_s: float = 0.0
 
 
@@ -112,8 +116,7 @@ def rehearse(scenario: Scenario) -> DryRun:
     if sample.learning_s:
         looks = 2 + steps // scenario.evaluation.every
         seconds += _extrapolated(sample.learning_s, steps) * _stretch(staged, sample) + looks * sample.look_s
-    counts = [len(one.deliveries) for each in sample.rounds for one in each]
-    return DryRun(seconds, len(sample.rounds), float(np.mean(counts)), max(counts))
+    return DryRun(seconds, len(sample.network_s), float(np.mean(sample.counts)), int(max(sample.counts)))
 
 
 def warning(played: DryRun) -> str:
@@ -125,27 +128,41 @@ def warning(played: DryRun) -> str:
 def _play(staged: Stage, learner: Learning | None, folder: Path, watch: _Stopwatch) -> _Sample:
     """Play the first rounds into tables in *folder*, and let *learner* learn from them."""
     scenario, access = staged.scenario, staged.scenario.access
-    sample, reply = _Sample([], [], []), None
+    sample, reply = _Sample(), None
     if learner is not None:
-        sample.look_s = min(_timed(learner.start) for _ in range(2)) * _untested(staged)
+        with blamed("learning", 0.0):
+            sample.look_s = min(_timed(learner.start) for _ in range(2)) * _untested(staged)
     writer = Writer(folder, len(staged.replicas), scenario.keeping, (), staged.replicas.start)
     settings = [replace(one, recorder=own) for one, own in zip(staged.settings, writer.recorders, strict=True)]
     generators = [access.rounds(setting) for setting in settings]
+    blocks = [own for one in settings if (own := access.blocks(one))] if learner is None else []
     watch.restart()
+
+    def play_block() -> None:
+        """Play many rounds of each replica at once, as a run does if it can."""
+        with located(scenario, "access"), blamed(kind_of(type(access)), 0.0):
+            played = [next(one) for one in blocks]
+        writer.blocks(played)
+        sample.counts += [count for one in played for count in one.delivered.tolist()]
 
     def play() -> None:
         """Play a round of each replica."""
-        with located(scenario, "access"):
-            replies = [None if reply is None else reply.to(place) for place in range(len(generators))]
-            sample.rounds.append([one.send(own) for one, own in zip(generators, replies, strict=True)])
+        before = sample.rounds[-1] if sample.rounds else ()
+        sample.rounds.append(next_rounds(scenario, generators, reply, before))
         writer.rounds(sample.rounds[-1])
+        sample.counts += [len(one.deliveries) for one in sample.rounds[-1]]
 
     try:
-        while len(sample.rounds) < min(scenario.steps, _ENOUGH):
+        if blocks:
+            taken_s = _timed(play_block)
+            rounds = len(sample.counts) // len(blocks)
+            sample.network_s = [taken_s / rounds] * rounds
+        while not blocks and len(sample.rounds) < min(scenario.steps, _ENOUGH):
             sample.network_s.append(_timed(play))
             if learner is not None:
                 began_s = watch.elapsed_s
-                reply = learner.step(sample.rounds[-1])
+                with blamed("learning", sample.rounds[-1][0].closed_s):
+                    reply = learner.step(sample.rounds[-1])
                 sample.learning_s.append(watch.elapsed_s - began_s)
             if watch.elapsed_s > SAMPLE_S:
                 break
@@ -198,13 +215,17 @@ def _stretch(staged: Stage, sample: _Sample) -> float:
     """By how much longer learning takes by all local steps than by the fewest."""
     needed, steps = _steps(staged), _FEWEST
     count = int(np.clip(np.searchsorted(np.cumsum(sample.learning_s), SAMPLE_S / 4) + 1, 2, 10))
-    rounds, own_s = sample.rounds[:count], sample.learning_s[:count]
+    own_s = sample.learning_s[:count]
+    rounds = sample.rounds[: len(own_s)]
     points = [(sum(min(one, steps) for one in needed), sum(own_s[1:] or own_s))]
     while steps < max(needed) and points[-1][1] < SAMPLE_S / 2:
         steps = min(4 * steps, max(needed))
-        with _learning(staged, steps) as learner:
-            assert learner is not None
-            own_s = [_timed(partial(learner.step, one)) for one in rounds]
+        try:
+            with _learning(staged, steps) as learner, blamed("learning", 0.0):
+                assert learner is not None
+                own_s = [_timed(partial(learner.step, one)) for one in rounds]
+        except ModelError:  # training of more steps that diverges is for the run to report
+            break
         points.append((sum(min(one, steps) for one in needed), sum(own_s[1:] or own_s)))
     (_, least_s), (most, most_s) = points[0], points[-1]
     slope_s = most_s / most if len(points) == 1 else max(0.0, most_s - points[-2][1]) / (most - points[-2][0])

@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl import rehearsing, workload
+from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
 from netfl.document import Document, dump
+from netfl.errors import ModelError
+from netfl.learning.aggregation.average import Average
 from netfl.pulse import Pulse
 from netfl.rehearsing import rehearse
 from netfl.scenario import checked
@@ -229,6 +232,36 @@ def test_a_check_counts_the_deliveries_that_come(call):
     """24 bytes for each of five a round, not of a hundred; memory for models of few, too."""
     _, output, _ = call("check", PLAIN | SPARSE | {"rounds": 40000})
     assert 4.0 < float(re.search(r"([\d.]+) MB on the disk", output).group(1)) < 6.0
+
+
+def test_rounds_that_a_run_plays_many_at_a_time_are_so_played(call):
+    """One of many users is heard in a round, which is drawn with all others."""
+    direct = {"kind": "stationary", "rho": {"zipf": 1}}
+    scenario = {"name": "a", "users": 200_000, "rounds": 1000, "record": "none", "access": direct}
+    _, output, _ = call("check", scenario)
+    assert "estimated from 1000 rounds" in output
+    assert float(re.search(r"([\d.]+) s of processor time", output).group(1)) < 10
+
+
+def test_a_model_that_fails_in_a_later_round_is_left_to_the_run(monkeypatch):
+    def step(self, state, current, updates):
+        if updates.round > 3:
+            raise LookupError("nobody there")
+        return current, state
+
+    monkeypatch.setattr(Average, "step", step)
+    assert rehearse(said(**SPARSE)).rounds == 4
+    monkeypatch.setattr(Average, "step", lambda *told: 1 / 0)
+    assert rehearse(said(**SPARSE)).rounds == 1
+
+
+def test_an_access_that_fails_in_the_first_round_fails_the_check(monkeypatch):
+    def rounds(self, setting):
+        yield from ()
+
+    monkeypatch.setattr(Bernoulli, "rounds", rounds)
+    with pytest.raises(ModelError, match=r"bernoulli.*no more rounds after round 0 of 150"):
+        rehearse(said(**SPARSE))
 
 
 def test_a_check_refuses_what_would_not_end_in_a_year(call):

@@ -107,6 +107,8 @@ class Outages(Timeline):
         for _ in range(_PATIENCE):
             up, was_s = todo, at_s[todo]
             for timeline in self._timelines:  # who is down in one is not looked at in the others, until that is over
+                if not up.size:
+                    break
                 down = ~timeline.up(nodes[up], at_s[up])
                 waiting, up = up[down], up[~down]
                 at_s[waiting] = timeline.next_change(nodes[waiting], at_s[waiting])
