@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.durable import beside, settle
-from netfl.parquet import local
 from netfl.thinning import Keeping
 from netfl.types import KINDS
 from netfl.version import STAMP

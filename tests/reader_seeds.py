@@ -124,6 +124,11 @@ def availabilities():
     return [b"user,start,times\n0,on,10,20.5\n1,off,5\n2,on\n3,1,[7 9]\n", b'3,true,"1;2"\n0,0\n1,0\n2,0\n']
 
 
+def availabilities_parquet():
+    rows = {"user": [0, 1, 2, 3], "start": [True, False, False, True], "times": [[10.0, 20.5], [5.0], [], [7.0, 9.0]]}
+    return [pd.DataFrame(rows).to_parquet(index=False)]
+
+
 def availabilities_json():
     return [
         b'{"0": {"start": true, "times": [36]}, "1": {"start": false, "times": []},\n"2": {"start": 1}, '

@@ -224,6 +224,9 @@ READERS: dict[str, Reader] = {
     "places": Reader("places.csv", of_model(Places), seeds.places),
     "calendar": Reader("down.csv", of_model(Calendar, origin="2024-03-01T00:00Z"), seeds.calendars),
     "availability": Reader("there.csv", of_model(Availability, round_length=10, repeat=60), seeds.availabilities),
+    "availability_parquet": Reader(
+        "there.parquet", of_model(Availability, round_length=10), seeds.availabilities_parquet, tries=30
+    ),
     "availability_json": Reader("there.json", of_model(Availability, round_length=10), seeds.availabilities_json),
     "graphml": Reader("net.graphml", of_model(File, **GRAPH, server="town"), seeds.graphmls),
     "gml": Reader("net.gml", of_model(File, **GRAPH, server="Wien"), seeds.gmls),

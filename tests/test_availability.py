@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import netfl
+from netfl import inputs
 from netfl.availability import Row, Timetable, beyond, read, shortened, strangers, write
+from netfl.availability import _forms as forms
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
 from netfl.exporting import availability, by_rounds
@@ -67,6 +69,67 @@ class TestGood:
         assert told.start.tolist() == [True, True, False, True]
         assert told.first.tolist() == [0, 1, 1, 3, 3]
         assert told.times.tolist() == [3.0, 1.0, 4.0]
+
+
+class TestParquet:
+    @staticmethod
+    def read(tmp_path, columns):
+        pd.DataFrame(columns).to_parquet(tmp_path / "there.parquet", index=False)
+        rows, faults = read(tmp_path / "there.parquet")
+        return [(row.user, row.start, row.times.tolist()) for row in rows], [str(fault) for fault in faults]
+
+    @pytest.mark.parametrize("start", [[True, False, True], ["on", "off", "TRUE"], [1, 0, 1]])
+    @pytest.mark.parametrize("times", [[[3600, 7200.5], [120], []], [np.array([3600, 7200.5]), [120.0], None]])
+    def test_the_columns_are_those_of_the_other_forms(self, tmp_path, start, times):
+        assert self.read(tmp_path, {"user": [0, 1, 2], "start": start, "times": times}) == (WANTED, [])
+
+    def test_who_never_changes_needs_no_times(self, tmp_path):
+        assert self.read(tmp_path, {"user": [4], "start": [True]}) == ([(4, True, [])], [])
+
+    @pytest.mark.parametrize(
+        ("columns", "told"),
+        [
+            ({"user": [0, 1], "start": ["on", "x"]}, "there.parquet:2: no state to start from ('x'); write on or off"),
+            ({"user": [0, -1], "start": [1, 1]}, "there.parquet:2: no number of a user (-1); users are numbered"),
+            ({"user": [0], "start": [1], "times": [[5.0, 2.0]]}, "there.parquet:1: times do not rise: 2 comes after 5"),
+            ({"user": [0], "start": [1], "times": [[5.0, None]]}, "there.parquet:1: no finite time"),
+            ({"user": [0], "start": [1], "times": [["5"]]}, "times are lists of numbers, and not list<"),
+            ({"user": [0], "start": [1], "times": [5.0]}, "times are lists of numbers, and not double"),
+            ({"who": [0], "start": [1]}, "it has no column user, but who, start"),
+            ({"user": [0, 0], "start": [1, 1]}, "there.parquet:2: a second row for user 0; see there.parquet:1"),
+            ({"user": [], "start": []}, "there.parquet tells of no user"),
+        ],
+    )
+    def test_what_is_wrong_is_told_by_its_row(self, tmp_path, columns, told):
+        assert told in self.read(tmp_path, columns)[1][0]
+
+    def test_a_file_that_is_cut_off_or_no_parquet(self, tmp_path):
+        path = tmp_path / "there.parquet"
+        write(path, [Row(user, True, np.arange(1.0, 50.0)) for user in range(50)])
+        whole = path.read_bytes()
+        for content in (whole[:-20], whole[:200], b"user,start\n0,on\n", b""):
+            path.write_bytes(content)
+            rows, (fault,) = read(path)
+            assert not rows
+            assert "there.parquet cannot be read" in str(fault)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("kind", ["access", "outage"])
+def test_a_file_is_read_once_while_a_scenario_loads_and_runs(tmp_path, monkeypatch, kind, ending):
+    path = tmp_path / f"there.{ending}"
+    write(path, [Row(user, True, np.arange(1.0, 9.0)) for user in range(7 if kind == "access" else 6)])
+    opened, reading = [], inputs.text
+    monkeypatch.setattr(inputs, "text", lambda file, *most: opened.append(file) or reading(file, *most))
+    of_parquet = forms.of_parquet
+    monkeypatch.setattr("netfl.availability.of_parquet", lambda file: opened.append(file) or of_parquet(file))
+    said = f"{{kind: availability, file: {path}, repeat: 20}}"
+    text = DIRECT.replace("ACCESS", said)
+    if kind == "outage":
+        text = NETWORK.partition("  outages:")[0].replace("RECORD", "none") + f"  outages: [{said}]\n"
+    (tmp_path / "s.yaml").write_text(text)
+    netfl.trace(netfl.load(tmp_path / "s.yaml"), tmp_path / "run")
+    assert opened.count(path) == 1
 
 
 class TestBad:
@@ -174,7 +237,7 @@ class TestWritten:
             min_size=1,
             max_size=6,
         ),
-        st.sampled_from(["f.csv", "f.json", "F.JSON"]),
+        st.sampled_from(["f.csv", "f.json", "F.JSON", "f.parquet"]),
     )
     @pytest.mark.slow
     def test_what_is_written_is_read_exactly(self, tmp_path, wanted, name):
@@ -192,10 +255,12 @@ class TestWritten:
         ]
 
     def test_other_endings_and_folders_that_are_not_there(self, tmp_path):
-        with pytest.raises(ScenarioError, match=r"neither \.csv nor \.json"):
+        with pytest.raises(ScenarioError, match=r"none of \.csv, \.json and \.parquet"):
             write(tmp_path / "f.txt", [])
         with pytest.raises(MachineError, match="cannot write"):
             write(tmp_path / "none" / "f.csv", [])
+        with pytest.raises(MachineError, match="cannot write"):
+            write(tmp_path / "none" / "f.parquet", [])
 
 
 def test_presence_by_rounds_by_hand():
@@ -267,7 +332,7 @@ def heard(run, replica):
 
 
 class TestExported:
-    @pytest.mark.parametrize("ending", ["csv", "json"])
+    @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
     @pytest.mark.parametrize("unit", ["s", "rounds"])
     @pytest.mark.parametrize("access", [BURSTY, "{kind: stationary, rho: {zipf: 1}, first: 2, round_length: 0.1}"])
     @pytest.mark.quick_first
@@ -280,7 +345,7 @@ class TestExported:
         assert heard(second, 0) == heard(run, 1)
         assert heard(run, 0) != heard(run, 1)
 
-    @pytest.mark.parametrize("ending", ["csv", "json"])
+    @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
     @pytest.mark.quick_first
     def test_outages_read_again_are_the_same(self, traced, ending):
         text = NETWORK.replace("RECORD", "all")

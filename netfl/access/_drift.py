@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from netfl.access._rates import Zipf, read_rho, shares
+from netfl.access._rates import read_rho, shares
+from netfl.rates import Zipf, ZipfChances, chances_of
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.units import Probability
@@ -25,10 +27,12 @@ def _rho(value: Any) -> object:
 
 def _probability(value: Any) -> object:
     """One for all, or a list, or none; 0 is one."""
-    if value is None:
-        return None
-    if isinstance(value, bool | dict):
-        raise PydanticCustomError("probability", "no probability", {"remedy": "write a number, or a list"})
+    if value is None or isinstance(value, ZipfChances):
+        return value
+    if isinstance(value, Mapping):
+        return ZipfChances.model_validate(value)
+    if isinstance(value, bool):
+        raise PydanticCustomError("probability", "no probability", {"remedy": "write a number, a list, or {zipf: 1.0}"})
     listed = isinstance(value, list | tuple)
     return (_LIST if listed else _ONE).validate_python(value)
 
@@ -40,8 +44,9 @@ class Knot(Spec):
     """The round."""
     rho: Annotated[tuple[float, ...] | Zipf | Literal["random_simplex"] | None, BeforeValidator(_rho)] = None
     """The users' rates, as of `stationary`; drawn anew for each knot if they are random."""
-    probability: Annotated[tuple[float, ...] | float | None, BeforeValidator(_probability)] = None
-    """How likely each user is to be there, in place of rates: one number for all, or a list; 0 is allowed."""
+    probability: Annotated[tuple[float, ...] | float | ZipfChances | None, BeforeValidator(_probability)] = None
+    """How likely each user is to be there, in place of rates: one number for all, a list, or ``{zipf: s}``, as of
+    `bernoulli`; 0 is allowed."""
 
     @property
     def listed(self) -> int | None:
@@ -53,8 +58,7 @@ class Knot(Spec):
         """The rate, or the probability, of each user, ``[users]``."""
         if self.rho is not None:
             return shares(self.rho, users, streams)
-        told: ArrayLike = 0.0 if self.probability is None else self.probability
-        return np.array(np.broadcast_to(np.asarray(told, float), users))
+        return chances_of(0.0 if self.probability is None else self.probability, users)
 
 
 class Course:

@@ -11,16 +11,21 @@ from numpy.typing import NDArray
 from netfl.access._direct import Direct, uniforms
 from netfl.access._rates import Chances, LabelCorrelated, correlated
 from netfl.errors import Fault, ModelError
+from netfl.rates import chances_of
 from netfl.registry import kind_of
 from netfl.streams import Streams
 from netfl.types import Facts, Setting
+
+_FIRST = 100
+"""Users whose probabilities stand for all that a formula gives: those of the first differ most."""
 
 
 class Intermittent(Direct):
     """An access whose users are there or not, round by round; those who are there are heard."""
 
     probability: Chances
-    """How likely each user is to be there: one number for all, a list with one for each user, or
+    """How likely each user is to be there: one number for all; a list with one for each user; ``{zipf: s}``, which is
+    ``p_i = highest * (i + 1) ** -s`` with ``highest: 1`` by default; or
     ``{label_correlated: {concentration: 0.1, minimum: 0.02, mean: 0.1}}``, which makes it follow the user's labels."""
 
     @abstractmethod
@@ -34,7 +39,7 @@ class Intermittent(Direct):
     def chances(self, setting: Setting) -> NDArray[np.float64]:
         """How likely each user is to be there, ``[users]``."""
         if not isinstance(self.probability, LabelCorrelated):
-            return listed(self.probability, setting.users)
+            return chances_of(self.probability, setting.users)
         if setting.label_mix is None:
             raise ModelError(kind_of(type(self)), "the users' label mix is wanted, and is not known")
         return correlated(self.probability.label_correlated, setting.label_mix, setting.streams)
@@ -44,13 +49,13 @@ class Intermittent(Direct):
         """The probability of the first user, where all users have all labels alike."""
         if isinstance(self.probability, LabelCorrelated):
             return max(self.probability.label_correlated.minimum, self.probability.label_correlated.mean)
-        return self.probability if isinstance(self.probability, float) else self.probability[0]
+        return float(chances_of(self.probability, 1)[0])
 
     def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
         """How often each user is there, where it does not depend on labels; `first` keeps its order."""
         if isinstance(self.probability, LabelCorrelated):
             return None
-        return self.shares(listed(self.probability, users))
+        return self.shares(chances_of(self.probability, users))
 
     def heard_rates(
         self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
@@ -68,10 +73,10 @@ class Intermittent(Direct):
 
     @property
     def listed(self) -> tuple[float, ...]:
-        """The probabilities that are stated; empty where they depend on labels."""
+        """The probabilities that are stated, of a formula those of the first users; empty where they follow labels."""
         if isinstance(self.probability, LabelCorrelated):
             return ()
-        return self.probability if isinstance(self.probability, tuple) else (self.probability,)
+        return tuple(chances_of(self.probability, 1 if isinstance(self.probability, float) else _FIRST).tolist())
 
     @property
     def always(self) -> bool:
@@ -87,7 +92,7 @@ class Intermittent(Direct):
         """A list for another number of users, labels without data, more heard than there are."""
         if isinstance(self.probability, tuple) and len(self.probability) != facts.users:
             problem = f"{len(self.probability)} probabilities for {facts.users} users"
-            yield Fault("probability", problem, remedy="give one for each user, or one number for all")
+            yield Fault("probability", problem, remedy="give one for each user, or one number for all, or {zipf: 1.0}")
         if self.wants_label_mix and facts.classes is None:
             yield Fault("probability", "follows the users' labels, and there are no data", remedy="add data")
         yield from Direct.faults(self, facts)
@@ -99,8 +104,3 @@ def shuffled(there: Iterable[NDArray[np.bool_]], setting: Setting) -> Iterator[N
     for present, keys in zip(there, order, strict=True):
         users = np.flatnonzero(present)
         yield users[np.argsort(keys[users])]
-
-
-def listed(probability: tuple[float, ...] | float, users: int) -> NDArray[np.float64]:
-    """One probability for each user."""
-    return np.full(users, probability) if isinstance(probability, float) else np.array(probability)

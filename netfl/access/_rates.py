@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
+from netfl.rates import Zipf, ZipfChances
 from netfl.registry import Spec
 from netfl.streams import Streams
 
@@ -21,13 +22,6 @@ _SHARES: TypeAdapter[tuple[float, ...]] = TypeAdapter(
 )
 _SHARE: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(gt=0, le=1)])
 _SLACK = 1e-3
-
-
-class Zipf(Spec):
-    """Rates that fall as a power of the user's number: ``rho_i`` in proportion to ``(i + 1) ** -zipf``."""
-
-    zipf: Annotated[float, Field(ge=0)]
-    """The power; 0 makes all rates equal."""
 
 
 class LabelCorrelation(Spec):
@@ -71,27 +65,27 @@ def read_rho(value: Any) -> object:
 
 def _read_probability(value: Any) -> object:
     """Choose by what is written, so that a fault names the very entry."""
-    if isinstance(value, LabelCorrelated):
+    if isinstance(value, LabelCorrelated | ZipfChances):
         return value
     if isinstance(value, Mapping):
-        return LabelCorrelated.model_validate(value)
+        return (LabelCorrelated if "label_correlated" in value else ZipfChances).model_validate(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _SHARES.validate_python(value)
     if isinstance(value, bool):
-        raise PydanticCustomError("probability", "no probability", {"remedy": "write a number, or a list"})
+        raise PydanticCustomError("probability", "no probability", {"remedy": "write a number, a list, or {zipf: 1.0}"})
     return _SHARE.validate_python(value)
 
 
 Rho = Annotated[tuple[float, ...] | Zipf | Literal["random_simplex"], BeforeValidator(read_rho)]
 """A list with one rate for each user, ``{zipf: power}``, or ``random_simplex``."""
-Chances = Annotated[tuple[float, ...] | float | LabelCorrelated, BeforeValidator(_read_probability)]
-"""A list with one probability for each user, one for all, or ``{label_correlated: {…}}``."""
+Chances = Annotated[tuple[float, ...] | float | ZipfChances | LabelCorrelated, BeforeValidator(_read_probability)]
+"""A list with one probability for each user, one for all, ``{zipf: power}``, or ``{label_correlated: {…}}``."""
 
 
 def shares(rho: tuple[float, ...] | Zipf | Literal["random_simplex"], users: int, streams: Streams) -> NDArray[Any]:
     """The rates of all users, made to sum to 1."""
     if isinstance(rho, Zipf):
-        raw = np.arange(1, users + 1, dtype=float) ** -rho.zipf
+        raw = rho.weights(users)
     elif isinstance(rho, tuple):
         raw = np.array(rho)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -26,7 +27,8 @@ class Availability(Direct):
 
     The file has one row for each user, in CSV ``user,start,times…`` or in JSON ``[{"user": 0, "start": "on", "times":
     [5, 9]}]``: whether it is there at time 0 (``on``, ``off``; ``true``, ``false``; 1, 0), and the rising times at
-    which that changes.  ``netfl export DIR --availability FILE`` writes one of any run.
+    which that changes.  A Parquet file has the columns ``user``, ``start`` and ``times``, lists, and is the quickest to
+    read.  ``netfl export DIR --availability FILE`` writes one of any run.
 
     Round r is the time from ``(r - 1)`` to ``r`` round lengths, and a user is there in it if it is there at its end; a
     change at the very end counts from the next round on.  So a user who starts away and has the times 2 and 5, in
@@ -41,7 +43,7 @@ class Availability(Direct):
     """
 
     file: Annotated[Path, AfterValidator(Path.absolute)]
-    """The CSV or JSON file; a relative path starts at the current directory."""
+    """The CSV, JSON or Parquet file; a relative path starts at the current directory."""
     unit: Literal["s", "rounds"] = "s"
     """What the times count: seconds on the clock, of which `round_length` make a round, or rounds."""
     repeat: Annotated[Seconds, Field(gt=0)] | None = None
@@ -101,10 +103,15 @@ class Availability(Direct):
         """Nothing is drawn but the order."""
         return (Law.none("all is written down: nothing is drawn but the order in which users are heard"),)
 
+    @cached_property
+    def _file(self) -> tuple[list[Row], list[Fault]]:
+        """What the file says, read once."""
+        return read(self.file)
+
     def _read(self, users: int) -> tuple[list[Row], list[Fault]]:
         """The rows of the file, and what keeps it from serving so many *users*."""
-        rows, faults = read(self.file)
-        faults += strangers(rows, users)
+        rows, faults = self._file
+        faults = [*faults, *strangers(rows, users)]
         faults += beyond(rows, np.inf if self.repeat is None else self.repeat)
         missing = np.setdiff1d(np.arange(users), [row.user for row in rows])
         if missing.size and not faults:

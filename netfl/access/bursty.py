@@ -14,6 +14,7 @@ from netfl.access._rates import LabelCorrelated
 from netfl.access._sojourns import Absence, Lengths, Stay, alternating
 from netfl.access._unit import number
 from netfl.errors import Fault
+from netfl.rates import chances_of
 from netfl.streams import Streams
 from netfl.types import Facts, Law
 
@@ -83,8 +84,7 @@ class Bursty(Intermittent):
         if isinstance(self.probability, LabelCorrelated) or (self.away or self.stay).law != "geometric":
             return
         most = self.stay.mean / (1.0 + self.stay.mean)
-        listed = (self.probability,) if isinstance(self.probability, float) else self.probability
-        above = [p for p in listed if most < p < 1.0]
+        above = [p for p in dict.fromkeys(chances_of(self.probability, facts.users).tolist()) if most < p < 1.0]
         if above:
             problem = f"users would be away for less than 1 {self.unit.rstrip('s') or 's'} in the mean"
             yield Fault("probability", problem, above, f"make it {most:.6g} at most, or stays longer")

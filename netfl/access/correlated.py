@@ -11,9 +11,11 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 
 from netfl.access._direct import uniforms
 from netfl.access._intermittent import Intermittent
+from netfl.access._rates import LabelCorrelated
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.markov import Markov
 from netfl.errors import Fault
+from netfl.rates import chances_of
 from netfl.streams import Streams
 from netfl.types import Facts, Figure, Law
 
@@ -89,8 +91,8 @@ class Correlated(Intermittent):
             yield from self._misnamed(facts)
         if self.probability == 1.0:
             yield Fault("probability", "users who are always there have no correlation", 1.0, "make it less than 1")
-        elif isinstance(self.probability, tuple) and len(self.probability) == facts.users:
-            sure = [user for user, p in enumerate(self.probability) if p == 1.0]
+        elif not isinstance(self.probability, float | LabelCorrelated):
+            sure = np.flatnonzero(chances_of(self.probability, facts.users) == 1.0).tolist()
             if sure:
                 problem = "users who are always there keep their groups up for ever"
                 yield Fault("probability", problem, sure, "make these less than 1")

@@ -13,6 +13,8 @@ In JSON, a list or a mapping::
     [{"user": 0, "start": "on", "times": [3600, 7200.5]}, {"user": 1, "start": "off", "times": [120]}]
     {"0": {"start": true, "times": [3600, 7200.5]}, "1": {"start": false, "times": [120]}}
 
+In Parquet, the columns ``user``, ``start`` and ``times``, a list of numbers for each row.  It is the quickest to read.
+
 A start is ``on`` or ``off``, ``true`` or ``false``, 1 or 0.  Times are numbers above 0; what they count, seconds or
 rounds, is for the reader to say.
 """
@@ -27,11 +29,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl import inputs
-from netfl.availability._forms import of_csv, of_json, state, times, user
+from netfl.availability._forms import COLUMNS, Told, of_csv, of_json, of_parquet, state, times, user
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.parquet import local, stamped
 
 _TOLD = 10
 """Faults of one file that are told one by one."""
@@ -81,12 +86,14 @@ class Timetable:
 
 
 def read(path: Path) -> tuple[list[Row], list[Fault]]:
-    """The good rows of a file, and what is wrong with the others, or with the file; ``.json`` is JSON, all else CSV."""
+    """The good rows of a file, and what is wrong with the others, or with the file.
+
+    ``.json`` is JSON, ``.parquet`` is Parquet, where a row stands for a line, and all else is CSV.
+    """
     rows: list[Row] = []
     faults: list[Fault] = []
     try:
-        text = inputs.text(path)
-        for line, who, start, changes in (of_json if path.suffix.lower() == ".json" else of_csv)(text):
+        for line, who, start, changes in _told(path):
             place = f"{path.name}:{line}"
             try:
                 rows.append(Row(user(who), state(start), times(changes), place))
@@ -97,11 +104,21 @@ def read(path: Path) -> tuple[list[Row], list[Fault]]:
         return [], [Fault("file", f"{path.name}:{error.lineno}: no JSON of the kind: {error.msg}", None, remedy)]
     except (OSError, ValueError, RecursionError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        return [], [Fault("file", f"cannot be read: {why}", str(path), "name a CSV or JSON file")]
+        return [], [Fault("file", f"cannot be read: {why}", str(path), "name a CSV, JSON or Parquet file")]
+    except MachineError as error:
+        return [], [Fault("file", str(error), None, "is it whole, and Parquet?")]
     faults += _repeated(rows)
     if not rows and not faults:
         faults.append(Fault("file", f"{path.name} tells of no user", None, "give a row for each: user,start,times"))
     return rows, faults
+
+
+def _told(path: Path) -> Iterator[Told]:
+    """What each row of a file says, unread."""
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return of_parquet(path)
+    return (of_json if suffix == ".json" else of_csv)(inputs.text(path))
 
 
 def shortened(faults: Sequence[Fault]) -> list[Fault]:
@@ -128,19 +145,32 @@ def beyond(rows: Iterable[Row], period: float) -> Iterator[Fault]:
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
-    """Write a file that `read` gives back exactly; JSON if it is called ``.json``, CSV if ``.csv``.
+    """Write a file that `read` gives back exactly: CSV, JSON or Parquet, as its ending says.
 
     Raises:
-        ScenarioError: it is called neither.
+        ScenarioError: it has another ending.
         MachineError: it cannot be written.
     """
     suffix = path.suffix.lower()
-    if suffix not in {".csv", ".json"}:
-        raise ScenarioError([Fault("", "neither .csv nor .json", str(path), "call it so, as the ending says which")])
+    if suffix not in {".csv", ".json", ".parquet"}:
+        problem = "none of .csv, .json and .parquet"
+        raise ScenarioError([Fault("", problem, str(path), "call it so, as the ending says which")])
     try:
+        if suffix == ".parquet":
+            pq.write_table(_to_parquet(rows), local(path))
+            return
         path.write_text((_to_json if suffix == ".json" else _to_csv)(rows), encoding="utf-8")
     except OSError as error:
         raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _to_parquet(rows: Iterable[Row]) -> pa.Table:
+    """The rows as a table."""
+    told = [*rows]
+    columns = [[row.user for row in told], [row.start for row in told], [row.times for row in told]]
+    return stamped(
+        pa.Table.from_arrays([pa.array(one, of.type) for one, of in zip(columns, COLUMNS, strict=True)], schema=COLUMNS)
+    )
 
 
 def _to_csv(rows: Iterable[Row]) -> str:

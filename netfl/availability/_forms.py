@@ -1,4 +1,4 @@
-"""What an availability file says, row by row: CSV and JSON taken apart, and numbers, states and times read."""
+"""What an availability file says, row by row: CSV, JSON and Parquet taken apart, and numbers, states and times read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from netfl.parquet import opened
 
 _STATES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _SPLIT = re.compile(r"\s*[,;]\s*|\s+")
@@ -19,7 +24,11 @@ _COLON = re.compile(r"\s*:\s*")
 _MOST = 2**32
 """Users are numbered below this."""
 
-Told = tuple[int, object, object, Sequence[object]]
+COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
+"""The columns of a Parquet file as it is written."""
+_MOST_VALUES_PER_BYTE = 64
+"""Times of an honest file take some bytes each; one of far more only serves to fill the memory."""
+Told = tuple[int, object, object, Sequence[object] | NDArray[np.float64]]
 """The line of a row, and what it says of the user, its start and its times, unread."""
 
 
@@ -59,6 +68,45 @@ def of_json(text: str) -> Iterator[Told]:
         yield _entry(text, seen, line, user, entry)
 
 
+def of_parquet(path: Path) -> Iterator[Told]:
+    """The rows of a Parquet file, counted from 1.
+
+    Raises:
+        ValueError: its columns are others.
+        MachineError: it cannot be read, or claims more than a file of its size can hold.
+    """
+    with opened(path) as file:
+        schema, groups = file.schema_arrow, range(file.metadata.num_row_groups)
+        missing = [name for name in ("user", "start") if name not in schema.names]
+        if missing:
+            raise ValueError(f"it has no column {' and '.join(missing)}, but {', '.join(schema.names) or 'none'}")
+        listed = "times" in schema.names
+        if listed and not (pa.types.is_list(kind := schema.field("times").type) and _is_number(kind.value_type)):
+            raise ValueError(f"times are lists of numbers, and not {kind}")
+        values = sum(
+            file.metadata.row_group(group).column(at).num_values
+            for group in groups
+            for at in range(file.metadata.num_columns)
+        )
+        if values > _MOST_VALUES_PER_BYTE * path.stat().st_size:
+            raise ValueError(f"it claims {values} values, more than a file of its size has")
+        table = file.read(columns=["user", "start", *(["times"] if listed else [])]).combine_chunks()
+    users, starts = table["user"].to_pylist(), table["start"].to_pylist()
+    nothing = np.empty(0)
+    changes = [nothing] * len(users)
+    if listed and len(users):
+        column = table["times"].chunk(0)
+        flat = column.flatten().to_numpy(zero_copy_only=False).astype(float)  # an empty place is no number
+        ends = np.cumsum(pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False))
+        changes = np.split(flat, ends[:-1])
+    yield from zip(range(1, len(users) + 1), users, starts, changes, strict=True)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    """Whether a column holds numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Where what *pattern* matches from *at* on ends."""
     found = pattern.match(text, at)
@@ -92,9 +140,9 @@ def state(told: object) -> bool:
     return known
 
 
-def times(told: Sequence[object]) -> NDArray[np.float64]:
+def times(told: Sequence[object] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Rising times."""
-    if all(type(one) in {str, float, int} for one in told):
+    if isinstance(told, np.ndarray) or all(type(one) in {str, float, int} for one in told):
         try:
             made = np.array(told, float)
         except (ValueError, OverflowError):

@@ -28,7 +28,8 @@ def export(  # noqa: PLR0913, PLR0917 - the options
         bool, typer.Option("--positions", help="Where users and nodes stand (positions.csv).")
     ] = False,
     availability: Annotated[
-        Path | None, typer.Option(parser=local, metavar="FILE", help="When users were there: a .csv or .json file.")
+        Path | None,
+        typer.Option(parser=local, metavar="FILE", help="When users were there: a .csv, .json or .parquet file."),
     ] = None,
     out: Annotated[
         Path | None,

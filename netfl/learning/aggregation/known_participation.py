@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Self
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, Updates
+from netfl.rates import ZipfChances, chances_of
 from netfl.types import Facts, Law
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from netfl.learning.aggregation import State
+
+_LIST: TypeAdapter[tuple[float, ...]] = TypeAdapter(
+    Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
+)
+
+
+def _read(value: Any) -> object:
+    """Choose by what is written, so that a fault names the very entry."""
+    if value is None or isinstance(value, ZipfChances):
+        return value
+    return ZipfChances.model_validate(value) if isinstance(value, Mapping) else _LIST.validate_python(value)
 
 
 class KnownParticipation(Aggregation):
@@ -39,8 +51,9 @@ class KnownParticipation(Aggregation):
         server_lr: 1
     """
 
-    probability: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)] | None = None
-    """How likely each user is to take part in a round: p_k, one for each user; by default what the access states."""
+    probability: Annotated[tuple[float, ...] | ZipfChances | None, BeforeValidator(_read)] = None
+    """How likely each user is to take part in a round: p_k, one for each user, or ``{zipf: s}``, as of the access
+    `bernoulli`; by default what the access states."""
     server_lr: Annotated[float, Field(gt=0)] = 1.0
     """The global step size η."""
 
@@ -58,7 +71,7 @@ class KnownParticipation(Aggregation):
         """
         if self.probability is None:
             raise ValueError("the probabilities are not known: an aggregation around this one must pass on 'informed'")
-        return {"weights": current.new_tensor([1 / p if p > 0 else 0.0 for p in self.probability])}
+        return {"weights": current.new_tensor([1 / p if p > 0 else 0.0 for p in chances_of(self.probability, users)])}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The weighted changes."""
@@ -76,7 +89,7 @@ class KnownParticipation(Aggregation):
             if not facts.heard_known:
                 problem = "missing; this access does not state in what share of the rounds each user is heard"
                 yield Fault("probability", problem, None, "give a list, or take 'fedau', which estimates them")
-        elif len(self.probability) != facts.users:
+        elif isinstance(self.probability, tuple) and len(self.probability) != facts.users:
             problem = f"{len(self.probability)} probabilities for {facts.users} users"
             yield Fault("probability", problem, remedy="give one for each user, or take 'fedau', which estimates them")
 

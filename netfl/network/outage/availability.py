@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,7 @@ class Availability(Outage):
     """
 
     file: Annotated[Path, AfterValidator(Path.absolute)]
-    """The CSV or JSON file; a relative path starts at the current directory."""
+    """The CSV, JSON or Parquet file; a relative path starts at the current directory."""
     repeat: Annotated[Seconds, Field(gt=0)] | None = None
     """After what time all begins anew; by default each user stays as it is after its last change."""
 
@@ -58,10 +59,15 @@ class Availability(Outage):
         """There are none."""
         return (Law.none("all is written down: nothing is drawn"),)
 
+    @cached_property
+    def _file(self) -> tuple[list[Row], list[Fault]]:
+        """What the file says, read once."""
+        return read(self.file)
+
     def _read(self, users: int) -> tuple[list[Row], list[Fault]]:
         """The rows of the file, and what is wrong with it."""
-        rows, faults = read(self.file)
-        faults += strangers(rows, users)
+        rows, faults = self._file
+        faults = [*faults, *strangers(rows, users)]
         faults += beyond(rows, np.inf if self.repeat is None else self.repeat)
         return rows, shortened(faults)
 
