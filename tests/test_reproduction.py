@@ -58,6 +58,7 @@ def test_seed_replicas_and_words_do_not_make_another_experiment(run):
     assert replace(PART, changes={**SHORT, "seed": 99, "replicas": 1, "description": "no"}).differences(run) == []
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_pandas_says(run, tmp_path):
     keep(TOY, {"short": run}, tmp_path)
     told = read(TOY, tmp_path)["short"]
@@ -70,6 +71,7 @@ def test_what_is_kept_is_what_pandas_says(run, tmp_path):
     assert (tmp_path / "toy.short.json").stat().st_size < 4000
 
 
+@pytest.mark.slow
 def test_a_figure_that_a_run_has_not_is_refused(run):
     missing = replace(TOY, rows=[Row("no", ("short",), "FedAvg", "accuracy/class:7")])
     with pytest.raises(KeyError, match="no accuracy/class:7 of FedAvg"):
@@ -122,6 +124,7 @@ def test_figures_agree_where_the_intervals_meet(values, published, agrees):
     assert agreement(found, published) == agrees
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run(run, tmp_path):
     keep(TOY, {"short": run}, tmp_path)
     told = "\n".join(page.section(TOY, read(TOY, tmp_path)))
@@ -133,6 +136,7 @@ def test_the_page_of_a_run(run, tmp_path):
     assert f"| higher | {apart.mean:+.1f} ± {apart.half:.1f} | open |" in told
 
 
+@pytest.mark.slow
 def test_the_script_of_a_figure(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["toy.py", str(run.folder), "--out", str(tmp_path)])
     script.script([replace(TOY, draw=lambda runs, figure: figure.add_subplot().plot([1, 2]))], "toy")
@@ -150,6 +154,7 @@ def test_the_script_of_a_figure(run, tmp_path, capsys, monkeypatch):
         ("damaged", "manifest.json cannot be read"),
     ],
 )
+@pytest.mark.slow
 def test_a_script_says_what_is_wrong_with_a_folder(what, says, run, tmp_path, monkeypatch):
     texts = {"unfinished": '{"status": "interrupted"}', "damaged": '{"status": '}
     if what in texts:
@@ -161,6 +166,7 @@ def test_a_script_says_what_is_wrong_with_a_folder(what, says, run, tmp_path, mo
     assert says in told.getvalue()
 
 
+@pytest.mark.slow
 def test_a_damaged_run_among_others_is_named_and_left_out(run, tmp_path, capsys):
     shutil.copytree(run.folder, tmp_path / "good")
     (tmp_path / "bad").mkdir()

@@ -78,7 +78,7 @@ class TestDiurnalRate:
         return DiurnalRate(**said).open(star(users), STREAMS)
 
     @pytest.mark.parametrize("start_s", [0.0, 3 * DAY])
-    @pytest.mark.quick_first
+    @pytest.mark.slow
     def test_the_share_up_at_each_hour_is_the_periodic_solution(self, start_s):
         timeline, users = self.rate(20_000), np.arange(20_000)
         slope = lambda t, p: (1 - p) / 5400 - speed(t) / 7200 * p  # noqa: E731

@@ -81,6 +81,7 @@ def walk(timeline, users, changes):
 
 @pytest.mark.parametrize(("up", "down"), PAIRS, ids=lambda law: law["law"])
 class TestRenewal:
+    @pytest.mark.quick_first
     def test_availability_is_the_same_at_every_instant(self, up, down):
         users = np.arange(20_000)
         timeline = renewal(up, down, 20_000)
@@ -110,6 +111,7 @@ class TestRenewal:
         for law, sample in ((up, rest[is_up]), (down, rest[~is_up])):
             assert stats.kstest(sample, equilibrium_cdf(law)).pvalue > 1e-6
 
+    @pytest.mark.quick_first
     def test_share_of_time_up_of_one_long_run(self, up, down):
         """Its asymptotic variance is (σd² mu² + σu² md²) / (mu + md)³ / T (Cox, Renewal Theory, §7.4)."""
         users, cycles = 40, 300

@@ -82,6 +82,7 @@ class Silent:
 
 @pytest.mark.parametrize("law", ["M/D/1", "M/M/1"])
 @pytest.mark.parametrize("load", [0.3, 0.6])
+@pytest.mark.quick_first
 def test_mean_wait_is_pollaczek_khinchine(law, load):
     """W = ρ (1 + c²) / (2 (1 - ρ)) services, c² = 0 for fixed 1 for exponential ones; each wait is Lindley's."""
     rng, means, messages = np.random.default_rng(17), [], 1200

@@ -15,7 +15,10 @@ from netfl.report import chapters_access
 from netfl.report.replay import gathering
 from netfl.report.view import View
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
+    pytest.mark.slow,  # a browser and a run of 300 rounds
+]
 
 RURAL = Path(__file__).parents[2] / "scenarios" / "rural_outage.yaml"
 READY = "document.getElementById('replay-round')?.textContent"
@@ -84,7 +87,6 @@ def quiet(events, end_s):
     return [wide[0], wide[len(wide) // 2], wide[-1]]
 
 
-@pytest.mark.slow
 def test_what_is_shown_at_the_cursor_is_what_the_tables_say(filmed, page):
     view = View(filmed)
     events = gathering.recorded(view)
@@ -104,7 +106,6 @@ def test_what_is_shown_at_the_cursor_is_what_the_tables_say(filmed, page):
         )
 
 
-@pytest.mark.slow
 def test_the_list_is_of_the_latest_events(filmed, page):
     view = View(filmed)
     events = gathering.recorded(view)
@@ -212,7 +213,6 @@ def test_it_has_a_picture_in_light_and_dark(filmed, tmp_path, dark):
     assert colour == ("rgb(18, 21, 26)" if dark else "rgb(245, 246, 248)")
 
 
-@pytest.mark.slow
 def test_thirty_users_over_300_rounds_play_at_more_than_30_frames_a_second(tmp_path):
     changes = {"rounds": 300, "partition.by": "distance", "record": "all"}
     run = netfl.trace(netfl.load(RURAL, changes), tmp_path / "run")
@@ -225,7 +225,6 @@ def test_thirty_users_over_300_rounds_play_at_more_than_30_frames_a_second(tmp_p
         assert seconds(text(page, "clock")) > 10.0
 
 
-@pytest.mark.slow
 def test_ten_thousand_users_load_and_are_drawn(tmp_path, monkeypatch):
     (tmp_path / "many.yaml").write_text(
         "{name: many, seed: 1, users: 10000, rounds: 5, access: {kind: bernoulli, probability: 0.01}}"

@@ -102,8 +102,8 @@ def page(partial):
     return (partial.folder / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 class TestPage:
-    @pytest.mark.slow
     def test_it_needs_nothing_else_and_is_harmless(self, page):
         assert "<script" not in page
         assert not re.findall(r'(?:src|href)="(?!#|tasks/)[^"]*"', re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
@@ -112,7 +112,6 @@ class TestPage:
         assert len(ids) == len(set(ids))
         assert len(page) < 400_000
 
-    @pytest.mark.slow
     def test_it_says_what_is_missing_and_why(self, page):
         said = text(page)
         assert "Not all points are done: 6 of 9, 3 missing." in said
@@ -139,7 +138,6 @@ class TestPage:
         assert (told.exit_code, Path("never.html").exists()) == (2, False)
         assert "is the folder of a sweep, which has a page of its own; name it alone" in told.output
 
-    @pytest.mark.slow
     def test_where_nobody_learns_it_shows_the_network(self, tmp_path):
         left = {name: SAID[name] for name in ("name", "seed", "users", "rounds", "replicas", "access")}
         swept = checked(Document({**left, "sweep": {"users": [3, 9]}}, "tiny"))
