@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from netfl.network.transport import Transport
+from netfl.access._building import transport_of
 from netfl.registry import kind_of
 from netfl.types import Setting
 
@@ -21,8 +21,9 @@ def fast_fading(network: Network, setting: Setting) -> Iterator[str]:
     radio, reception = network.radio, network.reception
     if radio is None or reception is None or not network.channel:
         return
+    known_bps = None if network.mac is None else network.mac.rate_bps
     rates_bps = [
-        reception.rate_bps(radio.bandwidth, mode)
+        known_bps or reception.rate_bps(radio.bandwidth, mode)
         for mode in range(reception.modes)
         if not reception.follows_fading(mode)
     ]
@@ -43,6 +44,7 @@ def _most_bits(network: Network, setting: Setting) -> float:
     """Return the size of the largest frame that users send, in bits; of traffic, the mean."""
     sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
     if setting.duration_s is None:
-        transport, bits = network.transport or Transport(), network.update_size
-        sizes.append(transport.cut(transport.up_bits(setting.uplink_bits if bits is None else bits)).most_bits)
+        bits = setting.uplink_bits if network.update_size is None else network.update_size
+        transport = transport_of(network, bits)
+        sizes.append(transport.cut(transport.up_bits(bits)).most_bits)
     return max(sizes, default=0.0)

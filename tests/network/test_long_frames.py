@@ -196,6 +196,17 @@ def test_the_warning_counts_what_is_sent(compression):
     assert len([*access.warnings(setting)]) == (compression == 1)
 
 
+@pytest.mark.parametrize(("coherence", "warned"), [("10 ms", False), ("1 ms", True)])
+def test_the_warning_counts_the_frames_of_a_mac_that_splits_updates(coherence, warned):
+    """A frame of 2296 B at 6 Mb/s takes 3.1 ms; an update of 5 MB takes 6.7 s."""
+    said = {"mac": {"kind": "csma_ca", "standard": "802.11a"}, "update_size": "5 MB", "reception": THRESHOLD}
+    said["radio"] = {"power": "20 dBm", "bandwidth": "20 MHz"}
+    access, setting, _ = make(2, 1, channel=[{"kind": "rayleigh", "coherence": coherence}], **said)
+    assert ["fast fading: a frame is on the air for up to 0.00306 s" in said for said in access.warnings(setting)] == (
+        [True] if warned else []
+    )
+
+
 def test_check_run_and_report_tell_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(
