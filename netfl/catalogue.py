@@ -35,6 +35,9 @@ def show_catalogue(family: str | None, name: str | None) -> None:
     """
     console = Console(markup=False)
     if family == "scenario":
+        if name is not None:
+            problem, remedy = "the keys of a scenario are listed together", "write: netfl list scenario"
+            raise ScenarioError([Fault("", problem, name, remedy)])
         _show_keys(console, Scenario)
         return
     if family is None:

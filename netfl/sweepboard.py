@@ -49,6 +49,7 @@ class SweepWatcher(Stoppable):
         self._left, self._ended, self._failed = 0, 0, 0
         self._far: dict[str, float] = {}
         self._bars: dict[str, TaskID] = {}
+        self._names: dict[str, str] = {}
         self._whole = self._screen.add_task("all tasks", total=None, far="", visible=False)
 
     def ask_to_stop(self) -> None:
@@ -59,6 +60,7 @@ class SweepWatcher(Stoppable):
     def planned(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
         """What there is to do."""
         self._left, self._said_at = len(tasks), time.monotonic()
+        self._names = {task.key: task.name for task in tasks}
         self._screen.update(self._whole, total=len(tasks), visible=bool(tasks), far=self._counted())
         if not self._quiet:
             there = f", {done} done already" if done else ""
@@ -71,14 +73,14 @@ class SweepWatcher(Stoppable):
         else:
             self._far[word.task] = word.round / word.rounds if word.rounds else 0.0
             if word.task not in self._bars:
-                self._bars[word.task] = self._screen.add_task(word.task, total=word.rounds or None, far="")
+                self._bars[word.task] = self._screen.add_task(self._name(word.task), total=word.rounds or None, far="")
             far = f"round {word.round}/{word.rounds}"
             self._screen.update(self._bars[word.task], completed=word.round, total=word.rounds or None, far=far)
         whole = self._ended + sum(self._far.values())
         self._screen.update(self._whole, completed=whole, far=self._counted())
         if self._screen.disable and not self._quiet and time.monotonic() - self._said_at >= PLAIN_EVERY_S:
             self._said_at = time.monotonic()
-            under = ", ".join(f"{task} {far:.0%}" for task, far in self._far.items())
+            under = "; ".join(f"{self._name(task)} {far:.0%}" for task, far in self._far.items())
             self._console.print(self._counted() + (f" · under way: {under}" if under else ""), highlight=False)
 
     def _end(self, word: Told) -> None:
@@ -89,8 +91,12 @@ class SweepWatcher(Stoppable):
         if word.error:
             self._failed += 1
             if not self._quiet:
-                self._console.print(f"{word.task} failed: {word.error}", highlight=False, soft_wrap=True)
+                self._console.print(f"{self._name(word.task)} failed: {word.error}", highlight=False, soft_wrap=True)
         self._ended += not word.stopped
+
+    def _name(self, task: str) -> str:
+        """What people read of a task."""
+        return self._names.get(task, task)
 
     def _counted(self) -> str:
         """How many tasks are over."""

@@ -122,6 +122,8 @@ def test_examples_that_are_none(monkeypatch, mine):
 
 
 def test_what_is_not_there(monkeypatch):
+    told = "the keys of a scenario are listed together ('users'); write: netfl list scenario"
+    assert listed("scenario", "users", columns=120, monkeypatch=monkeypatch) == (2, told)
     assert listed("chanel", monkeypatch=monkeypatch) == (2, "no such family ('chanel'); did you mean 'channel'?")
     code, output = listed("channel", "raileigh", monkeypatch=monkeypatch)
     assert (code, output) == (2, "no such network/channel: 'raileigh'; did you mean 'rayleigh'?")

@@ -97,6 +97,31 @@ class TestPlan:
             (lane, replica) for task in tasks for lane in task.lanes for replica in (0, 1)
         }
 
+    @pytest.mark.parametrize(
+        ("most", "labels"),
+        [
+            (
+                32,
+                [
+                    "alpha=0.2|0.5|1, probability=0.3, replicas 0 to 1",
+                    "alpha=0.2|0.5|1, probability=0.6, replicas 0 to 1",
+                ],
+            ),
+            (4, [f"alpha=0.2|0.5|1, probability={p}, replica {r}" for p in (0.3, 0.6) for r in (0, 1)]),
+        ],
+    )
+    def test_a_task_is_called_by_the_values_of_the_axes(self, most, labels):
+        tasks = tasks_of(points_of(scenario(GRID)), NOTHING, most)
+        assert [task.label for task in tasks] == labels
+        assert {task.name for task in tasks} == {*labels}
+
+    def test_the_labels_of_tasks_tell_them_apart(self):
+        tasks = tasks_of(points_of(scenario(GRID)), NOTHING, 1)
+        assert len({task.label for task in tasks}) == len(tasks)
+        assert tasks[0].label == "alpha=0.2|0.5|1, probability=0.3, replica 0, A"
+        many = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.4, 0.6, 0.8]}, replicas=1)), NOTHING, 32)
+        assert [task.label for task in many] == ["alpha=0.2…0.8 (4 values)"]
+
     def test_updates_carry_t_in_every_task_of_a_trace(self):
         points = points_of(scenario({ALPHAS: [0.2, 0.5]}))
         for task in tasks_of(points, NOTHING, 1):
@@ -325,6 +350,18 @@ class TestFolder:
             netfl.sweep(trace_only({"users": [3]}), tmp_path / "mine.txt", engine=Here())
         assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
+    def test_a_run_directory_is_left_alone(self, tmp_path):
+        netfl.trace(trace_only({"users": [3]}), tmp_path / "run")
+        before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+        with pytest.raises(ScenarioError, match=r"--out: .* is there already, and no folder of a sweep"):
+            netfl.sweep(trace_only({"users": [3]}), tmp_path / "run", engine=Here())
+        assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+    def test_one_that_was_killed_before_it_was_written_down_goes_on(self, tmp_path):
+        (tmp_path / "s" / "tasks").mkdir(parents=True)
+        (tmp_path / "s" / "scenario.yaml").write_text("")
+        assert netfl.sweep(trace_only({"users": [3]}), tmp_path / "s", engine=Here()).status == "done"
+
     def test_what_is_opened_must_be_one(self, tmp_path):
         with pytest.raises(ScenarioError, match=r"is no folder of a sweep: there is no sweep.json in it"):
             netfl.open_sweep(tmp_path)
@@ -452,6 +489,20 @@ class TestCommand:
         code, output = self.call("sweep", "s.yaml", "--workers", "1")
         assert (code, output.splitlines()[0]) == (0, "2 points, 0 tasks, 2 done already → runs/tiny-sweep")
         assert self.call("sweep", "s.yaml", "--quiet") == (0, "")
+
+    def test_tasks_are_told_by_the_values_of_the_axes(self, monkeypatch):
+        monkeypatch.setattr("netfl.sweepboard.PLAIN_EVERY_S", 0.0)
+        code, output = self.call("sweep", "s.yaml", "--workers", "1")
+        assert code == 0
+        assert "under way: probability=0.3, replicas 0 to 1 " in output
+        done = netfl.open_sweep("runs/tiny-sweep")
+        assert done.tasks["label"].tolist() == [f"probability={p}, replicas 0 to 1" for p in (0.3, 0.6)]
+        assert not any(task in output for task in done.tasks["task"])
+
+    def test_a_report_is_written_if_it_is_asked_for(self):
+        code, output = self.call("sweep", "s.yaml", "--workers", "1", "--quiet", "--report")
+        assert (code, output) == (0, "report: runs/tiny-sweep/report.html\n")
+        assert Path("runs/tiny-sweep/report.html").read_text().startswith("<!DOCTYPE html>")
 
     def test_other_commands_say_what_becomes_of_the_sweep(self):
         code, output = self.call("check", "s.yaml")

@@ -97,7 +97,7 @@ Gpus = Annotated[
     float | None, typer.Option(min=0.0, help="Of --engine ray: what share of a GPU a worker is given, 0 by default.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but faults.")]
-Report = Annotated[bool, typer.Option("--report", help="Write the report and its picture at the end.")]
+Report = Annotated[bool, typer.Option("--report", help="Write the report at the end.")]
 
 
 def _close(context: typer.Context, asked: bool) -> bool:

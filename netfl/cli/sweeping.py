@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Address, Device, Engine, Gpus, Named, NoPlugins, Quiet, ScenarioFile, Seed, Sets, app, local
+from netfl.cli.app import (
+    Address,
+    Device,
+    Engine,
+    Gpus,
+    Named,
+    NoPlugins,
+    Quiet,
+    Report,
+    ScenarioFile,
+    Seed,
+    Sets,
+    app,
+    local,
+)
 from netfl.guard import check_device, cluster_of, guarded, load
 
 
@@ -37,12 +51,13 @@ def sweep(  # noqa: PLR0913, PLR0917 - the options
     device: Device = "auto",
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
+    report: Report = False,
 ) -> None:
     """Run a scenario at all points of its sweep, but for what is done already."""
     from rich.console import Console  # noqa: PLC0415 - each command imports what it needs, so that --help is fast
 
     from netfl.console import heeding  # noqa: PLC0415
-    from netfl.sweepboard import SweepWatcher, show_sweep  # noqa: PLC0415
+    from netfl.sweepboard import SweepWatcher, show_sweep, show_sweep_report  # noqa: PLC0415
     from netfl.sweeping import Local  # noqa: PLC0415
     from netfl.sweeping import sweep as swept  # noqa: PLC0415
     from netfl.sweeping.cluster import Ray  # noqa: PLC0415
@@ -55,6 +70,8 @@ def sweep(  # noqa: PLR0913, PLR0917 - the options
         done = swept(loaded, out, engine=chosen, learning=not trace, watch=watch)
     if not quiet:
         show_sweep(done)
+    if report:
+        show_sweep_report(done, None)
     if done.status != "done":
         typer.echo("not all points are done; the same command goes on", err=True)
         raise typer.Exit(1)

@@ -9,7 +9,7 @@ from typing import Protocol
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.lock import locked
 from netfl.manifest import note_versions
-from netfl.reading import SWEEP, is_sweep, local_path
+from netfl.reading import SWEEP, TASKS, is_sweep, local_path
 from netfl.scenario import Scenario
 from netfl.sweeping.engine import Engine
 from netfl.sweeping.ledger import Ledger
@@ -17,6 +17,9 @@ from netfl.sweeping.local import Local
 from netfl.sweeping.plan import Task, points_of, tasks_of
 from netfl.sweeping.table import Sweep
 from netfl.sweeping.work import Told
+
+_UNBEGUN = frozenset({TASKS, "scenario.yaml", "scenario.yaml.part", f"{SWEEP}.part"})
+"""What may be in a sweep's folder before it says that it is one."""
 
 __all__ = ["Engine", "Local", "Sweep", "SweepWatch", "Told", "open_sweep", "sweep"]
 
@@ -131,6 +134,6 @@ def _make(folder: Path) -> None:
         raise ScenarioError([Fault("--out", problem, None, "name a folder")]) from None
     except OSError as error:
         raise MachineError(f"cannot write a sweep into {folder}: {error.strerror or error}") from error
-    if strange and SWEEP not in strange and "scenario.yaml" not in strange:
+    if SWEEP not in strange and not _UNBEGUN.issuperset(strange):
         problem = f"{folder} is there already, and no folder of a sweep"
         raise ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])

@@ -37,6 +37,7 @@ class _Task(BaseModel):
     first: Annotated[int, Field(ge=0)]
     stop: Annotated[int, Field(le=_MOST_REPLICAS)]
     levels: list[float]
+    label: str = ""
 
 
 class _Point(BaseModel):
@@ -68,8 +69,8 @@ class Ledger:
 
     Args:
         folder: of the sweep.
-        tasks: by key: ``trace``, ``lanes`` (lane key → name in the run), ``first`` and ``stop`` of its replicas, and
-            ``levels`` at which the CVaR is told.
+        tasks: by key: ``trace``, ``lanes`` (lane key → name in the run), ``first`` and ``stop`` of its replicas,
+            ``levels`` at which the CVaR is told, and the ``label`` that people read.
         points: for each, ``values`` by axis, ``trace``, ``lanes`` (learner → lane key), ``levels``, and the names of
             its ``choices`` among learners.
         replicas: how many each point has.
@@ -124,7 +125,7 @@ class Ledger:
         """Know of *tasks*."""
         for task in tasks:
             told = {"trace": task.trace, "lanes": dict(task.lanes), "first": task.first, "stop": task.stop}
-            self.tasks[task.key] = told | {"levels": sorted(task.levels)}
+            self.tasks[task.key] = told | {"levels": sorted(task.levels), "label": task.label}
 
     def run(self, task: str) -> Run | None:
         """A task's run, if one has begun."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import product
 from typing import Any
@@ -17,11 +17,14 @@ from typing import Any
 from netfl.axes import short_names
 from netfl.document import Document, plain
 from netfl.errors import Fault, ScenarioError
+from netfl.figures import setting
 from netfl.scenario import Scenario, checked
 from netfl.yamltext import parse
 
 _WORDS = ("name", "description", "replicas", "track", "checkpoint")
 """Keys that do not decide what happens in a replica."""
+_LISTED = 3
+"""Values of an axis that the label of a task lists."""
 _LONGEST = 60
 """Letters of a lane's name."""
 Cell = tuple[str, int, frozenset[float]]
@@ -69,6 +72,7 @@ class Task:
         levels: at which the CVaR of all its lanes is told.
         text: the run's scenario.
         learning: whether learners run, or the access alone.
+        label: what people read in place of its key: the values of the axes, and which replicas and learners.
     """
 
     trace: str
@@ -78,6 +82,7 @@ class Task:
     levels: frozenset[float]
     text: str
     learning: bool
+    label: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
@@ -85,9 +90,14 @@ class Task:
         return "t" + _digest([self.trace, sorted(self.lanes), self.first, self.stop, sorted(self.levels)])
 
     @property
+    def name(self) -> str:
+        """What people read of it: its label, or its key where it has none."""
+        return self.label or self.key
+
+    @property
     def scenario(self) -> Scenario:
         """What it runs."""
-        return checked(Document(plain(parse(self.text, self.key)), self.key))
+        return checked(Document(plain(parse(self.text, self.name)), self.name))
 
 
 def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:
@@ -207,7 +217,8 @@ def _task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) 
     """The task of some *lanes* of the world of *points*, in some replicas."""
     trace, told = points[0].trace, points[0].scenario.plain() | {"replicas": stop}
     if NETWORK in points[0].lanes:
-        return Task(trace, {lanes[0]: NETWORK}, first, stop, frozenset(), _text(told), learning=False)
+        label = _label(points, lanes, first, stop)
+        return Task(trace, {lanes[0]: NETWORK}, first, stop, frozenset(), _text(told), learning=False, label=label)
     there: dict[str, tuple[str, Point]] = {}
     for point in points:
         for name, lane in point.lanes.items():
@@ -220,7 +231,28 @@ def _task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) 
             learners[called[lane]] = point.scenario.plain()["learners"][name]
     levels = frozenset(level for point in points for level in point.levels)
     told |= {"learners": learners, "evaluate": {**(told["evaluate"] or {}), "levels": sorted(levels)}}
-    return Task(trace, called, first, stop, levels, _text(told), learning=True)
+    label = _label(points, lanes, first, stop)
+    return Task(trace, called, first, stop, levels, _text(told), learning=True, label=label)
+
+
+def _label(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) -> str:
+    """The axes' values at the *points* that some *lanes* belong to, the replicas, and the learners if not all.
+
+    Values of one axis are listed up to three, and told by their number beyond.
+    """
+    chosen = {*lanes}
+    served = [point for point in points if chosen & {*point.lanes.values()}]
+    parts = []
+    for path, short in short_names([*served[0].values]).items():
+        values = [*dict.fromkeys(setting(point.values[path]) for point in served)]
+        listed = "|".join(values) if len(values) <= _LISTED else f"{values[0]}…{values[-1]} ({len(values)} values)"
+        parts.append(f"{short}={listed}")
+    if served[0].scenario.replicas > 1:
+        parts.append(f"replica {first}" if stop == first + 1 else f"replicas {first} to {stop - 1}")
+    named = dict.fromkeys(name for point in served for name, lane in point.lanes.items() if lane in chosen)
+    if len(named) < len({name for point in served for name in point.lanes}):
+        parts.append(" and ".join(named))
+    return ", ".join(parts)
 
 
 def _companion(there: Mapping[str, tuple[str, Point]], lanes: Sequence[str]) -> list[str]:

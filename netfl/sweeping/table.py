@@ -58,10 +58,10 @@ class Sweep:
 
     @cached_property
     def tasks(self) -> pd.DataFrame:
-        """A row per task: ``task``, ``trace``, ``status``, ``lanes``, ``first``, ``stop``, ``seconds`` and ``error``.
+        """A row per task: ``task``, its key; ``label``, the values of the axes that it serves; and how it stands.
 
-        That is how many lanes it has, its first replica and the one behind its last, how long it took, and why it
-        failed.
+        Then come ``trace``, ``status``, ``lanes``, ``first``, ``stop``, ``seconds`` and ``error``.  That is how many
+        lanes it has, its first replica and the one behind its last, how long it took, and why it failed.
         """
         rows = []
         for key, told in self._ledger.tasks.items():
@@ -70,8 +70,10 @@ class Sweep:
             seconds = np.nan if run is None else run.manifest.get("timings", {}).get("total_s", np.nan)
             lanes = len(told["lanes"]) * (told["stop"] - told["first"])
             error = self._ledger.errors.get(key, "")
-            rows.append((key, told["trace"], status, lanes, told["first"], told["stop"], seconds, error))
-        columns = ["task", "trace", "status", "lanes", "first", "stop", "seconds", "error"]
+            rows.append(
+                (key, told.get("label", ""), told["trace"], status, lanes, told["first"], told["stop"], seconds, error)
+            )
+        columns = ["task", "label", "trace", "status", "lanes", "first", "stop", "seconds", "error"]
         return pd.DataFrame(rows, columns=columns)
 
     @property
