@@ -129,16 +129,18 @@ def _redrawn(results: Mapping[str, Result], one: int) -> Iterator[str]:
         return
 
     def span(name: str) -> str:
-        return f"{100 * more[f'{name} q10']:.0f} to {100 * more[f'{name} q90']:.0f}"
+        return f"{round(100 * more[f'{name} q10'])} to {round(100 * more[f'{name} q90'])}"
 
     unit, raw = f"unit gain {one}", f"raw gain {one}"
     yield (
         f"The first replica of *raw test* was tested again with {more['draws']} redraws of the biases' start.  What "
         "training changed is kept: the weights, and the distance that each bias has moved "
-        f"({more[f'{LEARNERS[0]} moved']:.2f} times its start with {LEARNERS[0]}, as RMS).  Tested in [0, 1], class "
+        f"({100 * more[f'{LEARNERS[0]} moved']:.0f} % of its start with {LEARNERS[0]} and "
+        f"{100 * more[f'{LEARNERS[1]} moved']:.0f} % with {LEARNERS[1]}, as RMS).  Tested in [0, 1], class "
         f"{one} has {span(f'unit {LEARNERS[0]} {one}')} % with {LEARNERS[0]} and {span(f'unit {LEARNERS[1]} {one}')} % "
         f"with {LEARNERS[1]} (10 % and 90 % quantiles).  With the same biases for both, {LEARNERS[1]} gains "
-        f"{span(unit)} points, and more than 0 in {100 * more[f'{unit} positive']:.0f} % of the redraws; tested raw, "
+        f"{span(unit)} points, {100 * more[f'{unit} q50']:.0f} in the median, and more than 0 "
+        f"in {100 * more[f'{unit} positive']:.0f} % of the redraws; tested raw, "
         f"{span(raw)} points, and more than 0 in {100 * more[f'{raw} positive']:.0f} %.  The published curves are not "
         "paired: their script draws ρ, start and trace anew for each α.  Unpaired in the start alone, a gain of 30 "
         f"points or more has the probability {more[f'{unit} unpaired rise']:.2f}, a loss of 30 or more "
@@ -161,7 +163,7 @@ def _agreeing(results: Mapping[str, Result], told: Sequence[Row]) -> Iterator[st
             words = [f"{own.count('yes')} of {len(own)} of {learner}" for learner, own in found.items()]
             vague = sum(own.count("open") for own in found.values())
             yield f"Of the published figures, {' and '.join(words)} agree with those {name}" + (
-                f"; {vague} cannot be told, as replicas differ that much." if vague else "."
+                f"; {vague} cannot be told, as replicas differ that much or there is only one." if vague else "."
             )
 
 
