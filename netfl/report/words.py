@@ -64,7 +64,7 @@ def status(view: View) -> Iterator[str]:
     yield from (f"Warning: {warning}." for warning in view.run.manifest.get("warnings", ()))
     yield from (f"Training diverged, and its figures end there: {one}." for one in view.run.diverged)
     if view.run.rounds.empty:
-        yield "There are no whole rounds yet."
+        yield "There are no rounds yet."
     elif view.metrics.empty:
         what = "it traces who is heard" if view.duration_s is None else "it watches traffic alone"
         yield f"Nothing was learnt in this run: {what}."
