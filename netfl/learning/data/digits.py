@@ -42,11 +42,6 @@ class Digits(Data):
         """Channels, rows and columns."""
         return (1, 8, 8)
 
-    @property
-    def counts(self) -> tuple[float, float]:
-        """1797 in all."""
-        return 1797.0 * (1.0 - self.test_share), 1797.0 * self.test_share
-
     def load(self, streams: Streams) -> Dataset:
         """Read and split the digits."""
         from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import
