@@ -77,11 +77,6 @@ class Data(Spec):
         return None
 
     @property
-    def counts(self) -> tuple[float, float] | None:
-        """How many examples there are to train on and to test with, roughly; ``None`` where that takes loading them."""
-        return None
-
-    @property
     def memory(self) -> float:
         """Bytes of memory that the examples take while they are made up, roughly; 0 where they come from files."""
         return 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +43,6 @@ class Images(Data):
     augment: Augment | None = None
     """How pictures are moved while they are trained on, ``{crop: 4, flip: true}`` for the usual way with CIFAR: cut out
     at a random place of a frame that is so many pixels larger on each side, and mirrored at random; not by default."""
-
-    published: ClassVar[tuple[int, int] | None] = None
-    """How many pictures the whole set has, to train on and to test with."""
-
-    @property
-    def counts(self) -> tuple[float, float] | None:
-        """Those with the labels that are kept, as if there were as many of each."""
-        if self.published is None:
-            return None
-        train, test = self.published
-        return train * self.classes / self.labels, test * self.classes / self.labels
 
     @property
     def labels(self) -> int:

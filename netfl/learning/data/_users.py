@@ -32,18 +32,6 @@ class OfUsers(Data):
             raise ValueError(f"shares of {self.test_share} and {self.validation_share} leave nothing to train on")
         return self
 
-    @property
-    def whole(self) -> float | None:
-        """How many examples all users have, roughly; ``None`` where that takes loading them."""
-        return None
-
-    @property
-    def counts(self) -> tuple[float, float] | None:
-        """What is left of them to train on, and what is kept for testing."""
-        if self.whole is None:
-            return None
-        return self.whole * (1.0 - self.test_share - self.validation_share), self.whole * self.test_share
-
 
 def chosen(sizes: NDArray[np.int64], least: int, users: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
     """Which users are taken of those who have *sizes* examples, in rising order.

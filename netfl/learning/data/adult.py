@@ -58,11 +58,6 @@ class Adult(Data):
         """One column for each value of each field."""
         return (sum(len(values.split()) for values in _CATEGORIES.values()),)
 
-    @property
-    def counts(self) -> tuple[float, float]:
-        """As they are published."""
-        return 32_561.0, 16_281.0
-
     def load(self, streams: Streams) -> Dataset:
         """Read the two files from the cache; nothing is drawn."""
         (train_x, train_y, train_user), (test_x, test_y, test_user) = (read(file) for file in cache.contents("adult"))

@@ -65,12 +65,6 @@ class Blobs(Data):
         return (2,)
 
     @property
-    def counts(self) -> tuple[float, float]:
-        """As many for each centre."""
-        points = float(self.samples * len(self.centers))
-        return points * (1.0 - self.test_share), points * self.test_share
-
-    @property
     def memory(self) -> float:
         """The points, as they are made and once again as they are split."""
         return float(_BYTES * self.samples * len(self.centers))

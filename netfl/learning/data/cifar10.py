@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from netfl.learning.data import _cache as cache
 from netfl.learning.data import _cifar as cifar
 from netfl.learning.data._images import Images, Pictures
@@ -27,8 +25,6 @@ class Cifar10(Images):
         train_scale: channels
         test_scale: channels
     """
-
-    published: ClassVar = (50_000, 10_000)
 
     def pictures(self) -> Pictures:
         """Read the archive, or the six files."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from netfl.learning.data import _cache as cache
 from netfl.learning.data import _cifar as cifar
 from netfl.learning.data._images import Images, Pictures
@@ -20,8 +18,6 @@ class Cifar100(Images):
 
         kind: cifar100
     """
-
-    published: ClassVar = (50_000, 10_000)
 
     coarse: bool = False
     """Whether the 20 kinds of kinds are the labels, in place of the 100 kinds."""

@@ -33,11 +33,6 @@ class Cinic10(Images):
     with_validation: bool = False
     """Whether the pictures for validation are trained on, too; they are left out by default."""
 
-    @property
-    def counts(self) -> tuple[float, float]:
-        """Three parts of one size."""
-        return (1 + self.with_validation) * 90_000.0, 90_000.0
-
     def pictures(self) -> Pictures:
         """Read the archive."""
         (archive,) = cache.contents("cinic10")

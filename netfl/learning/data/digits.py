@@ -44,11 +44,6 @@ class Digits(Data):
         """Channels, rows and columns."""
         return (1, 8, 8)
 
-    @property
-    def counts(self) -> tuple[float, float]:
-        """1797 in all."""
-        return 1797.0 * (1.0 - self.test_share), 1797.0 * self.test_share
-
     def load(self, streams: Streams) -> Dataset:
         """Read and split the digits."""
         with files("netfl.learning.data").joinpath("optdigits.npz").open("rb") as file, np.load(file) as stored:

@@ -21,4 +21,3 @@ class FashionMnist(IdxImages):
     """
 
     source: ClassVar[str] = "fashion_mnist"
-    published: ClassVar = (60_000, 10_000)

@@ -22,4 +22,3 @@ class Mnist(IdxImages):
     """
 
     source: ClassVar[str] = "mnist"
-    published: ClassVar = (60_000, 10_000)

@@ -58,11 +58,6 @@ class Shakespeare(OfUsers):
         """The letters."""
         return len(LETTERS)
 
-    @property
-    def whole(self) -> float:
-        """3,800 for each of the 1,070 users of 64 and more."""
-        return 3800.0 * (self.users or 1070)
-
     def load(self, streams: Streams) -> Dataset:
         """Read the plays and cut each role's text."""
         said = [text for file in cache.contents("shakespeare") for text in roles(file.data.decode("ascii")).values()]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +23,6 @@ class Svhn(Images):
 
         kind: svhn
     """
-
-    published: ClassVar = (73_257, 26_032)
 
     def pictures(self) -> Pictures:
         """Read the two files."""

@@ -74,14 +74,9 @@ class Synthetic(OfUsers):
         return self.sigma if self.sigma is not None else 2.0 if self.version == "non_iid" else 1.0
 
     @property
-    def whole(self) -> float:
-        """The mean of the sizes."""
-        return self.users * (50.0 + math.exp(4.0 + self._spread**2 / 2.0))
-
-    @property
     def memory(self) -> float:
         """The examples, as they are made and once again as they are split."""
-        return _BYTES * self.whole
+        return _BYTES * self.users * (50.0 + math.exp(4.0 + self._spread**2 / 2.0))  # the mean of the sizes
 
     def load(self, streams: Streams) -> Dataset:
         """Draw the examples by ``seed`` and split them by ``split``, whatever the seed of the run."""

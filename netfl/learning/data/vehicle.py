@@ -47,11 +47,6 @@ class Vehicle(OfUsers):
         """A hundred features."""
         return (_FEATURES,)
 
-    @property
-    def whole(self) -> float:
-        """As they are published."""
-        return 43_695.0
-
     def load(self, streams: Streams) -> Dataset:
         """Read the file and split each sensor's recordings."""
         (file,) = cache.contents("vehicle")

@@ -24,10 +24,6 @@ class Model(Spec):
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """The number of trained parameters, found without torch: it decides how many bits an update has."""
 
-    def multiplications(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """How many it takes to see one example, roughly, for an estimate of time; by default one for each parameter."""
-        return self.parameters(shape, classes, tokens)
-
     @abstractmethod
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The model at work over stacks of parameters; imports torch."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -54,14 +53,6 @@ class Cnn(Model):
         """Weights and biases of all layers."""
         return _start.count(self._parts(shape, classes))
 
-    def multiplications(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """A window at each of its places; the dense layers once."""
-        windows = (
-            math.prod(window) * math.prod(self._places(self._picture(shape, pools)))
-            for pools, window in enumerate(self._windows(shape))
-        )
-        return sum(windows) + sum(into * out for into, out in pairwise(self._sizes(shape, classes)))
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The layers at work."""
         from netfl.learning.model._autograd import Modular  # noqa: PLC0415 - needs torch, a scenario does not
@@ -88,10 +79,10 @@ class Cnn(Model):
         """Where it starts."""
         return _start.laws(self._parts((1, 64, 64), 10))
 
-    def _picture(self, shape: tuple[int, ...], pools: int | None = None) -> tuple[int, int]:
-        """Rows and columns after so many pools, by default all; 0 or less if there are none."""
+    def _picture(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Rows and columns after all pools; 0 or less if there are none."""
         rows, columns = shape[1:]
-        for _ in self.channels[:pools]:
+        for _ in self.channels:
             rows, columns = (size // 2 for size in self._places((rows, columns)))
         return rows, columns
 

@@ -45,12 +45,6 @@ class Lstm(Model):
         """Embeddings, weights and biases."""
         return _start.count(self._parts(classes, tokens or 0))
 
-    def multiplications(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """The cells at each token, the last layer once; embeddings are looked up."""
-        last = self.hidden * classes
-        cells = self.parameters(shape, classes, tokens) - (tokens or 0) * self.embedding - last
-        return shape[0] * cells + last
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The layers at work."""
         from netfl.learning.model._autograd import Modular  # noqa: PLC0415 - needs torch, a scenario does not

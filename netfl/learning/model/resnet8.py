@@ -55,16 +55,6 @@ class Resnet8(Model):
         """Convolutions, scales and shifts of the groups, the last layer."""
         return _start.count(self._parts(shape[0], classes))
 
-    def multiplications(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Each stage has half the rows and half the columns of the one before."""
-        rows, columns = shape[1:]
-        total = 9 * shape[0] * self.width * rows * columns
-        for into, out in pairwise(self._widths):
-            if into != out:
-                rows, columns = (rows + 1) // 2, (columns + 1) // 2
-            total += (9 * (into + out) + into * (into != out)) * out * rows * columns
-        return total + self._widths[-1] * classes
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
         """The layers at work."""
         from netfl.learning.model._autograd import Modular  # noqa: PLC0415 - needs torch, a scenario does not
