@@ -37,11 +37,11 @@ demo: $(READY)
 
 # Each worker collects all tests first, which takes 15 s: more than four of them would spend more time than they save.
 test: $(READY)
-	@echo "about 8,000 tests, 1 to 3 minutes on two cores, the first half minute without a sign"
+	@echo "about 7,000 tests, 1 to 3 minutes on two cores, the first half minute without a sign"
 	$(PYTEST) --maxprocesses 4 -m 'not slow'
 
 slow: $(READY)
-	@echo "about 1,000 tests, 10 to 20 minutes on two cores"
+	@echo "about 800 tests, 10 to 20 minutes on two cores"
 	$(PYTEST) -m slow
 
 coverage: $(READY)
