@@ -168,8 +168,9 @@ class Unit:
 
         Nobody writes a carrier in hertz by hand: a number below 30 was probably meant in GHz, any other in MHz.
         """
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if self.symbol != "Hz" or not number or not 0 < value < _HUGE:
+        if self.symbol != "Hz" or isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        if not 0 < value < _HUGE:
             return None
         problem = (
             f"{value:.12g} Hz is below {_hertz(low)}" if value < low else f"{value:.3g} Hz is above {_hertz(high)}"

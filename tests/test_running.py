@@ -334,3 +334,18 @@ def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
     run = netfl.resume(folder, device="cpu")
     assert_same(run, alone)
     assert_same_versions(run, alone)
+
+
+def test_a_scenario_of_300_000_values_is_read_back(tmp_path):
+    """More than a scenario of YAML may hold, which a run may have that is made in Python."""
+    users = 300_000
+    document = Document({"name": "large", "users": users, "rounds": 2, "record": "none"})
+    document.data["access"] = {
+        "kind": "bernoulli",
+        "probability": [0.5 - user * 1e-6 for user in range(users)],
+        "first": 3,
+    }
+    scenario = checked(document)
+    done = netfl.trace(scenario, tmp_path / "run")
+    assert done.scenario["access"]["probability"] == document.data["access"]["probability"]
+    assert netfl.load(tmp_path / "run" / "scenario.yaml") == scenario
