@@ -162,11 +162,11 @@ def dump(data: Mapping[str, Any]) -> str:
 
 
 def _json_lines(data: Mapping[str, Any]) -> str:
-    """*data* as JSON, one line for each key; empty where it holds infinities, which only YAML can say."""
+    """*data* as JSON, one line for each key; empty where it holds what only YAML can say: infinities and dates."""
     said = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     try:
         return ",\n".join(f"{said(key)}: {said(entry)}" for key, entry in data.items())
-    except ValueError:
+    except (TypeError, ValueError):
         return ""
 
 

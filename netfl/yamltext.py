@@ -8,7 +8,6 @@ the file, and of depth.  Netfl writes so what is large itself.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -135,7 +134,8 @@ def parse(text: str, name: str, *, lines: bool = True) -> Any:
     """
     found = _json(text) if len(text) >= LARGE and text.startswith("{") else None
     if found is not None:
-        _Unfolding(name, math.inf).see(found)
+        if _is_too_deep(found):
+            _refuse(name, f"more than {MOST_DEPTH} levels deep", "write it flatter")
         return found
     try:
         _Vetting(name).see(text)
@@ -174,6 +174,15 @@ def _json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=distinct, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return None
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether mappings and lists stand in each other beyond `MOST_DEPTH`; looked through level by level."""
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        entries = (entry for one in level for entry in (one.values() if isinstance(one, dict) else one))
+        level = [entry for entry in entries if isinstance(entry, dict | list)]
+    return bool(level)
 
 
 def _explained(error: MarkedYAMLError, text: str, name: str) -> Fault:
@@ -276,11 +285,10 @@ class _Unfolding:
 
     Args:
         name: what the text is called.
-        most: how many keys and values there may be.
     """
 
-    def __init__(self, name: str, most: float = MOST_VALUES) -> None:
-        self._name, self._most = name, most
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._known: dict[int, tuple[int, int]] = {}
         self._open: set[int] = set()
 
@@ -302,9 +310,9 @@ class _Unfolding:
             self._open.discard(one)
             size = 1 + len(value) * isinstance(value, Mapping) + sum(count for count, _ in below)
             depth = 1 + max((levels for _, levels in below), default=0)
-            if size > self._most or depth > MOST_DEPTH:
-                what = f"{MOST_VALUES} keys and values" if size > self._most else f"{MOST_DEPTH} levels"
-                _refuse(self._place(value), f"more than {what}, with aliases written out", "use fewer")
+            if size > MOST_VALUES or depth > MOST_DEPTH:
+                what = f"{MOST_VALUES} keys and values" if size > MOST_VALUES else f"{MOST_DEPTH} levels"
+                _refuse(self._place(value), f"aliases make more than {what} of it", "use fewer")
             self._known[one] = size, depth
         return self._known[one]
 

@@ -203,7 +203,10 @@ def test_a_large_text_that_is_nearly_json_is_explained_as_yaml():
     with pytest.raises(ScenarioError, match="more than 40 levels"):
         parse('{"a": ' + "[" * 60_000 + "]" * 60_000 + "}", "n")
     with pytest.raises(ScenarioError, match="more than 40 levels"):
-        parse('{"b": "' + "x" * 100_000 + '", "a": ' + "[" * 50 + "]" * 50 + "}", "n")
+        parse('{"b": "' + "x" * 100_000 + '", "a": ' + "[" * 40 + "]" * 40 + "}", "n")
+    with pytest.raises(ScenarioError, match="more than 40 levels"):
+        parse('{"b": "' + "x" * 100_000 + '", "a": ' + "[" * 900 + "]" * 900 + "}", "n")
+    assert parse('{"b": "' + "x" * 100_000 + '", "a": ' + "[" * 39 + "]" * 39 + "}", "n")["a"]
 
 
 def test_a_scenario_that_could_not_be_read_back_is_not_written(monkeypatch):
