@@ -312,9 +312,9 @@ def watched():
 
     @around(World, "_finish")
     def _(old):
-        def finish(world):
+        def finish(world, now_s):
             assert set(world._ledger.flying) <= watch.place.keys(), "what is behind the air is in a port"
-            old(world)
+            old(world, now_s)
             assert not world._ledger.flying
             assert not world._ledger.bases, "what has begun has ended"
             watch.ends(world)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import netfl
 from netfl.document import Document, plain
@@ -75,7 +76,6 @@ def test_the_formula_reads_back():
 
 
 def test_an_aggregation_that_knows_the_probabilities_takes_the_formula():
-    torch = pytest.importorskip("torch")
     start = torch.zeros(3, dtype=torch.float64)
     weights = [KnownParticipation(probability=said).open(USERS, start)["weights"] for said in (ZIPF, tuple(LISTED))]
     assert weights[0].tolist() == pytest.approx([1 / p for p in LISTED])

@@ -244,7 +244,7 @@ class TestRain:
             ({"k": 1}, "frequency, or k together with alpha"),
             ({"k": 1, "alpha": 1, "frequency": 2e9}, "frequency, or k together with alpha"),
             ({"k": 1, "alpha": 1, "polarization": "vertical"}, "no effect"),
-            ({"frequency": 9e8}, "1000000000"),
+            ({"frequency": 9e8}, "below 1 GHz"),
             ({"frequency": 2e9, "radius": 5}, "go together"),
             ({"frequency": 2e9, "rates": [0, -1, 5]}, "0"),
         ],

@@ -67,7 +67,7 @@ def test_a_truncated_table_is_named_and_the_rest_is_shown(run, name):
         ("manifest.json", b'{"status": 5, "diverged": "x"}', "status: Input should be a valid string"),
         ("manifest.json", b'{"status": "done", "diverged": [{}]}', "diverged.0.learner: Field required"),
         ("summary.json", b'{"jain": "<b>"}', "jain: Input should be a valid number"),
-        ("scenario.yaml", b"a: [", "while parsing a flow node"),
+        ("scenario.yaml", b"a: [", "a bracket is not closed"),
         ("scenario.yaml", b"- 1", "cannot convert dictionary update sequence"),
         ("scenario.yaml", b"users: many", "users: Input should be a valid integer"),
         ("scenario.yaml", b"\xff\xfe\x00", "can't decode byte 0xff"),
