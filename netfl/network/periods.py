@@ -24,7 +24,7 @@ SLACK = 1e-9
 STEPS = 1e-15
 """The same in relation to the time itself: some steps of the clock, as a double has 53 bits."""
 MOST = 2.0**62
-"""Periods that are counted; later ones count as the last of them."""
+"""Periods that are counted, before and after time 0; those beyond count as the last of them."""
 
 _LATER, _EARLIER = 1.0 + STEPS, 1.0 - STEPS
 
@@ -46,7 +46,7 @@ def period_of(time_s: float, length_s: float) -> int:
 def periods_of(time_s: ArrayLike, length_s: float) -> NDArray[np.int64]:
     """Return `period_of` of each time."""
     periods = np.asarray(time_s, float) / length_s * _LATER + SLACK
-    return np.asarray(np.floor(np.minimum(periods, MOST)), np.int64)
+    return np.asarray(np.floor(np.maximum(np.minimum(periods, MOST), -MOST)), np.int64)
 
 
 def period_from(time_s: float, length_s: float) -> int:

@@ -67,6 +67,11 @@ def test_more_periods_than_can_be_counted_are_the_last():
     assert periods_from([1e30, 0.5], 1e-9).tolist() == [MOST, 500_000_000]
 
 
+def test_fewer_periods_before_time_0_than_can_be_counted_are_the_first():
+    """A process that has settled by time 0 has started before it."""
+    assert periods_of([-1.0, 1.0], 1e-300).tolist() == [-MOST, MOST]
+
+
 def test_a_time_is_moved_by_some_steps_of_the_clock():
     for time_s in (0.1, 1.0, 12345.678, 1e9):
         assert 4 <= (after_rounding(time_s) - time_s) / np.spacing(time_s) <= 10
