@@ -126,8 +126,9 @@ def test_a_slot_that_faster_modes_leave_idle_is_told():
     """54 Mb/s takes a ninth of the slot that 6 Mb/s fills."""
     radio = PLAIN["radio"] | {"bandwidth": "20 MHz"}
     (warning,) = warnings(mac={"kind": "tdma"}, reception=MODES, radio=radio)
-    assert "tdma: a slot holds one frame" in warning
-    assert "in the fastest mode 89 % of a slot stay idle" in warning
+    assert "holds one frame, so that in the fastest mode 89 % of it stay idle" in warning
+    (warning,) = warnings(mac={"kind": "tdma", "slot": 1.0}, reception=MODES, radio=radio, update_size="1 Mbit")
+    assert "tdma: a slot lasts 1 s and holds one frame, so that in the fastest mode 98 % of it stay idle" in warning
     assert warnings(mac={"kind": "round_robin"}, reception=MODES, radio=radio) == []
     assert warnings(mac={"kind": "tdma"}) == [], "one mode fills its slot"
 

@@ -19,7 +19,7 @@ from netfl.network.reception import Reception
 from netfl.network.sites import Sites
 from netfl.network.spare import NOBODY
 from netfl.network.spending import Spending
-from netfl.network.transport import Transport
+from netfl.network.transport import Cut, Transport
 from netfl.streams import Streams
 from netfl.types import Setting
 
@@ -167,6 +167,21 @@ def transport_of(network: Network, bits: float) -> Transport:
     """What an update of *bits*, not yet compressed, is sent as."""
     said = network.transport or Transport()
     return said.settled(said.up_bits(bits), None if network.mac is None else network.mac.most_bits)
+
+
+def update_cut(network: Network, model_bits: float) -> Cut:
+    """Return the frames that an update is sent in, of `update_size` or else of *model_bits*."""
+    bits = model_bits if network.update_size is None else network.update_size
+    transport = transport_of(network, bits)
+    return transport.cut(transport.up_bits(bits))
+
+
+def largest_frame_bits(network: Network, setting: Setting) -> float:
+    """Return the size of the largest frame that users send; of traffic, the mean."""
+    sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
+    if setting.duration_s is None:
+        sizes.append(update_cut(network, setting.uplink_bits).most_bits)
+    return max(sizes, default=0.0)
 
 
 def _too_long(network: Network, airtime_s: float, service: Service | None) -> Iterator[Fault]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from netfl.access._building import transport_of
+from netfl.access._building import largest_frame_bits
 from netfl.registry import kind_of
 from netfl.types import Setting
 
@@ -21,15 +21,14 @@ def fast_fading(network: Network, setting: Setting) -> Iterator[str]:
     radio, reception = network.radio, network.reception
     if radio is None or reception is None or not network.channel:
         return
-    known_bps = None if network.mac is None else network.mac.rate_bps
-    rates_bps = [
-        known_bps or reception.rate_bps(radio.bandwidth, mode)
-        for mode in range(reception.modes)
-        if not reception.follows_fading(mode)
-    ]
+    modes = [mode for mode in range(reception.modes) if not reception.follows_fading(mode)]
+    if not modes:
+        return
+    slowest_bps = min(reception.rate_bps(radio.bandwidth, mode) for mode in modes)
     coherence_s, index = min((channel.coherence_s, index) for index, channel in enumerate(network.channel))
-    airtime_s = _most_bits(network, setting) / min(rates_bps, default=1.0)
-    if not rates_bps or airtime_s <= _LONG * coherence_s:
+    bits = largest_frame_bits(network, setting)
+    airtime_s = bits / slowest_bps if network.mac is None else network.mac.longest_s(bits, slowest_bps)
+    if airtime_s <= _LONG * coherence_s:
         return
     fading, judging = kind_of(type(network.channel[index])), kind_of(type(reception))
     yield (
@@ -38,13 +37,3 @@ def fast_fading(network: Network, setting: Setting) -> Iterator[str]:
         "fade at its start, so that it fades as often as a short one; send smaller frames (access.transport), take a "
         "reception that follows the fading (shannon, modulation), or state a longer coherence time if users move slowly"
     )
-
-
-def _most_bits(network: Network, setting: Setting) -> float:
-    """Return the size of the largest frame that users send, in bits; of traffic, the mean."""
-    sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
-    if setting.duration_s is None:
-        bits = setting.uplink_bits if network.update_size is None else network.update_size
-        transport = transport_of(network, bits)
-        sizes.append(transport.cut(transport.up_bits(bits)).most_bits)
-    return max(sizes, default=0.0)

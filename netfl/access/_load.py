@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netfl.access._building import sites_of, transport_of
-from netfl.network.mac.tdma import Tdma
+from netfl.access._building import largest_frame_bits, sites_of, update_cut
 from netfl.types import Setting
 
 if TYPE_CHECKING:
@@ -36,11 +35,7 @@ def packets(network: Network, users: int) -> float:
 
 def packets_of_update(network: Network) -> int:
     """How many packets an update is sent in; 1 where the model decides how large it is."""
-    bits = network.update_size
-    if bits is None:
-        return 1
-    transport = transport_of(network, bits)
-    return transport.cut(transport.up_bits(bits)).count
+    return 1 if network.update_size is None else update_cut(network, network.update_size).count
 
 
 def changes(network: Network, users: int, rounds: int, duration_s: float | None) -> float:
@@ -62,11 +57,10 @@ def overload(network: Network, setting: Setting) -> Iterator[str]:
     if not waiting or network.mac is None or network.interference == "sinr" or network.spare is not None:
         return  # nothing waits without end, or several can be received at once
     (traffic,), rates_bps = waiting, _rates_bps(network)
-    update_bits = setting.uplink_bits if network.update_size is None else network.update_size
-    transport = transport_of(network, update_bits)
-    longest = max(transport.cut(transport.up_bits(update_bits)).most_bits, traffic.size.mean)
     each_hz = traffic.rate_hz(_air_bps(network)) or 0.0
-    most_hz = network.mac.most_hz(traffic.size.mean / max(rates_bps), longest / min(rates_bps))
+    most_hz = network.mac.most_hz(
+        traffic.size.mean / max(rates_bps), largest_frame_bits(network, setting) / min(rates_bps)
+    )
     sites = sites_of(network, setting)
     load = np.bincount(sites.cell) * each_hz / most_hz
     if load.max() > 1.0:
@@ -81,9 +75,7 @@ def fragile_updates(network: Network, setting: Setting) -> Iterator[str]:
     limit = getattr(network.mac, "max_attempts", None)
     if limit is None or (network.transport is not None and network.transport.grain is not None):
         return
-    bits = setting.uplink_bits if network.update_size is None else network.update_size
-    transport = transport_of(network, bits)
-    count = transport.cut(transport.up_bits(bits)).count
+    count = update_cut(network, setting.uplink_bits).count
     if count > 1:
         yield (
             f"an update is sent in {count} frames, and the first that is given up after max_attempts: {limit} ends it; "
@@ -91,15 +83,11 @@ def fragile_updates(network: Network, setting: Setting) -> Iterator[str]:
         )
 
 
-def idle_slots(network: Network) -> Iterator[str]:
-    """What there is to say of slots that users in a fast mode leave idle."""
-    rates_bps = _rates_bps(network)
-    if isinstance(network.mac, Tdma) and max(rates_bps) > min(rates_bps):
-        share = 1.0 - min(rates_bps) / max(rates_bps)
-        yield (
-            "tdma: a slot holds one frame and is as long as the slowest mode needs, so that in the fastest mode "
-            f"{100.0 * share:.0f} % of a slot stay idle; round_robin serves the next user at once"
-        )
+def idle_slots(network: Network, setting: Setting) -> Iterator[str]:
+    """Return what the MAC says of the airtimes of its frames in the modes of the reception."""
+    bits, rates_bps = largest_frame_bits(network, setting), _rates_bps(network)
+    if network.mac is not None and min(rates_bps) > 0.0:
+        yield from network.mac.warnings(bits / max(rates_bps), bits / min(rates_bps))
 
 
 def _rates_bps(network: Network) -> list[float]:

@@ -214,7 +214,7 @@ class Network(Selecting):
     def warnings(self, setting: Setting) -> Iterator[str]:
         """Frames that outlast the coherence time, idle slots, fragile updates, and rounds that get ever longer."""
         yield from fast_fading(self, setting)
-        yield from idle_slots(self)
+        yield from idle_slots(self, setting)
         if setting.duration_s is None:
             yield from fragile_updates(self, setting)
             yield from overload(self, setting)

@@ -207,6 +207,23 @@ def test_the_warning_counts_the_frames_of_a_mac_that_splits_updates(coherence, w
     )
 
 
+@pytest.mark.parametrize(
+    ("factor", "airtime_s"),
+    [(7, 0.118016), (12, 2.793472), ("adaptive", 2.793472), ("random", 2.793472)],
+)
+def test_the_warning_takes_the_time_on_air_of_lorawan(factor, airtime_s):
+    """50 B of payload and 13 B of LoRaWAN, by the formula of the SX1276 data sheet."""
+    said = {
+        "mac": {"kind": "lorawan", "spreading_factor": factor},
+        "update_size": "50 B",
+        "reception": {"kind": "lora"},
+    }
+    for coherence_s, warned in ((0.45 * airtime_s, True), (0.55 * airtime_s, False)):
+        channel = [{"kind": "rayleigh", "coherence": coherence_s}]
+        access, setting, _ = make(2, 1, channel=channel, **said)
+        assert len([*access.warnings(setting)]) == warned
+
+
 def test_check_run_and_report_tell_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(

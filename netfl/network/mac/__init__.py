@@ -117,6 +117,24 @@ class Mac(Spec):
         """
         return math.inf
 
+    def longest_s(self, bits: float, slowest_bps: float) -> float:
+        """Return how long a frame is on the air at the most, in s.
+
+        Args:
+            bits: its payload.
+            slowest_bps: the bit rate of the slowest mode of the reception, for a MAC that does not set the rate itself.
+        """
+        return bits / (self.rate_bps or slowest_bps)
+
+    def warnings(self, fastest_s: float, slowest_s: float) -> Iterator[str]:
+        """Return what is allowed but rarely wanted.
+
+        Args:
+            fastest_s: how long the largest frame is on the air in the fastest mode of the reception.
+            slowest_s: the same in the slowest mode.
+        """
+        yield from ()
+
     def misfits(self, airtime_s: float) -> Iterator[Fault]:
         """What is wrong with this MAC where one update is *airtime_s* on the air; keys relative to this model."""
         yield from ()

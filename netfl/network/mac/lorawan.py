@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -108,6 +109,14 @@ class Lorawan(Mac):
     def bandwidth_hz(self) -> float:
         """That of its airtimes."""
         return self.bandwidth
+
+    def longest_s(self, bits: float, slowest_bps: float) -> float:
+        """Return the time on air with the largest spreading factor that is used and holds so much."""
+        payload = np.array(math.ceil(bits / 8.0))
+        mode = max(int(np.count_nonzero(payload <= MOST_BYTES)) - 1, 0)
+        if isinstance(self.spreading_factor, int):
+            mode = self.spreading_factor - int(FACTORS[0])
+        return float(self._time_on_air_s(payload, np.array(mode)))
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let everybody send when it may."""

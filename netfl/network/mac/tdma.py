@@ -52,6 +52,15 @@ class Tdma(Mac):
         """A slot that is too short."""
         yield from too_short(self.slot, airtime_s)
 
+    def warnings(self, fastest_s: float, slowest_s: float) -> Iterator[str]:
+        """Slots that users in the fastest mode leave idle."""
+        slot_s = self.slot or slowest_s
+        if fastest_s < slowest_s:
+            yield (
+                f"tdma: a slot lasts {slot_s:.3g} s and holds one frame, so that in the fastest mode "
+                f"{100.0 * (1.0 - fastest_s / slot_s):.0f} % of it stay idle; round_robin serves the next user at once"
+            )
+
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let everybody wait for its own slot."""
 
