@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +32,20 @@ def stamped(table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **STAMP})
 
 
+def check_stamp(metadata: Mapping[bytes, bytes] | None, path: Path) -> None:
+    """Refuse a table that a newer netfl wrote.
+
+    Args:
+        metadata: of its schema.
+        path: its file.
+
+    Raises:
+        ScenarioError: a newer netfl wrote it.
+    """
+    for said in ((metadata or {}).get(key, b"") for key in STAMP):
+        refuse_newer(int(said) if said.isdigit() else None, str(path))
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[pq.ParquetFile]:
     """A table's file, open to be read.
@@ -48,9 +62,7 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
         if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * path.stat().st_size:
             told = f"it claims {file.metadata.num_rows} rows, more than a file of its size has"
             raise MachineError(f"{path} cannot be read: {told}")
-        metadata = file.metadata.metadata or {}
-        for said in (metadata[key] for key in STAMP if key in metadata):
-            refuse_newer(int(said) if said.isdigit() else None, str(path))
+        check_stamp(file.metadata.metadata, path)
         try:
             yield file
         except _BROKEN as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -171,17 +172,36 @@ class Run:
 
         Replicas that are being put in, to extend the run, are there once all of them are.
         """
-        path = self.folder / f"{name}.parquet"
+        path = self.file_of(name)
+        if path == stream_of(self.folder, name):
+            rows: pd.DataFrame = read_stream(path).to_pandas()
+            return rows
         if not self._has(path.name):
-            stream = stream_of(self.folder, name)
-            if self.unfinished and name in SCHEMAS and stream.exists():
-                rows: pd.DataFrame = read_stream(stream).to_pandas()
-                return rows
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
         table = frame(path)
         if "replica" in table and (self.folder / EXTENSION).exists():
             table = table[table["replica"] < self.manifest.get("replicas", math.inf)]
         return table
+
+    def file_of(self, name: str) -> Path:
+        """Return the file that a table is read from."""
+        stream = stream_of(self.folder, name)
+        return stream if self._growing and self._has(stream.name) else self.folder / f"{name}.parquet"
+
+    @cached_property
+    def _growing(self) -> bool:
+        """Whether the streams of an unfinished run reach farther than the tables of an earlier stop, if there are any.
+
+        All growing tables come from the same, as they fit together only so.
+        """
+        stream, whole = stream_of(self.folder, "rounds"), self.folder / "rounds.parquet"
+        if not self.unfinished or not self._has(stream.name):
+            return False
+        if not self._has(whole.name):
+            return True
+        with suppress(MachineError):
+            return len(read_stream(stream)) > len(frame(whole))
+        return False
 
     def versions(self, learner: str, replica: int = 0) -> Versions:
         """Every version of a learner's model, by round from 0, the start; read when it is asked for.

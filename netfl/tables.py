@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.durable import beside, settle
+from netfl.errors import MachineError
+from netfl.parquet import check_stamp
 from netfl.thinning import Keeping
 from netfl.types import KINDS
 from netfl.version import STAMP
@@ -96,12 +98,20 @@ def read_stream(path: Path) -> pa.Table:
 
     Args:
         path: of `stream_of`.
+
+    Raises:
+        MachineError: it has other columns than its table.
+        ScenarioError: a newer netfl wrote it.
     """
-    found: list[pa.RecordBatch] = []
+    schema, found = SCHEMAS[path.name.partition(".")[0]], []
     with suppress(OSError, pa.ArrowException):  # the end, or the damage, is where the rows end
         for batch in _batches(path):
             found.append(batch)  # noqa: PERF402 - what comes before a damage is kept
-    return pa.Table.from_batches(found, SCHEMAS[path.name.partition(".")[0]]).unify_dictionaries()
+    if found:
+        check_stamp(found[0].schema.metadata, path)
+        if not found[0].schema.equals(schema):
+            raise MachineError(f"{path} cannot be read: its columns are {', '.join(found[0].schema.names)}")
+    return pa.Table.from_batches(found, schema).unify_dictionaries()
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -164,11 +174,13 @@ class Table:
         schema = self._schema.with_metadata(STAMP)
         with pa.OSFile(str(self._part), "wb") as file, pq.ParquetWriter(file, schema) as writer:
             held: list[pa.RecordBatch] = []
+            rows = 0
             for batch in _batches(self._path):
                 held.append(batch)
-                if sum(one.num_rows for one in held) >= CHUNK:
+                rows += batch.num_rows
+                if rows >= CHUNK:
                     writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
-                    held = []
+                    held, rows = [], 0
             if held:
                 writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
 

@@ -187,7 +187,7 @@ def _is_too_deep(value: Any) -> bool:
 
 def _explained(error: MarkedYAMLError, text: str, name: str) -> Fault:
     """The fault of a text that is no YAML, in words that need no knowledge of how YAML is read."""
-    said = " ".join(str(part) for part in (error.context, error.problem) if part)
+    said, lines = " ".join(str(part) for part in (error.context, error.problem) if part), text.split("\n")
     at = error.problem_mark or error.context_mark
     began = error.context_mark or at
     known = next(((one, found) for one in _WRONG if (found := re.search(one.sign, said))), None)
@@ -198,19 +198,13 @@ def _explained(error: MarkedYAMLError, text: str, name: str) -> Fault:
         mark = began if wrong.where_it_began else at
         named = {"sign": found[1] if found.groups() else "", "line": began.line + 1 if began else 0}
         problem, remedy = wrong.problem.format_map(named), wrong.remedy.format_map(named)
-        if "mapping values" in wrong.sign and mark and ": " in _line(text, mark.line)[: mark.column]:
+        if "mapping values" in wrong.sign and mark and ": " in lines[mark.line][: mark.column]:
             problem, remedy = _SECOND_COLON
-    number = mark.line if mark else 0
-    while number and not _line(text, number).strip():  # the end of a text is told at its last line
+    number = min(mark.line if mark else 0, len(lines) - 1)
+    while number and not lines[number].strip():  # the end of a text is told at its last line
         number -= 1
     place = f"{name}:{number + 1}" if mark and not name.startswith("--") else name
-    return Fault("", problem, _line(text, number).strip() or None, remedy, place)
-
-
-def _line(text: str, number: int) -> str:
-    """A line of *text*, counted from 0; empty behind the last."""
-    lines = text.split("\n")
-    return lines[number] if number < len(lines) else ""
+    return Fault("", problem, lines[number].strip() or None, remedy, place)
 
 
 @contextmanager

@@ -281,3 +281,18 @@ def test_signs_that_yaml_once_meant_something_by_are_texts(tmp_path):
     assert data == {"name": "=", "learners": ["<<", "="]}
     path.write_text(dump(data))
     assert read(path).data == data
+
+
+def test_the_place_of_an_error_behind_many_empty_lines_is_found_at_once():
+    """The text is cut into lines once, and not for each line."""
+
+    class Counted(str):
+        splits = 0
+
+        def split(self, *said):
+            Counted.splits += 1
+            return super().split(*said)
+
+    with pytest.raises(ScenarioError, match=r"f\.yaml:1: a bracket is not closed"):
+        parse(Counted("a: [" + "\n" * 500), "f.yaml")
+    assert Counted.splits == 1

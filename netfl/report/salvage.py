@@ -136,10 +136,10 @@ def _tables(run: Run) -> Iterator[tuple[str, str]]:
         try:
             table: pd.DataFrame = getattr(run, name)
         except MachineError as error:
-            yield f"{name}.parquet", _cause(error)
+            yield run.file_of(name).name, _cause(error)
             continue
         except KeyError as error:
-            yield f"{name}.parquet", f"its column {error.args[0]} is missing"
+            yield run.file_of(name).name, f"its column {error.args[0]} is missing"
             continue
         if not len(table):
             continue
@@ -147,7 +147,7 @@ def _tables(run: Run) -> Iterator[tuple[str, str]]:
         strange = [one for one in numbers if one in table and not pd.api.types.is_numeric_dtype(table[one])]
         if lacking or strange:
             told = [*(f"{one} is missing" for one in lacking), *(f"{one} holds no numbers" for one in strange)]
-            yield f"{name}.parquet", "its column " + ", ".join(told)
+            yield run.file_of(name).name, "its column " + ", ".join(told)
 
 
 def _missing(run: Run) -> Iterator[str]:
@@ -164,5 +164,5 @@ def _missing(run: Run) -> Iterator[str]:
 
 def _cause(error: MachineError) -> str:
     """Why a file cannot be read, in one line."""
-    lines = str(error.__cause__).strip().splitlines() or ["it is damaged"]
+    lines = str(error.__cause__ or error).strip().splitlines() or ["it is damaged"]
     return lines[0].rstrip(".")

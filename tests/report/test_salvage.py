@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
 import netfl
 from netfl import report
 from netfl.cli import app
+from netfl.errors import ScenarioError
 from netfl.reading import open_run
 from netfl.report import words
 from netfl.report.salvage import salvaged
@@ -217,3 +219,56 @@ def test_tables_of_a_crash_end_with_the_last_round_of_which_all_is_there(run):
     assert found.metrics["round"].max() == 10
     closed_s = whole["rounds"].query("round == 21")["closed_s"].item()
     assert len(found.events) == (whole["events"]["time_s"] <= closed_s).sum() < len(whole["events"])
+
+
+def grow(run, last):
+    """Make *run* one that has crashed after it was stopped and resumed: its tables, and streams up to round *last*."""
+    (run.folder / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30}))
+    for name in ("rounds", "deliveries", "events", "metrics"):
+        rows = run.table(name)
+        rows = rows[rows["round"] <= last]
+        table = Table(run.folder, name, SCHEMAS[name])
+        table.append([pa.array(rows[one.name], one.type) for one in SCHEMAS[name]])
+        table.flush()
+
+
+def cut(run, last):
+    """End the tables of *run* with round *last*, as an earlier stop left them."""
+    for name in ("rounds", "deliveries", "events", "metrics"):
+        rows = run.table(name)
+        pa.parquet.write_table(
+            pa.Table.from_pandas(rows[rows["round"] <= last], SCHEMAS[name], preserve_index=False),
+            run.folder / f"{name}.parquet",
+        )
+
+
+@pytest.mark.parametrize(("stopped", "crashed"), [(5, 20), (20, 5)])
+def test_of_a_resumed_run_that_crashed_whatever_reaches_farther_is_shown(run, stopped, crashed):
+    grow(run, crashed)
+    cut(run, stopped)
+    found, damage = salvaged(open_run(run.folder))
+    assert damage == ()
+    assert found.rounds["round"].max() == found.deliveries["round"].max() == 20
+    assert (run.folder / "rounds.arrows.part").exists()
+
+
+def test_a_stream_of_other_columns_is_named_and_left_out(run):
+    grow(run, 20)
+    (run.folder / "rounds.parquet").unlink()
+    path = stream_of(run.folder, "rounds")
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, pa.schema({"a": pa.int8()})) as stream:
+        stream.write_batch(pa.record_batch({"a": pa.array([1], pa.int8())}))
+    found, damage = salvaged(open_run(run.folder))
+    assert f"rounds.arrows.part cannot be used, and what it would show is left out: {path}" in damage[0]
+    assert "its columns are a" in damage[0]
+    assert found.rounds.empty
+
+
+def test_a_stream_of_a_newer_netfl_is_refused(run):
+    grow(run, 20)
+    path = stream_of(run.folder, "rounds")
+    schema = SCHEMAS["rounds"].with_metadata({b"netfl.format": b"99"})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema) as stream:
+        stream.write_batch(pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema))
+    with pytest.raises(ScenarioError, match="newer than 1"):
+        read_stream(path)
