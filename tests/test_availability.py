@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -82,6 +84,17 @@ class TestParquet:
     @pytest.mark.parametrize("times", [[[3600, 7200.5], [120], []], [np.array([3600, 7200.5]), [120.0], None]])
     def test_the_columns_are_those_of_the_other_forms(self, tmp_path, start, times):
         assert self.read(tmp_path, {"user": [0, 1, 2], "start": start, "times": times}) == (WANTED, [])
+
+    def test_lists_of_other_writers_and_times_that_users_share_are_read(self, tmp_path):
+        path, times = tmp_path / "there.parquet", np.arange(1.0, 3001.0)
+        shared = pa.array([times] * 1000, pa.large_list(pa.float64()))
+        pq.write_table(
+            pa.table({"user": np.arange(1000), "start": [True] * 1000, "times": shared}), path, compression="zstd"
+        )
+        rows, faults = read(path)
+        assert not faults
+        assert len(rows) == 1000
+        np.testing.assert_array_equal(rows[-1].times, times)
 
     def test_who_never_changes_needs_no_times(self, tmp_path):
         assert self.read(tmp_path, {"user": [4], "start": [True]}) == ([(4, True, [])], [])

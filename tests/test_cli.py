@@ -218,8 +218,11 @@ def test_only_keys_of_scenarios_are_hinted_at_and_all_of_them(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     for words in (["resume", "here", "--replica", "3"], ["run", "good.yaml", "--nope", "3"]):
         assert "--set replicas" not in call(*words)[1]
-    for key in Scenario.model_fields:
+    for key in Scenario.model_fields.keys() - {"seed"}:
         assert f"Did you mean --set {key}=3?" in call("run", "x", f"--{key}x", "3")[1]
+    output = call("sweep", "x", "--seeds", "3")[1]
+    assert "--seed," in output, "an option of the command comes first"
+    assert "--set seed" not in output
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.parquet import opened
@@ -26,8 +27,8 @@ _MOST = 2**32
 
 COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
 """The columns of a Parquet file as it is written."""
-_MOST_VALUES_PER_BYTE = 64
-"""Times of an honest file take some bytes each; one of far more only serves to fill the memory."""
+_MOST_VALUES, _MOST_VALUES_PER_BYTE = 10_000_000, 64
+"""Values that any file may claim, and those of each byte: times that users share are compressed to next to nothing."""
 Told = tuple[int, object, object, Sequence[object] | NDArray[np.float64]]
 """The line of a row, and what it says of the user, its start and its times, unread."""
 
@@ -76,21 +77,13 @@ def of_parquet(path: Path) -> Iterator[Told]:
         MachineError: it cannot be read, or claims more than a file of its size can hold.
     """
     with opened(path) as file:
-        schema, groups = file.schema_arrow, range(file.metadata.num_row_groups)
-        missing = [name for name in ("user", "start") if name not in schema.names]
-        if missing:
-            raise ValueError(f"it has no column {' and '.join(missing)}, but {', '.join(schema.names) or 'none'}")
-        listed = "times" in schema.names
-        if listed and not (pa.types.is_list(kind := schema.field("times").type) and _is_number(kind.value_type)):
-            raise ValueError(f"times are lists of numbers, and not {kind}")
-        values = sum(
-            file.metadata.row_group(group).column(at).num_values
-            for group in groups
-            for at in range(file.metadata.num_columns)
-        )
-        if values > _MOST_VALUES_PER_BYTE * path.stat().st_size:
-            raise ValueError(f"it claims {values} values, more than a file of its size has")
-        table = file.read(columns=["user", "start", *(["times"] if listed else [])]).combine_chunks()
+        schema = file.schema_arrow
+        problem = _unusable(schema) or _too_many(file, path)
+        names = [name for name in COLUMNS.names if name in schema.names]
+        table = None if problem else file.read(columns=names).combine_chunks()
+    if table is None:
+        raise ValueError(problem)
+    listed = "times" in names
     users, starts = table["user"].to_pylist(), table["start"].to_pylist()
     nothing = np.empty(0)
     changes = [nothing] * len(users)
@@ -100,6 +93,25 @@ def of_parquet(path: Path) -> Iterator[Told]:
         ends = np.cumsum(pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False))
         changes = np.split(flat, ends[:-1])
     yield from zip(range(1, len(users) + 1), users, starts, changes, strict=True)
+
+
+def _unusable(schema: pa.Schema) -> str:
+    """Return why columns like these hold no availability; empty if they do."""
+    if missing := [name for name in ("user", "start") if name not in schema.names]:
+        return f"it has no column {' and '.join(missing)}, but {', '.join(schema.names) or 'none'}"
+    kind = schema.field("times").type if "times" in schema.names else COLUMNS.field("times").type
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_number(kind.value_type):
+        return ""
+    return f"times are lists of numbers, and not {kind}"
+
+
+def _too_many(file: pq.ParquetFile, path: Path) -> str:
+    """Return that a file claims more values than it can hold; empty if it does not."""
+    groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+    values = sum(group.column(at).num_values for group in groups for at in range(group.num_columns))
+    if values <= max(_MOST_VALUES, _MOST_VALUES_PER_BYTE * path.stat().st_size):
+        return ""
+    return f"it claims {values} values, more than a file of its size has"
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -37,9 +37,9 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except _UsageError as error:
             option, command = getattr(error, "option_name", ""), getattr(error.ctx, "command", None)
-            takes_sets = command is not None and any("--set" in one.opts for one in command.params)
+            options = set() if command is None else {name for one in command.params for name in one.opts}
             near = get_close_matches(option.lstrip("-"), _KEYS, n=1, cutoff=0.8)
-            if takes_sets and near:
+            if "--set" in options and near and f"--{near[0]}" not in options:
                 error.possibilities = []
                 value = _value(ctx.meta["netfl.words"], option)
                 error.message += f". Did you mean --set {near[0]}={value}?"
