@@ -59,19 +59,20 @@ def show(found: Explanation, console: Console | None = None) -> None:
         console: where to; by default the terminal.
     """
     console = console or Console(markup=False, highlight=False)
+    for note in found.notes:
+        console.print(note, style="dim")
     console.print(_table(found, console.width))
     for one in found.stories:
         console.print(Text(f"{_capital(one.sentence)}."))
         console.print(Text(f"  {_became(one)}", style="dim"))
     if found.idle:
         console.print("Not at work: " + "; ".join(f"{cause} ({why})" for cause, why in found.idle.items()) + ".")
-    for note in found.notes:
-        console.print(note, style="dim")
 
 
 def _table(found: Explanation, width: int) -> Table:
     """Deliveries without each cause, beside those that there were."""
-    title = "deliveries of each user, had it alone been spared"
+    rounds = found.stories[0].rounds if found.stories else 0
+    title = f"deliveries in {rounds} rounds, had it alone been spared"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     for name in ("user", "delivered", "fair", *found.causes, "all"):
         table.add_column(name, justify="left" if name == "user" else "right", no_wrap=True)
@@ -94,7 +95,7 @@ def _became(one: Story) -> str:
     """The outcomes of its updates, attempts and trainings."""
     told = f"its updates: {_counts(one.fates)}"
     if one.failed:
-        told += f"; attempts that failed: {_counts(one.failed)}"
+        told += f"; failed attempts, without those of updates superseded on the air: {_counts(one.failed)}"
     if (its := one.training) is not None:
         told += f"; trainings finished: {its.finished} of {its.begun}, {clock(its.train_s)} each"
         told += f"; rounds are open for {clock(its.round_s)} (median)"

@@ -218,7 +218,7 @@ def _notes(run: Run, access: Network, plain: _Played, replica: int | None) -> li
         problem = "Played again, the network does not give the deliveries of the run"
         notes.append(f"{problem}; this is about what it gives now.")
     if replica is None and len({row[0] for row in plain.rows}) > 1:
-        notes.append("What cost users their deliveries is told of all replicas together.")
+        notes.append("The table below counts the deliveries of all replicas together.")
     if kind_of(type(access.selection)) != "all":
         notes.append("The server does not let everybody try in every round, which costs deliveries, too.")
     return notes

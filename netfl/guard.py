@@ -56,7 +56,7 @@ def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int 
     for one in sets or []:
         key, equals, text = one.partition("=")
         if not (equals and key):
-            raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", one, "write --set access.first=1")])
+            raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", one, "write for example --set users=10")])
         overrides[key] = plain(parse(text, f"--set {key}"))
     if seed is not None:
         overrides["seed"] = seed

@@ -113,9 +113,11 @@ def metric_of(name: str) -> str:
 def name_spread(replicas: int) -> str:
     """Return the meaning of ± in all outputs, as the end of a sentence.
 
-    >>> name_spread(3)
-    '± is the half width of the 95 % t interval over 3 replicas'
+    >>> name_spread(3), name_spread(1)
+    ('± is the half width of the 95 % t interval over 3 replicas', 'one replica has no interval')
     """
+    if replicas < 2:
+        return "one replica has no interval"
     return f"± is the half width of the 95 % t interval over {replicas} replicas"
 
 

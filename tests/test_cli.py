@@ -174,8 +174,8 @@ def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
     ("words", "message"),
     [
         (["--set", "usrs=5"], "--set usrs=5: usrs: unknown key; did you mean 'users'?"),
-        (["--set", "users"], "--set: not of the form PATH=VALUE ('users'); write --set access.first=1"),
-        (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write --set access.first=1"),
+        (["--set", "users"], "--set: not of the form PATH=VALUE ('users'); write for example --set users=10"),
+        (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write for example --set users=10"),
         (["--set", "users=[1"], "--set users: a bracket is not closed ('[1'); close it"),
         (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry of a list of 3 ('9'); entries count from 0"),
         (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a quantity in gram where a time is wanted ('3 kg'); write a number in s, or a quantity such as '20 ms'"),

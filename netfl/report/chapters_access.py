@@ -103,7 +103,11 @@ def fates(view: View) -> Iterator[str]:
             ax.set_ylabel(f"{name} per round")
             ax.label_outer(remove_inner_ticks=False)
 
-    second = " Below: attempts that failed, by cause; one update may fail many times." if len(shown) > 1 else ""
+    second = (
+        " Below: failed attempts by cause, without those of updates superseded on the air; one update may fail often."
+        if len(shown) > 1
+        else ""
+    )
     caption = f"How updates ended, per round, mean over replicas.{second}{phrases.thinned(view.run.manifest)}"
     yield markup.figure(paint, name="fates", caption=caption, size=(9.6, 0.5 + 2.2 * len(shown)))
     yield totals(view)
@@ -124,7 +128,7 @@ def totals(view: View) -> str:
         if fate in counts
     ]
     told = [f"{phrases.count(int(number))} {cause}" for cause, number in causes.items()]
-    failed = f" Failed attempts: {', '.join(told)}." if told else ""
+    failed = f" Failed attempts, without those of updates superseded on the air: {', '.join(told)}." if told else ""
     left = phrases.thinned(view.run.manifest)
     which = "Recorded were" if left else "All"
     caption = f"{which} {phrases.count(int(counts.sum()))} updates of {phrases.replicas(len(view.replicas))}.{failed}"
