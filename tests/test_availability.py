@@ -96,6 +96,18 @@ class TestParquet:
         assert len(rows) == 1000
         np.testing.assert_array_equal(rows[-1].times, times)
 
+    def test_the_number_of_values_is_limited_before_they_are_read(self, tmp_path, monkeypatch):
+        def refuse(*_, **__):
+            raise AssertionError("the values are read")
+
+        monkeypatch.setattr("netfl.availability._forms._MOST_VALUES", 7)
+        columns = {"user": [0, 1], "start": [True, True], "times": [[1.0, 2.0], [3.0]]}
+        assert self.read(tmp_path, columns)[1] == []
+        monkeypatch.setattr("netfl.availability._forms._MOST_VALUES", 6)
+        monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", refuse)
+        (fault,) = self.read(tmp_path, columns)[1]
+        assert "it holds 7 values, and 6 are possible" in fault
+
     def test_who_never_changes_needs_no_times(self, tmp_path):
         assert self.read(tmp_path, {"user": [4], "start": [True]}) == ([(4, True, [])], [])
 

@@ -223,6 +223,10 @@ def test_only_keys_of_scenarios_are_hinted_at_and_all_of_them(monkeypatch):
     output = call("sweep", "x", "--seeds", "3")[1]
     assert "--seed," in output, "an option of the command comes first"
     assert "--set seed" not in output
+    assert "--set overrides" not in call("run", "x", "--overide", "3")[1], "--override is nearer"
+    assert "--set tempo=3" not in call("run", "x", "--tempos", "3")[1]
+    monkeypatch.setitem(Scenario.model_fields, "tempo", Scenario.model_fields["seed"])
+    assert "Did you mean --set tempo=3?" in call("run", "x", "--tempos", "3")[1], "the keys are those of Scenario"
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ _MOST = 2**32
 
 COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
 """The columns of a Parquet file as it is written."""
-_MOST_VALUES, _MOST_VALUES_PER_BYTE = 10_000_000, 64
-"""Values that any file may claim, and those of each byte: times that users share are compressed to next to nothing."""
+_MOST_VALUES = 50_000_000
+"""Values of one Parquet file.  The limit protects the memory: shared times compress to almost nothing."""
 Told = tuple[int, object, object, Sequence[object] | NDArray[np.float64]]
 """The line of a row, and what it says of the user, its start and its times, unread."""
 
@@ -73,12 +73,12 @@ def of_parquet(path: Path) -> Iterator[Told]:
     """The rows of a Parquet file, counted from 1.
 
     Raises:
-        ValueError: its columns are others.
-        MachineError: it cannot be read, or claims more than a file of its size can hold.
+        ValueError: its columns are others, or it holds too many values.
+        MachineError: it cannot be read.
     """
     with opened(path) as file:
         schema = file.schema_arrow
-        problem = _unusable(schema) or _too_many(file, path)
+        problem = _unusable(schema) or _too_many(file)
         names = [name for name in COLUMNS.names if name in schema.names]
         table = None if problem else file.read(columns=names).combine_chunks()
     if table is None:
@@ -105,13 +105,11 @@ def _unusable(schema: pa.Schema) -> str:
     return f"times are lists of numbers, and not {kind}"
 
 
-def _too_many(file: pq.ParquetFile, path: Path) -> str:
-    """Return that a file claims more values than it can hold; empty if it does not."""
+def _too_many(file: pq.ParquetFile) -> str:
+    """Return the excess of a file's values over the limit, in words; empty if there is none."""
     groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
     values = sum(group.column(at).num_values for group in groups for at in range(group.num_columns))
-    if values <= max(_MOST_VALUES, _MOST_VALUES_PER_BYTE * path.stat().st_size):
-        return ""
-    return f"it claims {values} values, more than a file of its size has"
+    return f"it holds {values} values, and {_MOST_VALUES} are possible" if values > _MOST_VALUES else ""
 
 
 def _is_number(kind: pa.DataType) -> bool:

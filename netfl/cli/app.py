@@ -16,11 +16,6 @@ from netfl.version import __version__
 
 _UsageError: Any = typer.BadParameter.__base__
 """What is raised for wrong words, of whichever click typer is built on."""
-_KEYS = (
-    *("name", "description", "format", "seed", "replicas", "users", "rounds", "duration", "warmup", "access", "data"),
-    *("partition", "model", "learners", "precision", "evaluate", "record", "checkpoint", "track", "sweep", "overrides"),
-)
-"""The keys of a scenario, which is not imported for a hint alone."""
 
 
 class Commands(TyperGroup):
@@ -37,12 +32,16 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except _UsageError as error:
             option, command = getattr(error, "option_name", ""), getattr(error.ctx, "command", None)
-            options = set() if command is None else {name for one in command.params for name in one.opts}
-            near = get_close_matches(option.lstrip("-"), _KEYS, n=1, cutoff=0.8)
-            if "--set" in options and near and f"--{near[0]}" not in options:
-                error.possibilities = []
-                value = _value(ctx.meta["netfl.words"], option)
-                error.message += f". Did you mean --set {near[0]}={value}?"
+            options = [] if command is None else [name.lstrip("-") for one in command.params for name in one.opts]
+            if "set" in options:
+                from netfl.scenario import Scenario  # noqa: PLC0415 - slow to import
+
+                names = [*Scenario.model_fields, *options]
+                near = get_close_matches(option.lstrip("-"), names, n=1, cutoff=0.8)
+                if near and near[0] not in options:
+                    error.possibilities = []
+                    value = _value(ctx.meta["netfl.words"], option)
+                    error.message += f". Did you mean --set {near[0]}={value}?"
             raise
 
 
