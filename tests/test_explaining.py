@@ -164,6 +164,7 @@ def test_another_network_than_the_recorded_one_is_told(tmp_path):
     assert explain(found).notes[0].startswith("Played again, the network does not give the deliveries of the run")
 
 
+@pytest.mark.slow
 def test_a_server_that_chooses_is_told(tmp_path):
     told = explain(run(tmp_path, selection={"kind": "uniform", "m": 2}))
     assert told.notes == ("The server does not let everybody try in every round, which costs deliveries, too.",)

@@ -119,6 +119,7 @@ def test_the_terminal_shows_every_value_of_the_summary_in_any_width(run, width):
     assert max(map(len, text.splitlines()[:-1])) <= width
 
 
+@pytest.mark.quick_first
 def test_the_report_has_the_same_cells_as_the_terminal(run, tmp_path):
     page = write(run, tmp_path / "page.html").read_text("utf-8")
     cells, captions = report_cells(page, "figures")
@@ -132,6 +133,7 @@ def test_the_report_has_the_same_cells_as_the_terminal(run, tmp_path):
     assert "standard deviation" not in " ".join(captions)
 
 
+@pytest.mark.slow
 def test_the_network_s_values_are_the_same_too(run, tmp_path):
     page = write(run, tmp_path / "page.html").read_text("utf-8")
     cells, _ = report_cells(page, "network-figures")
@@ -152,6 +154,7 @@ def test_the_network_s_values_are_the_same_too(run, tmp_path):
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.quick_first
 def test_a_sweep_has_the_same_cells_on_the_terminal_in_its_summary_and_its_report(sweep, tmp_path, width):
     text = printed(show_sweep, sweep, width)
     assert f"learners: {FINAL}" in text

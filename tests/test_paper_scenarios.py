@@ -146,6 +146,7 @@ def test_afl_runs_as_long_as_published(name, rounds):
         assert scenario.learners["AFL"].aggregation.lr_lambda == 0.1
 
 
+@pytest.mark.slow
 def test_afl_with_a_fixed_lambda_makes_the_versions_of_equal_weights(real_data, tmp_path):
     real_data("adult")
     changes = {"rounds": 4, "evaluate.every": 1, "replicas": 1, "record": {"versions": True}}

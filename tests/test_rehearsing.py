@@ -216,6 +216,7 @@ def test_steps_are_those_of_a_user_that_holds_as_much_as_the_mean():
 
 
 @pytest.mark.parametrize("rounds", [150, 450])
+@pytest.mark.slow
 def test_a_check_tells_the_time_that_a_run_takes(call, tmp_path, rounds):
     """Within a factor of 3, as other processes disturb; netfl says 2."""
     code, output, _ = call("check", PLAIN | SPARSE | {"rounds": rounds})

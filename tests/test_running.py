@@ -336,6 +336,7 @@ def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
     assert_same_versions(run, alone)
 
 
+@pytest.mark.slow
 def test_a_scenario_of_300_000_values_is_read_back(tmp_path):
     """More than a scenario of YAML may hold, which a run may have that is made in Python."""
     users = 300_000

@@ -489,6 +489,7 @@ class TestCommand:
         assert (code, output.splitlines()[0]) == (0, "2 points, 0 tasks, 2 done already → runs/tiny-sweep")
         assert self.call("sweep", "s.yaml", "--quiet") == (0, "")
 
+    @pytest.mark.slow
     def test_tasks_are_told_by_the_values_of_the_axes(self, monkeypatch):
         monkeypatch.setattr("netfl.sweepboard.PLAIN_EVERY_S", 0.0)
         code, output = self.call("sweep", "s.yaml", "--workers", "1")
@@ -498,6 +499,7 @@ class TestCommand:
         assert done.tasks["label"].tolist() == [f"probability={p}, replicas 0 to 1" for p in (0.3, 0.6)]
         assert not any(task in output for task in done.tasks["task"])
 
+    @pytest.mark.slow
     def test_a_report_is_written_if_it_is_asked_for(self):
         code, output = self.call("sweep", "s.yaml", "--workers", "1", "--quiet", "--report")
         assert (code, output) == (0, "report: runs/tiny-sweep/report.html\n")

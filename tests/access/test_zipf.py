@@ -60,6 +60,7 @@ def test_knots_of_a_drift_take_the_formula(tmp_path):
     assert len(runs[0].deliveries) > 10
 
 
+@pytest.mark.slow
 def test_users_are_heard_as_often_as_the_formula_says(tmp_path):
     """p_i = 0.6 (i + 1)^-1.5, each count binomial: within 4 standard deviations."""
     run = netfl.trace(scenario(ZIPF, ROUNDS, kind="bernoulli"), tmp_path / "run")

@@ -129,6 +129,7 @@ def test_pixels_are_standardised_by_the_training_pictures():
     assert np.abs(scaled(test, "channels", train) - expected).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_some_labels_alone(real_data):
     real_data("fashion_mnist")
     whole = FashionMnist(train_scale="standard", test_scale="raw").load(Streams(0))

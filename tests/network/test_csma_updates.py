@@ -134,6 +134,7 @@ def bianchi_bps(stations, setup):
     return good * setup.payload_bits / mean_us * 1e6
 
 
+@pytest.mark.slow
 def test_five_megabytes_from_ten_contenders_go_as_fast_as_saturated_stations_send():
     """Until the first has sent its 2178 frames all contend: within 1 % of the reference, 3 % of Bianchi's model."""
     told, memory = play("5 MB", round={"kind": "first", "m": 1})

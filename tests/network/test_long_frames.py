@@ -87,6 +87,7 @@ def near(found, expected, frames):
 
 
 @pytest.mark.parametrize(("blocks", "snr_db"), [(1, 17.0), (2, 20.0), (100, 35.0)])
+@pytest.mark.quick_first
 def test_a_frame_of_independent_bits_survives_all_blocks(tmp_path, blocks, snr_db):
     frames, expected = 4000, bpsk_outage(snr_db, blocks)
     found = outage(tmp_path, snr_db, blocks, {"kind": "modulation", "scheme": "bpsk"}, frames)

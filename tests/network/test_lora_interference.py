@@ -140,6 +140,7 @@ def watch_equal_powers(interference, duration_s=600.0):
     return memory.told, [row[1:4] for row in memory.rows if row[0] == "delivered"]
 
 
+@pytest.mark.slow
 def test_frames_of_equal_power_collide_as_in_pure_aloha():
     """0.304 = exp(-2 G) at G = 0.595 for many users; the same frames survive as with `collide`."""
     told, received = watch_equal_powers("sinr")

@@ -349,6 +349,7 @@ class Areas(HTMLParser):
             self.areas.append(own)
 
 
+@pytest.mark.slow
 def test_pictures_have_a_role_and_a_name_and_areas_that_scroll_can_have_the_focus(make):
     found = Areas(report.write(make(users=8, rounds=30, replicas=1)).read_text(encoding="utf-8"))
     assert len(found.pictures) > 5

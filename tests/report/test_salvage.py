@@ -156,6 +156,7 @@ netfl.run(load(sys.argv[1], changes), sys.argv[2], device="cpu")
 """Begins a run that goes on until it is killed."""
 
 
+@pytest.mark.slow
 def test_of_a_run_that_is_killed_the_report_shows_what_its_tables_hold(tmp_path):
     root, folder = Path(__file__).parents[2], tmp_path / "run"
     words_of = [sys.executable, "-c", KILLED, root / "scenarios/rural_outage.yaml", folder]
