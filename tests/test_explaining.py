@@ -237,7 +237,7 @@ def test_the_command_line(tmp_path):
     code, narrow = shown(found.folder, "--explain", "--rare", "2")
     assert code == 0
     assert narrow.startswith(plain.splitlines()[0])
-    assert "rounds, had it alone been spared" in narrow
+    assert "deliveries in 120 rounds, had it alone been spared" in narrow
     assert max(map(len, narrow.splitlines())) <= 80
     assert (
         "%)" in shown(found.folder, "--explain", "--rare", "2", width=120)[1].split("had it alone")[1].split("User")[0]
