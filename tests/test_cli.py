@@ -416,7 +416,7 @@ def test_list_shows_the_keys_of_mappings_and_around_models():
 
 
 @pytest.mark.parametrize("place", ["lr:0.1", "50% ä/x y", "s3:/x", "a#b?c[1]*"])
-@pytest.mark.quick_first
+@pytest.mark.slow
 def test_a_folder_may_have_any_name(place):
     """To pyarrow a relative path with a colon is an address."""
     assert call("trace", "good.yaml", "--out", place, "-q") == (0, "")

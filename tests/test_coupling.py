@@ -199,6 +199,7 @@ def test_the_summary_holds_means_over_replicas_and_counts_of_fates(tiny, tmp_pat
     assert summary["fate.delivered"] + summary["fate.superseded"] + summary["fate.unfinished"] == 4 * ROUNDS * 2
 
 
+@pytest.mark.slow
 def test_figures_of_a_replica_are_those_of_its_tables(tmp_path):
     main = Path(__file__).parents[1] / "scenarios/rural_outage.yaml"
     changes = {"rounds": 40, "replicas": 2, "partition.by": "distance", "record": "none"}
@@ -297,6 +298,7 @@ def test_more_replicas_leave_the_first_ones_as_they_were(tmp_path):
 
 
 class TestStopping:
+    @pytest.mark.quick_first
     @pytest.mark.parametrize("after", [0, 1, 5, ROUNDS - 1])
     def test_a_stopped_run_is_readable_and_resumes_to_what_it_would_have_been(self, tiny, tmp_path, after):
         coupling.run(a_scenario(), tmp_path / "whole")

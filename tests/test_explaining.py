@@ -270,6 +270,7 @@ def test_a_table_cannot_be_explained(tmp_path):
     assert "--explain: a table of deliveries has no network that could be played again" in told
 
 
+@pytest.mark.slow
 def test_a_user_is_explained_alike_whoever_is_explained_beside_it(tmp_path):
     """Under TDMA one of several users who are all spared contention wins each round, and the others gain nothing."""
     found = run(tmp_path, round={"kind": "first", "m": 1}, compute={"speed": 1.0, "samples": 1, "jitter": 0.3})
@@ -295,6 +296,7 @@ def crowded_csma(tmp_path):
     return run(tmp_path, **changes, USERS=12, ROUNDS=50, RECORD="all")
 
 
+@pytest.mark.slow
 def test_a_user_that_never_gets_to_send_trains_for_too_long(tmp_path):
     """To train as the fastest brings it a fair share, which is no more than chance may bring to the rarest user."""
     found = crowded_csma(tmp_path)

@@ -110,7 +110,7 @@ class TestTrace:
         assert min(trace.of("users", "sending")) > AIR_S
 
     @pytest.mark.parametrize("busy", ["finish", "ignore"])
-    @pytest.mark.quick_first
+    @pytest.mark.slow
     def test_users_who_go_on_with_what_they_are_at(self, traced, busy):
         run, trace, _ = traced(NETWORK, access__busy=busy)
         assert np.allclose(trace.of("users", "sending"), AIR_S)

@@ -220,6 +220,7 @@ class TestCrashes:
         assert steps == list(range(9, ROUNDS + 1))
         assert sorted(run.metrics["replica"].unique()) == [0, 1, 2]
 
+    @pytest.mark.quick_first
     @pytest.mark.parametrize("joined", range(6))
     def test_a_crash_between_tables_leaves_the_run_as_it_was(self, two, whole, monkeypatch, joined):
         before, real, calls = {name: two.table(name) for name in NETWORK}, extending.join, []
@@ -240,6 +241,7 @@ class TestCrashes:
         assert_same(run, whole)
         assert run.summary == whole.summary
 
+    @pytest.mark.quick_first
     @pytest.mark.parametrize("function", ["write_text", "write_json", "write_extended"])
     def test_a_crash_between_the_small_files_can_be_finished(self, two, whole, monkeypatch, function):
         real = getattr(extending, function)

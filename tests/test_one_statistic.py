@@ -104,6 +104,7 @@ def _text(markup):
     return html.unescape(re.sub(r"<[^>]+>", " ", markup)).replace("\u00a0", " ").replace("  ", " ").strip()
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_the_terminal_shows_every_value_of_the_summary_in_any_width(run, width):
     text = printed(show_run, run, width)
@@ -119,7 +120,7 @@ def test_the_terminal_shows_every_value_of_the_summary_in_any_width(run, width):
     assert max(map(len, text.splitlines()[:-1])) <= width
 
 
-@pytest.mark.quick_first
+@pytest.mark.slow
 def test_the_report_has_the_same_cells_as_the_terminal(run, tmp_path):
     page = write(run, tmp_path / "page.html").read_text("utf-8")
     cells, captions = report_cells(page, "figures")
@@ -154,7 +155,7 @@ def test_the_network_s_values_are_the_same_too(run, tmp_path):
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-@pytest.mark.quick_first
+@pytest.mark.slow
 def test_a_sweep_has_the_same_cells_on_the_terminal_in_its_summary_and_its_report(sweep, tmp_path, width):
     text = printed(show_sweep, sweep, width)
     assert f"learners: {FINAL}" in text

@@ -136,6 +136,7 @@ SPARSE = {
 class TestRehearsal:
     """The dry run."""
 
+    @pytest.mark.slow
     def test_rounds_and_deliveries_are_those_of_the_run(self, tmp_path):
         done = netfl.run(said(**SPARSE), tmp_path / "run", device="cpu")
         rehearsal = rehearse(said(**SPARSE))

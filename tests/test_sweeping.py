@@ -478,6 +478,7 @@ class TestCommand:
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result.exit_code, result.output
 
+    @pytest.mark.slow
     def test_it_tells_the_points_and_does_them_once(self):
         code, output = self.call("sweep", "s.yaml", "--workers", "1")
         lines = [line.split() for line in output.splitlines()]

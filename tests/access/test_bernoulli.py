@@ -54,6 +54,7 @@ def test_an_empty_round_is_a_round(make_setting):
     assert len(world.recorder.fates()) == 100
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("model", [Bernoulli, Markov, Cyclic])
 def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hear, model):
     access = model(probability=0.3)

@@ -27,6 +27,7 @@ def test_a_user_who_is_always_there_stays(make_setting, presence):
     assert presence(Markov(probability=[1.0, 0.5]), make_setting(2, 500))[:, 0].all()
 
 
+@pytest.mark.slow
 def test_the_share_is_stationary_from_the_first_round_on(make_setting, presence):
     p = np.repeat([0.02, 0.1, 0.6], 4_000)
     there = presence(Markov(probability=tuple(p)), make_setting(12_000, 40)).reshape(40, 3, 4_000)

@@ -93,7 +93,7 @@ class TestUniform:
 
 class TestBySize:
     @pytest.mark.parametrize("m", [1, 2, 3])
-    @pytest.mark.quick_first
+    @pytest.mark.slow
     def test_sets_follow_successive_sampling(self, m):
         found = sets(BySize(m=m).open(population(held=HELD)), 4, 12_000)
         assert agree(found, successive(HELD, m))

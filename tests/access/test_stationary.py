@@ -64,6 +64,7 @@ def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hea
     assert hear(access, make_setting(50, 37, replica=1)) != long[:37]
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("rounds", [1, 5, 16_384, 16_385, 16_386])
 def test_every_round_is_told_at_once_where_one_user_is_heard(make_setting, hear, rounds):
     access = Stationary(rho=[0.5, 0.3, 0.2])

@@ -46,6 +46,7 @@ def test_memory_names_no_cause():
     assert alarms(200, chains) <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [5, 50])
 def test_a_single_p_value_is_no_smaller_than_it_says(mean):
     rng = np.random.default_rng(1)

@@ -204,6 +204,7 @@ def test_who_is_heard_together_is_named(tmp_path):
     assert "heard together: 2, 3, 4 | 0, 1" in told
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize(
     ("access", "process"),
     [

@@ -39,6 +39,7 @@ def moved(name, one, user, replica=0, data=DATA):
     return np.linalg.norm(alone.version(0)[:-1] - one.version(lane)[:-1])
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("name", mixture())
 @pytest.mark.parametrize("room", [None, 1], ids=["at once", "in parts"])
 def test_answers_are_those_of_one_lane_whatever_runs_beside_it(monkeypatch, name, room):

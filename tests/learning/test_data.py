@@ -135,6 +135,7 @@ def test_digits_are_images_of_digits():
     assert zero[3:5, 3:5].max() < 0.2 < zero[4, 1:3].max()  # a ring with a hole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "data", "counts", "moments"),
     [

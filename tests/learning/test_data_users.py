@@ -126,6 +126,7 @@ class TestSynthetic:
 
 
 class TestAdult:
+    @pytest.mark.slow
     def test_the_real_one(self, real_data):
         folder = real_data("adult")
         data = Adult().load(Streams(0))
@@ -219,6 +220,7 @@ class TestShakespeare:
         with pytest.raises(ScenarioError, match="1 users have 64 examples or more"):
             Shakespeare(users=2).load(Streams(0))
 
+    @pytest.mark.slow
     def test_the_real_plays(self, real_data):
         real_data("shakespeare")
         data = Shakespeare(users=31).load(Streams(0))

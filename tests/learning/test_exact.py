@@ -247,7 +247,7 @@ def test_others_report_their_versions(rule):
     ids=str,
 )
 @pytest.mark.parametrize("objective", ["erm", "tilted", "proximal", "cvar sample"])
-@pytest.mark.quick_first
+@pytest.mark.slow
 def test_local_steps_are_those_of_pytorch(objective, how):
     """SGD of `torch.optim` on the objective written as a function of the losses; t is a parameter of its own group."""
     local = OBJECTIVES[objective][0]

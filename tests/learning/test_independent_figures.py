@@ -53,6 +53,7 @@ def small(specs, users=3, rounds=4, seed=1, every=1, **changes):
     return Learner(**(said | changes)), data, said["splits"][0]
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_one_user_alone_never_strays_whatever_the_model(name, dtype):

@@ -69,7 +69,7 @@ class TestRayleighOverTime:
         assert stats.kstest(power, stats.expon.cdf).pvalue > 1e-6
 
     @pytest.mark.parametrize("periods", [0.1, 0.25, 0.383, 0.6, 1.0])
-    @pytest.mark.quick_first
+    @pytest.mark.slow
     def test_correlation_of_the_power_is_the_square_of_bessels(self, periods):
         """In 8,000 users; J0 by its integral, 0 at 0.383 periods."""
         users, f = np.arange(8000), 50.0

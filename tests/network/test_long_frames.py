@@ -95,6 +95,7 @@ def test_a_frame_of_independent_bits_survives_all_blocks(tmp_path, blocks, snr_d
     assert blocks == 1 or not near(bpsk_outage(snr_db, 1), expected, frames)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("snr_db", [5.0, 10.0])
 def test_a_frame_over_two_blocks_is_received_by_the_mean_of_their_capacities(tmp_path, snr_db):
     frames, expected = 4000, capacity_outage(snr_db, 0.5)
@@ -104,6 +105,7 @@ def test_a_frame_over_two_blocks_is_received_by_the_mean_of_their_capacities(tmp
     assert not near(single, expected, frames)
 
 
+@pytest.mark.slow
 def test_blocks_count_by_their_share_of_the_time(tmp_path):
     """A frame and a half fills two blocks: one and a half, or a half and one."""
     frames, expected = 4000, capacity_outage(3.0, 2.0 / 3.0)
@@ -225,6 +227,7 @@ def test_the_warning_takes_the_time_on_air_of_lorawan(factor, airtime_s):
         assert len([*access.warnings(setting)]) == warned
 
 
+@pytest.mark.slow
 def test_check_run_and_report_tell_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(

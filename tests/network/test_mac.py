@@ -116,6 +116,7 @@ def test_tdma_tries_again_a_frame_later(make_cell):
     assert world.memory.fates() == {(0, 0): ["given_up faded"], (1, 0): ["given_up faded"]}
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("users", [1, 4, 9])
 def test_tdma_wait_is_uniform_over_the_frame(users):
     size, airtime_s = 2000, 0.5

@@ -188,7 +188,7 @@ def test_an_outage_comes_before_all_else(options):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.9])
-@pytest.mark.quick_first
+@pytest.mark.slow
 def test_chances_are_drawn_fairly_and_again_the_same(share):
     count, seen = 3000, []
     for _ in range(2):

@@ -107,6 +107,7 @@ MACS = [
 ]
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("slot_s", [0.1, 1 / 3, 7e-3, 1e-3])
 @pytest.mark.parametrize("mac", MACS, ids=lambda mac: "-".join(map(str, mac.values())))
 def test_one_user_who_sends_in_every_slot_fills_every_slot(tmp_path, mac, slot_s):
@@ -146,6 +147,7 @@ def outages(kind, slot_s, folder):
     return {"file": str(folder / "calendar.csv")}
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("slot_s", [0.1, 1 / 3, 7e-3])
 @pytest.mark.parametrize("kind", ["diurnal", "maintenance", "calendar"])
 def test_a_window_of_four_slots_carries_four_frames_and_cuts_none(tmp_path, kind, slot_s):

@@ -95,6 +95,7 @@ def test_mean_wait_is_pollaczek_khinchine(law, load):
     assert near(means, load * (1 if law == "M/D/1" else 2) / (2 * (1 - load)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capacity", "load"), [(0, 0.8), (2, 0.8), (3, 1.5)])
 def test_share_dropped_is_that_of_the_finite_queue(capacity, load):
     """M/M/1/K with K = capacity + 1: (1-ρ) ρ^K / (1 - ρ^(K+1)); capacity 0 is Erlang's loss of one server."""

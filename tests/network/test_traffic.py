@@ -98,6 +98,7 @@ def test_constant_is_even_and_does_not_drift():
     assert 1.9 < max(first) < 2
 
 
+@pytest.mark.slow
 def test_on_off_by_its_bursts():
     """Within a burst packets are 0.1 apart; silences of mean 10 follow the end of a burst of mean 0.5."""
     times_s = taken(OnOff(every=0.1, on=0.5, off=10.0), 100_000.0)[0]

@@ -128,6 +128,7 @@ def test_keys_that_differ_stand_with_every_value():
     assert differing([one, one]) == {}
 
 
+@pytest.mark.slow
 def test_a_trace_is_shared_by_the_same_seed_and_the_same_deliveries(cast):
     first, same, other = (one.view for one in cast.members)
     assert pairs.shared(same, first) == 30
