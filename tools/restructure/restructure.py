@@ -36,10 +36,13 @@ class Plan:
         self.files = {module_of(p.relative_to(root)): p.relative_to(root) for p in (root / PACKAGE).rglob("*.py")}
         self.moves: dict[str, str] = {}
         self.names: dict[tuple[str, str], str] = {}
+        self.merged: set[str] = set()
         for line in (raw.split("#")[0].strip() for raw in text.splitlines()):
             if not line:
                 continue
-            old, new = (part.strip() for part in line.split("->"))
+            old, new = (part.strip() for part in re.split("->|=>", line))
+            if "=>" in line:
+                self.merged.add(f"{PACKAGE}.{old}")
             if ":" in old:
                 module, name = old.split(":")
                 self.names[f"{PACKAGE}.{module}" if module else PACKAGE, name] = new
@@ -72,6 +75,10 @@ class Plan:
         """The new dotted name of a module, by the longest package that moves."""
         best = max((m for m in self.moves if old == m or old.startswith(m + ".")), key=len, default=None)
         return old if best is None else self.moves[best] + old[len(best) :]
+
+    def offered(self, new: str) -> set[str]:
+        """The names that the old modules of a new one define, as they are called then."""
+        return {self.name(old, name) for old in self.files if self.module(old) == new for name in self.defined[old]}
 
     def resolve(self, module: str, name: str) -> tuple[str, str]:
         """Where a name that a module offers is defined."""
@@ -129,7 +136,8 @@ class Plan:
         def ticked(match: re.Match[str]) -> str:
             hits = {new for (_, old), new in self.names.items() if old == match.group(2)}
             defined = sum(match.group(2) in names for names in self.defined.values())
-            new = hits.pop() if len(hits) == 1 and defined == 1 else match.group(2)
+            proper = match.group(2).lstrip("_")[:1].isupper()
+            new = hits.pop() if proper and len(hits) == 1 and defined == 1 else match.group(2)
             return match.group(1) + new + match.group(3)
 
         return re.sub(r"(`)([A-Za-z_]\w*)(`|\()", ticked, text)
@@ -144,6 +152,9 @@ class Rewrite(cst.CSTTransformer):
         self.attributes: dict[cst.CSTNode, str] = {}
         self.notes: list[str] = []
         self.exported: dict[cst.CSTNode, str] = {}
+        self.unqualified: dict[cst.CSTNode, str] = {}
+        self.home = plan.module(module) if module else None
+        self.offered = plan.offered(self.home) if module else set()
 
     def visit_Module(self, node: cst.Module) -> None:
         scopes = {s for s in self.metadata[md.ScopeProvider].values() if s is not None}
@@ -176,7 +187,9 @@ class Rewrite(cst.CSTTransformer):
                     parent = self.metadata[md.ParentNodeProvider][access.node]
                     if isinstance(parent, cst.Attribute) and parent.value is access.node:
                         other = self.plan.name(full, parent.attr.value)
-                        if other != parent.attr.value:
+                        if self.plan.module(full) == self.home:
+                            self.unqualified[parent] = other
+                        elif other != parent.attr.value:
                             self.attributes[parent.attr] = other
                 if alias.asname is None and new != name:
                     if new in taken:
@@ -206,6 +219,9 @@ class Rewrite(cst.CSTTransformer):
                 while isinstance(node, cst.Attribute):
                     node = node.value
                 self.renamed[node] = new
+
+    def leave_Attribute(self, original, updated):
+        return cst.Name(self.unqualified[original]) if original in self.unqualified else updated
 
     def leave_Name(self, original, updated):
         new = self.renamed.get(original) or self.attributes.get(original)
@@ -244,6 +260,11 @@ class Rewrite(cst.CSTTransformer):
         groups: dict[str, list[cst.ImportAlias]] = {}
         for alias in node.names:
             name, full = alias.name.value, f"{module}.{alias.name.value}"
+            if self.home and self.plan.module(full if full in self.plan.files else module) == self.home:
+                if alias.asname and alias.asname.name.value != name:
+                    self.notes.append(f"{full}: own module, imported as {alias.asname.name.value}")
+                if full in self.plan.files or self.plan.name(module, name) in self.offered:
+                    continue
             if full in self.plan.files:
                 home, new = self.plan.module(full).rsplit(".", 1)
             else:
@@ -272,6 +293,8 @@ class Rewrite(cst.CSTTransformer):
             if index:
                 line = line.with_changes(leading_lines=[])
             lines.append(line)
+        if not lines:
+            return cst.RemoveFromParent()
         return cst.FlattenSentinel(lines)
 
 
@@ -286,52 +309,159 @@ def main() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split(
         "\n"
     )
-    written = moved = 0
+    results: dict[Path, list[tuple[str, bool, str]]] = {}
+    gone: list[Path] = []
     for name in filter(None, tracked):
         path = Path(name)
-        if name == "CHANGELOG.md" or name.startswith("tools/"):
-            continue
         source = root / path
-        if not source.is_file() or source.stat().st_size > 1_000_000:
+        if name == "CHANGELOG.md" or name.startswith("tools/") or not source.is_file():
             continue
         inside = path.parts[0] == PACKAGE and path.suffix == ".py"
         if path.suffix == ".py":
-            before = source.read_text()
-            wrapper = md.MetadataWrapper(cst.parse_module(before))
+            wrapper = md.MetadataWrapper(cst.parse_module(source.read_text()))
             rewrite = Rewrite(plan, module_of(path) if inside else None)
             after = wrapper.visit(rewrite).code
             for note in rewrite.notes:
                 print(f"{path}: {note}")
-        elif path.suffix in TEXT:
+        elif path.suffix in TEXT and source.stat().st_size < 1_000_000:
             try:
-                before = source.read_text()
+                after = plan.text(source.read_text())
             except UnicodeDecodeError:
                 continue
-            after = plan.text(before)
         else:
             continue
-        if after != before:
-            written += 1
-            if not dry:
-                source.write_text(after)
         new = plan.path(path) if inside else path
         if new != path:
-            moved += 1
-            if not dry:
-                (root / new).parent.mkdir(parents=True, exist_ok=True)
-                subprocess.run(["git", "mv", str(path), str(new)], cwd=root, check=True)
-    # data files of packages that move
+            gone.append(path)
+        module = module_of(path)
+        results.setdefault(new, []).append((module, module in plan.merged, after))
+    data = []
     for name in filter(None, tracked):
         path = Path(name)
         if path.parts[0] == PACKAGE and path.suffix != ".py":
-            package = ".".join(path.parent.parts)
-            new = Path(*plan.module(package).split("."), path.name)
+            new = Path(*plan.module(".".join(path.parent.parts)).split("."), path.name)
             if new != path and (root / path).exists():
-                moved += 1
-                if not dry:
-                    (root / new).parent.mkdir(parents=True, exist_ok=True)
-                    subprocess.run(["git", "mv", str(path), str(new)], cwd=root, check=True)
-    print(f"{written} files rewritten, {moved} moved")
+                data.append((path, new))
+    if dry:
+        print(f"{len(gone)} files move")
+    final = {}
+    for new, parts in results.items():
+        if len(parts) == 1:
+            final[new] = parts[0][2]
+        else:
+            final[new] = combine(plan, new, parts)
+    if dry:
+        return
+    for path in gone:
+        (root / path).unlink()
+    for path, new in data:
+        (root / new).parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "mv", str(path), str(new)], cwd=root, check=True)
+        if new in final or path in final:
+            final[new] = final.pop(path, final.get(new))
+    for new, text in final.items():
+        (root / new).parent.mkdir(parents=True, exist_ok=True)
+        (root / new).write_text(text)
+    print(f"{len(final)} files written, {len(gone) + len(data)} moved")
+
+
+def pieces(text: str):
+    """The docstring, imports, imports for types, and the rest of a module."""
+    tree, lines = ast.parse(text), text.split("\n")
+    doc = ast.get_docstring(tree, clean=False)
+    drop: set[int] = set()
+    imports: list[str] = []
+    typed: list[str] = []
+    if doc is not None:
+        drop |= set(range(tree.body[0].lineno, tree.body[0].end_lineno + 1))
+
+    def names(node, into):
+        if isinstance(node, ast.Import):
+            into.extend(f"import {a.name}" + (f" as {a.asname}" if a.asname else "") for a in node.names)
+        else:
+            into.extend(
+                f"from {node.module} import {a.name}" + (f" as {a.asname}" if a.asname else "") for a in node.names
+            )
+
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names(node, imports)
+            drop |= set(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            for each in node.body:
+                if isinstance(each, (ast.Import, ast.ImportFrom)):
+                    names(each, typed)
+            drop |= set(range(node.lineno, node.end_lineno + 1))
+    rest = "\n".join(line for number, line in enumerate(lines, 1) if number not in drop).strip("\n")
+    return doc, imports, typed, rest
+
+
+def combine(plan: Plan, new: Path, parts: list[tuple[str, bool, str]]) -> str:
+    """One module of several: those that others of them need come first."""
+    old = {module for module, _, _ in parts}
+    needs = {}
+    for module in old:
+        tree = ast.parse((plan.root / plan.files[module]).read_text())
+        needs[module] = {
+            found
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+            for found in (f"{node.module}.{alias.name}", plan.resolve(node.module, alias.name)[0], node.module)
+            if found in old and found != module
+        }
+    order: list[str] = []
+
+    def place(module: str, above=()) -> None:
+        if module in above:
+            print(f"{new}: cycle through {module}")
+            return
+        for each in sorted(needs[module]):
+            place(each, (*above, module))
+        if module not in order:
+            order.append(module)
+
+    for module, merged, _ in sorted(parts, key=lambda p: (p[1], p[0])):
+        place(module)
+    texts = {module: pieces(text) for module, _, text in parts}
+    primary = [module for module, merged, _ in parts if not merged]
+    if len(primary) != 1:
+        print(f"{new}: primaries {primary}")
+    defined: dict[str, str] = {}
+    for module in order:
+        for node in ast.parse(texts[module][3]).body:
+            named = (
+                [node.name]
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+                else [t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)]
+                if isinstance(node, (ast.Assign, ast.AnnAssign))
+                else []
+            )
+            for each in named:
+                if each in defined and each != "__all__":
+                    print(f"{new}: {each} is in {defined[each]} and in {module}")
+                defined[each] = module
+    imports = sorted({line for module in order for line in texts[module][1]} - {"from __future__ import annotations"})
+    bound: dict[str, str] = {}
+    for line in imports:
+        local = line.split()[-1]
+        if local in bound:
+            print(f"{new}: {bound[local]} / {line}")
+        bound[local] = line
+        if local in defined:
+            print(f"{new}: {line} / defined in {defined[local]}")
+    typed = sorted({line for module in order for line in texts[module][2]} - set(imports))
+    bodies = []
+    for module in order:
+        doc, _, _, rest = texts[module]
+        if module not in primary and doc:
+            rest = "\n".join(f"# {line}".rstrip() for line in doc.strip().split("\n")) + "\n\n\n" + rest
+        bodies.append(rest)
+    doc = texts[primary[0]][0] if primary else texts[order[0]][0]
+    text = f'"""{doc}"""\n\nfrom __future__ import annotations\n\n' + "\n".join(imports) + "\n"
+    if typed:
+        text += "\nif TYPE_CHECKING:\n" + "\n".join(f"    {line}" for line in typed) + "\n"
+    return text + "\n\n" + "\n\n\n".join(bodies) + "\n"
 
 
 main()
