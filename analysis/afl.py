@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, Published, Result, Row, forms
 from script import script
 
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 FIXED = "AFL, fixed λ"
 Figures = Mapping[str, tuple[tuple[float, float], ...]]

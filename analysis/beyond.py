@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, Row
 from script import script
 
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 ACCESS = {
     "Bernoulli": Part("beyond/cvar_bernoulli", ("full",)),

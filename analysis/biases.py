@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.learning.data import Data
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 from netfl.streams import Streams
 
 DRAWS = 200

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, Row
 from script import script
 
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 CASES = {"iid": "IID", "two_class": "two classes", "one_class": "one class"}
 SIZES = {"": (), ", uneven": ("uneven",), ", selected": ("selected",)}

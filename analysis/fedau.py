@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, Published, Result, Row
 from script import script
 
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 LEARNERS = ("FedAU K=50", "FedAU K=∞", "average participating", "average all", "known participation")
 PROCESSES = {"bernoulli": "Bernoulli", "markov": "Markovian", "cyclic": "cyclic"}

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, Published, Row
 from script import script
 
-from netfl.reading import Run
 from netfl.report import plots_access, plots_learning
-from netfl.report.view import View
+from netfl.report.view import RunData
+from netfl.results.run_reader import Run
 
 FEDAVG, CVAR = "FedAvg", "FED-CVaR-AVG"
 RARE = {"2a": (2,), "2b": (2, 3), "2c": (2,)}
@@ -32,10 +32,10 @@ def rows() -> Iterator[Row]:
                     yield Row(f"{told}: class {one}, {learner}", (part,), learner, f"accuracy/class:{one}", published)
 
 
-def panels(runs: Mapping[str, Run]) -> dict[str, View]:
+def panels(runs: Mapping[str, Run]) -> dict[str, RunData]:
     """The run of each panel: the whole one, where that is there."""
     found = {panel: runs.get(panel) or runs.get(f"{panel} quick") for panel in RARE}
-    return {panel: View(run) for panel, run in found.items() if run is not None}
+    return {panel: RunData(run) for panel, run in found.items() if run is not None}
 
 
 def draw(runs: Mapping[str, Run], figure: Figure) -> None:

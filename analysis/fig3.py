@@ -15,7 +15,7 @@ from reproduction import ROOT, Experiment, Order, Part, Published, Result, Row
 from script import script
 
 import netfl
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 LEARNERS = ("FedAvg", "FED-CVaR-AVG")
 NAMES = {

@@ -15,10 +15,9 @@ from pathlib import Path
 from PIL import Image
 
 import netfl
-from netfl.document import Document, plain
 from netfl.report import picture
-from netfl.scenario import checked
-from netfl.yamltext import parse
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -39,7 +38,7 @@ def scenario_of(name: str) -> netfl.Scenario:
     """The scenario of one picture; that of the tutorial stands in its page."""
     if name == "tutorial":
         text = re.findall(r"^```yaml\n(.*?)^```", TUTORIAL.read_text("utf-8"), re.DOTALL | re.MULTILINE)[0]
-        return checked(Document(plain(parse(text, TUTORIAL.name)), TUTORIAL.name))
+        return checked(ScenarioDocument(plain_value(parse(text, TUTORIAL.name)), TUTORIAL.name))
     path, said = SHOWN[name]
     return netfl.load(ROOT / "scenarios" / f"{path}.yaml", said)
 

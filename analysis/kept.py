@@ -10,8 +10,8 @@ from typing import Any
 
 from reproduction import Experiment, Order, Published, Result, Row
 
-from netfl.reading import Run
-from netfl.statistics import Interval, interval
+from netfl.results.run_reader import Run
+from netfl.results.statistics import ConfidenceInterval, interval
 
 WINDOW = 250
 """Figures of learning swing with the user heard last: they are means over the evaluations of so many last rounds.
@@ -48,13 +48,13 @@ def told(experiment: Experiment, part: str, run: Run) -> dict[str, Any]:
     }
 
 
-def spread(results: Mapping[str, Result], row: Row, *, last: bool = False) -> Interval:
+def spread(results: Mapping[str, Result], row: Row, *, last: bool = False) -> ConfidenceInterval:
     """The figure of a row over the replicas of all its parts, with its interval."""
     found = [value for part in row.parts for value in results[part].values(row.learner, row.metric, last=last)]
     return interval([row.scale * value for value in found])
 
 
-def difference(results: Mapping[str, Result], order: Order) -> Interval:
+def difference(results: Mapping[str, Result], order: Order) -> ConfidenceInterval:
     """How far one learner lies above another, replica by replica."""
     pairs = zip(order.parts, order.against or order.parts, strict=True)
     found = []
@@ -64,7 +64,7 @@ def difference(results: Mapping[str, Result], order: Order) -> Interval:
     return interval(found)
 
 
-def agreement(found: Interval, published: Published) -> str:
+def agreement(found: ConfidenceInterval, published: Published) -> str:
     """Whether our interval and the published one meet.
 
     Open where ours is wider than its mean, and so says little; and where one replica, which has none, lies outside.

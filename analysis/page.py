@@ -9,7 +9,7 @@ from pathlib import Path
 from kept import WINDOW, agreement, difference, spread
 from reproduction import Experiment, Order, Part, Result, Row
 
-from netfl.statistics import Interval
+from netfl.results.statistics import ConfidenceInterval
 
 LONG = 24
 """Tables of more rows than this are folded."""
@@ -152,7 +152,7 @@ def _figures(rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str
         yield f"| {' | '.join(cells)} |"
 
 
-def _beside(found: Interval, row: Row) -> list[str]:
+def _beside(found: ConfidenceInterval, row: Row) -> list[str]:
     """How far a figure lies from the published one, and whether they agree."""
     if row.published is None:
         return ["", ""]
@@ -173,7 +173,7 @@ def _words(row: Row) -> str:
     return _number(told.value, row.digits) + (f" ± {told.spread:.{row.digits}f}" if told.spread else "")
 
 
-def _verdict(found: Interval) -> str:
+def _verdict(found: ConfidenceInterval) -> str:
     """Whether a claimed order holds."""
     if not found.clear:
         return "open"
@@ -190,12 +190,12 @@ def _there(order: Order, results: Mapping[str, Result]) -> bool:
     return all(part in results for part in (*order.parts, *order.against))
 
 
-def _signed(found: Interval, digits: int) -> str:
+def _signed(found: ConfidenceInterval, digits: int) -> str:
     """A difference with its interval."""
     return f"{found.mean:+.{digits}f}{_half(found, digits)}"
 
 
-def _half(found: Interval, digits: int) -> str:
+def _half(found: ConfidenceInterval, digits: int) -> str:
     """The half interval behind ±, if there is one."""
     return "" if math.isnan(found.half) else f" ± {found.half:.{digits}f}"
 

@@ -30,7 +30,7 @@ from reproduction import ROOT, Experiment
 
 import netfl
 from netfl.errors import NetflError
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, Published, Row, forms
 from script import script
 
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 SPLITS = {f"split {split}": Part("paper/qffl_synthetic", ("full",), {"data.split": split}) for split in range(5)}
 FIGURES = {

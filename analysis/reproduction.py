@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 import netfl
-from netfl.reading import Run
 from netfl.report import canvas
+from netfl.results.run_reader import Run
 
 ROOT = Path(__file__).parents[1]
 

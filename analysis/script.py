@@ -12,7 +12,7 @@ from reproduction import Experiment, Result
 
 import netfl
 from netfl.errors import NetflError
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 
 def script(experiments: Sequence[Experiment], about: str | None) -> None:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Published, Result, Row, forms
 from script import script
 
-from netfl.reading import Run
+from netfl.results.run_reader import Run
 
 ALPHAS = (1, 0.3, 0.2, 0.1)
 FIGURES = {"accuracy": "overall", "accuracy/class:8": "pattern 1", "accuracy/class:9": "pattern 2"}

@@ -23,9 +23,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from validation_pages import DOWN, LAWS, PAGES, UP, Line, Panel
 
 import netfl
-from netfl.network.theory import Case
+from netfl.network.theory import TheoryCase
 from netfl.report import canvas
-from netfl.staging import streams_of
+from netfl.simulation.setup import streams_of
 
 ROOT = Path(__file__).parents[1]
 SHADES = (canvas.BLUE, canvas.ORANGE, canvas.GREEN, canvas.PINK)
@@ -81,7 +81,7 @@ def between(name: str, panel: Panel, curve: str) -> tuple[Any, list[Any]] | None
     for value in dense.tolist():
         scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", changes_of(panel, curve, value))
         access, streams = scenario.access, streams_of(scenario, 0).at("access")
-        figures = access.theory.figures(Case(access, access.topology.open(scenario.users, streams), streams))
+        figures = access.theory.figures(TheoryCase(access, access.topology.open(scenario.users, streams), streams))
         told.append([figures[line] for line in lines])
     return dense, [*np.array(told).T]
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from ray.cluster_utils import Cluster as Nodes
 
 import netfl
-from netfl.cluster import Cluster
-from netfl.document import Document
-from netfl.scenario import Scenario, checked
-from netfl.sweeping import Engine, Local, Sweep, Told, Unwatched
-from netfl.sweeping.cluster import Ray
+from netfl.learning.workers.ray_cluster import Cluster
+from netfl.scenario.scenario import Scenario, checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.sweeps import Engine, LocalEngine, NullSweepObserver, Sweep, TaskUpdate
+from netfl.sweeps.ray_engine import RayEngine
 
 TABLES = ("metrics", "figures", "rounds", "deliveries", "events", "users")
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
@@ -45,10 +45,10 @@ def scenario(rounds: int) -> Scenario:
         "evaluate": {"every": 10},
         "sweep": {"access.probability": [*PROBABILITIES], "users": [*USERS]},
     }
-    return checked(Document(said, "cluster"))
+    return checked(ScenarioDocument(said, "cluster"))
 
 
-class Counting(Unwatched):
+class Counting(NullSweepObserver):
     """Counts how often each task ended and was set back, and does *act* once a quarter of them is done."""
 
     def __init__(self, act: Callable[[], None] = lambda: None) -> None:
@@ -57,7 +57,7 @@ class Counting(Unwatched):
         self.again = 0
         self._act = act
 
-    def told(self, word: Told) -> None:
+    def told(self, word: TaskUpdate) -> None:
         """A task is so far, or has ended."""
         if not word.ended:
             self.again += word.round < self.far.get(word.task, 0)
@@ -94,7 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:
         watch, folder = Counting(), Path(root)
-        wanted, seconds = swept(folder / "here", options.rounds, Local(2, "cpu"), watch)
+        wanted, seconds = swept(folder / "here", options.rounds, LocalEngine(2, "cpu"), watch)
         rows = [say("2 processes", seconds, wanted, wanted, watch)]
         nodes = Nodes(initialize_head=True, head_node_args=NODE | {"include_dashboard": False})
         others = [nodes.add_node(**NODE) for _ in range(2)]
@@ -102,7 +102,7 @@ def main() -> None:
         def kill() -> None:
             nodes.remove_node(others.pop(), allow_graceful=False)
 
-        engine = Ray(Cluster(nodes.address), device="cpu")
+        engine = RayEngine(Cluster(nodes.address), device="cpu")
         for name, act in {"3 nodes": lambda: None, "3 nodes, of which one dies": kill}.items():
             watch = Counting(act)
             found, seconds = swept(folder / name, options.rounds, engine, watch)

@@ -27,10 +27,10 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 import netfl
-from netfl import tables
 from netfl.learning import learner as _torch  # noqa: F401 - imported once, before all forks
-from netfl.reading import EXTENSION
-from netfl.scenario import Scenario
+from netfl.results import tables
+from netfl.results.run_reader import EXTENSION
+from netfl.scenario.scenario import Scenario
 
 SCENARIO = Path(__file__).parents[1] / "scenarios/emergent_stationary.yaml"
 CHANGES = {
@@ -164,7 +164,7 @@ def main() -> None:
         )
 
 
-def play(  # noqa: PLR0913, PLR0917 - all that a series of kills takes
+def play(
     scenario: Scenario,
     place: Path,
     kills: int,

@@ -24,12 +24,12 @@ from floors import FIG2, LOGISTIC, LR, MLP, USERS, Turn, World, examples, floor,
 
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.logistic import Logistic
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -85,11 +85,11 @@ def specs(world: World, learners: int, heard: int, **amount: int) -> dict[str, L
     return {f"learner {i}": LearnerSpec(objective=one, **how) for i, one in enumerate(objectives)}
 
 
-def school(world: World, told: dict[str, LearnerSpec], replicas: int, sizes: Sequence[int]) -> Learner:
+def school(world: World, told: dict[str, LearnerSpec], replicas: int, sizes: Sequence[int]) -> BatchedLearner:
     """What trains users that hold so many examples."""
     data, (*hidden, _) = examples(world, sum(sizes)), world.sizes[1:]
     model = Mlp(hidden=tuple(hidden), output="softmax" if world.softmax else "logits") if hidden else Logistic()
-    return Learner(
+    return BatchedLearner(
         learners=told,
         model=model,
         datasets=[data] * replicas,

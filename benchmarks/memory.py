@@ -23,10 +23,10 @@ from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.data import Dataset
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.objective.erm import Erm
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -42,7 +42,7 @@ def learn(rule: str) -> None:
     x[:] = rng.standard_normal(32, np.float32)
     data = Dataset(x, y, x[:10_000].copy(), y[:10_000], 10)
     spec = LearnerSpec(objective=Erm(), aggregation=RULES[rule], lr=1e-3, batch_size=16, local_steps=2)
-    learner = Learner(
+    learner = BatchedLearner(
         learners={rule: spec},
         model=CNN,
         datasets=[data] * LANES,
@@ -65,7 +65,7 @@ def learn(rule: str) -> None:
         print(f"{rule:10} {ten:10.2f} {saved:16.2f} {size:15.2f} {_peak():10.2f}", flush=True)
 
 
-def hear(learner: Learner, index: int, users: range) -> None:
+def hear(learner: BatchedLearner, index: int, users: range) -> None:
     """A round in which *users* are heard in every lane."""
     heard = tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users)
     learner.step([Round(index, 0.0, 1.0, heard, index)] * LANES)

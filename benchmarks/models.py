@@ -21,13 +21,13 @@ from torch import nn
 
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.data import Dataset
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.model import Model
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.lstm import Lstm
 from netfl.learning.model.resnet8 import Resnet8
 from netfl.learning.objective.erm import Erm
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -135,7 +135,7 @@ def netfl_turn(case: Case, lanes: int) -> Callable[[], None]:
     """A function that does one round of all lanes."""
     data = examples(case)
     amount = {"batch_size": case.batch, "local_steps": case.steps}
-    learner = Learner(
+    learner = BatchedLearner(
         learners={
             f"{lane}": LearnerSpec(objective=Erm(), aggregation=Relay(), lr=1e-3, **amount) for lane in range(lanes)
         },

@@ -26,12 +26,12 @@ from rich.table import Table
 
 import netfl
 from netfl.access import Access
-from netfl.access.network import Network
-from netfl.network import sources
-from netfl.network.cell import Cell
-from netfl.staging import stage
+from netfl.access.network import NetworkAccess
+from netfl.network.backhaul import traffic_sources
+from netfl.network.radio.cell import Cell
+from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
-from netfl.types import Setting, Unrecorded
+from netfl.types import AccessContext, NullRecorder
 
 HERE = Path(__file__).resolve().parent
 OWN = ("netfl, in batches", "netfl, by events")
@@ -42,9 +42,9 @@ WINDOWS = 100
 NS_PY_BAR, REAL_TIME_BAR, WALL_BAR_S, MEMORY_BAR_MB = 2.0, 100.0, 60.0, 2000.0
 
 
-def setting(users: int, duration_s: float) -> Setting:
+def setting(users: int, duration_s: float) -> AccessContext:
     """Traffic alone, of which nothing is recorded."""
-    return Setting(
+    return AccessContext(
         users=users,
         rounds=WINDOWS,
         replica=0,
@@ -52,7 +52,7 @@ def setting(users: int, duration_s: float) -> Setting:
         samples=np.ones(users),
         uplink_bits=0.0,
         downlink_bits=0.0,
-        recorder=Unrecorded(),
+        recorder=NullRecorder(),
         duration_s=duration_s,
     )
 
@@ -64,7 +64,7 @@ def queue(case: str) -> Access:
     nodes = {name: {"role": name.partition(":")[0], "at": [0, 0]} for name in names}
     links = [{"between": list(pair), "rate": 1000.0, "delay": 0.0} for pair in pairwise(names)]
     size = {"law": "exponential", "mean": 1000.0}
-    return Network.model_validate(
+    return NetworkAccess.model_validate(
         {
             "topology": {
                 "kind": "inline",
@@ -81,7 +81,7 @@ def queue(case: str) -> Access:
 def own_seconds(case: str, side: str, packets: int) -> float:
     """The processor time that netfl takes for a case, the building of the world included."""
     access, told = queue(case), setting(1, packets / CASES[case][0])
-    with patch.object(sources, "fits", sources.fits if side == OWN[0] else lambda *told: False):
+    with patch.object(traffic_sources, "fits", traffic_sources.can_batch if side == OWN[0] else lambda *told: False):
         begin = time.process_time()
         for _ in access.rounds(told):
             pass
@@ -140,7 +140,7 @@ def wifi_seconds(standard: str, users: int) -> float:
         "mac": {"kind": "csma_ca", "standard": standard},
         "traffic": {"kind": "saturated", "size": {"mean": 12000.0}, "leaves": "tower"},
     }
-    windows = Network.model_validate(said).rounds(setting(users, SPAN_S))
+    windows = NetworkAccess.model_validate(said).rounds(setting(users, SPAN_S))
     next(windows)
     begin = time.process_time()
     for _ in windows:
@@ -159,7 +159,7 @@ def many_users() -> None:
     """Run the scenario of a hundred thousand users in this process, and print what it took."""
     begin, begin_wall = time.process_time(), time.perf_counter()
     scenario = netfl.load(HERE / "many_users.yaml")
-    rounds = [*scenario.access.rounds(stage(scenario, learning=False).settings[0])]
+    rounds = [*scenario.access.rounds(prepare_run(scenario, learning=False).settings[0])]
     heard = sum(len(one.deliveries) for one in rounds)
     spent = time.process_time() - begin, time.perf_counter() - begin_wall
     print(len(rounds), heard, *spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0)

@@ -82,9 +82,9 @@ def simpy_loop(link: Callable[..., Put], load: float, hops: int, room: int | Non
 
 def ns_py(load: float, hops: int, room: int | None, packets: int) -> None:
     """The components of ns.py; the sink keeps the delays, and no second list of arrivals."""
-    from ns.packet.dist_generator import DistPacketGenerator  # noqa: PLC0415 - of another environment
-    from ns.packet.sink import PacketSink  # noqa: PLC0415
-    from ns.port.port import Port  # noqa: PLC0415
+    from ns.packet.dist_generator import DistPacketGenerator
+    from ns.packet.sink import PacketSink
+    from ns.port.port import Port
 
     env = simpy.Environment()
     out = PacketSink(env, rec_arrivals=False)

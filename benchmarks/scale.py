@@ -86,7 +86,7 @@ def main() -> None:
     if not told.page:
         measure(told.only or [*CURVES], told.small)
     if not told.small:
-        import scale_page  # noqa: PLC0415 - a point needs no pictures
+        import scale_page
 
         scale_page.write(json.loads(KEPT.read_text(encoding="utf-8")))
 

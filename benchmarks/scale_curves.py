@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import netfl
-from netfl.document import Document
-from netfl.scenario import Scenario, checked
+from netfl.scenario.scenario import Scenario, checked
+from netfl.scenario.yaml_document import ScenarioDocument
 
 HERE = Path(__file__).parent
 LANE_ROUNDS = 50
@@ -60,7 +60,7 @@ def packets(number: int) -> Scenario:
 def _scenario(users: int, rounds: int, access: Mapping[str, Any], **more: Any) -> Scenario:
     """A scenario that records no events."""
     said = {"name": "scale", "seed": 1, "users": users, "rounds": rounds, "record": "none", "access": access, **more}
-    return checked(Document(said))
+    return checked(ScenarioDocument(said))
 
 
 CURVES = {

@@ -18,10 +18,10 @@ from rich.table import Table
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
 from netfl.network.channel.rayleigh import Rayleigh
-from netfl.network.mac._bench import successes
+from netfl.network.mac._test_bench import slot_successes
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.outage.renewal import Renewal
-from netfl.network.radio import Air, Radio
+from netfl.network.radio.link_budget import LinkBudget, Radio
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
@@ -34,7 +34,7 @@ def aloha() -> Iterator[tuple[str, NDArray[np.float64], float]]:
     """Successes per slot of n saturated users: n p (1-p)^(n-1)."""
     for users, probability in ((2, 0.5), (10, 0.05), (10, 0.1), (10, 0.3), (50, 0.02), (50, 0.06)):
         mac = SlottedAloha(probability=probability)
-        seen = successes(mac, users, 1.0, STREAMS.at("aloha", users, probability), DRAWS)
+        seen = slot_successes(mac, users, 1.0, STREAMS.at("aloha", users, probability), DRAWS)
         yield (
             f"slotted ALOHA, n = {users}, p = {probability}",
             seen,
@@ -67,8 +67,10 @@ def rayleigh() -> Iterator[tuple[str, NDArray[np.float64], float]]:
     for distance_m in (100.0, 200.0, 400.0, 800.0):
         for threshold_db in (-7.5, 0.0, 6.0):
             sites = Star(distance=distance_m).open(DRAWS, STREAMS)
-            mean_db = float(Air(radio, (loss,), sites, STREAMS).snr_db(np.array([0]), 0.0)[0])
-            air = Air(radio, (loss, Rayleigh(coherence=1.0)), sites, STREAMS.at("rayleigh", distance_m, threshold_db))
+            mean_db = float(LinkBudget(radio, (loss,), sites, STREAMS).snr_db(np.array([0]), 0.0)[0])
+            air = LinkBudget(
+                radio, (loss, Rayleigh(coherence=1.0)), sites, STREAMS.at("rayleigh", distance_m, threshold_db)
+            )
             reception = SnrThreshold(threshold=threshold_db, rate=5e3)
             heard = reception.received(air.snr_db(np.arange(DRAWS), 0.5), radio.bandwidth)
             law = 1 - math.exp(-(10 ** ((threshold_db - mean_db) / 10)))

@@ -26,15 +26,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from netfl.access._direct import Direct
-from netfl.access._rates import LabelCorrelation, Zipf, correlated, shares
-from netfl.access._worlds import world
+from netfl.access._direct import DirectAccess, make_world
+from netfl.access._rates import LabelCorrelation, Zipf, correlated_rates, normalized_rates
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.cyclic import Cyclic
 from netfl.access.markov import Markov
 from netfl.access.stationary import Stationary
-from netfl.diagnosis import Expected, diagnose
-from netfl.diagnosis.verdict import DECIDES
+from netfl.diagnosis import ExpectedProcess, diagnose
+from netfl.diagnosis.multiple_testing import DECIDES
 from netfl.streams import Streams
 
 Process = tuple[NDArray[np.bool_], NDArray[np.float64] | None]
@@ -47,10 +46,10 @@ RHO30 = (0.0735, 0.0692, 0.0645, 0.0584, 0.0557, 0.0547, 0.0537, 0.0462, 0.0445,
          0.0169, 0.0107, 0.0078, 0.0053)  # fmt: skip
 
 
-def play(access: Direct, users: int, rounds: int, streams: Streams) -> NDArray[np.bool_]:
+def play(access: DirectAccess, users: int, rounds: int, streams: Streams) -> NDArray[np.bool_]:
     """Who is heard, ``[rounds, users]``."""
     heard = np.zeros((rounds, users), bool)
-    for row, able in zip(heard, access.heard(world(users, rounds, streams), access.first), strict=True):
+    for row, able in zip(heard, access.heard(make_world(users, rounds, streams), access.first), strict=True):
         row[able[: access.first]] = True
     return heard
 
@@ -62,7 +61,7 @@ def fedau(
     for draw in range(1000):
         rng = streams.rng("mix", draw)
         mix = rng.dirichlet(np.full(10, 0.1), users)
-        chances = correlated(LabelCorrelation(), mix, streams.at("liking", draw))
+        chances = correlated_rates(LabelCorrelation(), mix, streams.at("liking", draw))
         if able(chances):
             return chances
     raise ValueError("no such chances")
@@ -75,7 +74,7 @@ def stationary(index: int, users: int, rounds: int, streams: Streams) -> Process
         listed = tuple(np.array(RHO30) / sum(RHO30)) if users == 30 else Zipf(zipf=0.5)
         rho = ("random_simplex", Zipf(zipf=1.0), listed)[form]
         access = Stationary(rho=rho)
-        return play(access, users, rounds, streams), shares(access.rho, users, streams)
+        return play(access, users, rounds, streams), normalized_rates(access.rho, users, streams)
     chances = fedau(users, streams, lambda p: p.max() < 0.999)
     access = Bernoulli(probability=tuple(chances), first=None if form == 3 else 1)
     return play(access, users, rounds, streams), chances if form == 3 else None
@@ -106,7 +105,7 @@ def drifting(index: int, users: int, rounds: int, streams: Streams) -> Process:
     at = np.arange(rounds) / rounds
     share = at if index % 2 else (at >= rng.uniform(0.2, 0.8)).astype(float)
     if index // 2 % 2:
-        before = shares("random_simplex", users, streams)
+        before = normalized_rates("random_simplex", users, streams)
         after = before
         while 0.5 * np.abs(after - before).sum() < min(0.3, 0.9 * 0.5 * np.abs(before[::-1] - before).sum()):
             after = rng.permutation(before)
@@ -164,7 +163,7 @@ class Outcome:
 def outcome(kind: str, index: int, seed: int) -> Outcome:
     """Diagnose one process."""
     heard, rates = process(kind, index, seed)
-    found = diagnose(heard, expected=Expected("the process", kind, rates), seed=index)
+    found = diagnose(heard, expected=ExpectedProcess("the process", kind, rates), seed=index)
     return Outcome(kind, found.verdict, found.p, found.agrees)
 
 

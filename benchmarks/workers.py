@@ -20,11 +20,11 @@ from torch import nn
 
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.data import Dataset
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.erm import Erm
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
-from netfl.learning.team import Team
+from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.workers.pool import ParallelLearner
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -61,7 +61,7 @@ def said(data: Dataset) -> dict[str, Any]:
 class Ours:
     """Learners, round after round."""
 
-    def __init__(self, learner: Team | Learner) -> None:
+    def __init__(self, learner: ParallelLearner | BatchedLearner) -> None:
         self._learner, self._done, self._rng = learner, 0, np.random.default_rng(1)
 
     def turn(self, rounds: int) -> None:
@@ -112,7 +112,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     data = examples()
-    learner = Team(options.workers, said(data)) if options.workers > 1 else Learner(**said(data))
+    learner = ParallelLearner(options.workers, said(data)) if options.workers > 1 else BatchedLearner(**said(data))
     with learner.working():
         ours, plain = Ours(learner), Plain(data)
         for side in (plain, ours):

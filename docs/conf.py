@@ -40,11 +40,14 @@ nitpicky = True
 nitpick_ignore_regex = [
     (r"py:obj", r".*"),  # a name between backticks that is a key, a kind, or another module's
     (r"py:.*", r"(numpy|np|pandas|pd|matplotlib|networkx|nx|simpy|pydantic|pydantic_core|pathlib|collections)\..*"),
-    (r"py:.*", r"(ArrayLike|NDArray|Tensor|State|Network|LearnerSpec|Size|Ge|FieldInfo|NoneType|PydanticCustomError)"),
+    (
+        r"py:.*",
+        r"(ArrayLike|NDArray|Tensor|State|Architecture|LearnerSpec|Size|Ge|FieldInfo|NoneType|PydanticCustomError)",
+    ),
     (r"py:.*", r"(TypeAliasForwardRef|annotated_types\..*)"),
     (
         r"py:class",
-        r"(pyarrow\..*|Ledger|types\.ModuleType|netfl\.(blocks|sweeping\.plan)\..*)",
+        r"(pyarrow\..*|SweepIndex|types\.ModuleType|netfl\.types\.RoundBatch|netfl\.sweeps\.plan\..*)",
     ),  # what only netfl handles
     (r"py:class", r"netfl\.(network|learning)\..*"),  # sections of a scenario, and machinery behind a contract
 ]

@@ -11,14 +11,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from netfl.version import __version__ as __version__
+from netfl.errors import __version__ as __version__
 
 if TYPE_CHECKING:
-    from netfl.coupling import resume, run, trace
-    from netfl.extending import extend
-    from netfl.reading import Run, open_run
-    from netfl.scenario import Scenario, load
-    from netfl.sweeping import Sweep, open_sweep, sweep
+    from netfl.results.run_reader import Run, open_run
+    from netfl.scenario.scenario import Scenario, load
+    from netfl.simulation.extend import extend
+    from netfl.simulation.run import resume, run, trace
+    from netfl.sweeps import Sweep, open_sweep, sweep
 
 __all__ = [
     "Run",
@@ -35,17 +35,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Run": "netfl.reading",
-    "Scenario": "netfl.scenario",
-    "Sweep": "netfl.sweeping",
-    "extend": "netfl.extending",
-    "load": "netfl.scenario",
-    "open_run": "netfl.reading",
-    "open_sweep": "netfl.sweeping",
-    "resume": "netfl.coupling",
-    "run": "netfl.coupling",
-    "sweep": "netfl.sweeping",
-    "trace": "netfl.coupling",
+    "Run": "netfl.results.run_reader",
+    "Scenario": "netfl.scenario.scenario",
+    "Sweep": "netfl.sweeps",
+    "extend": "netfl.simulation.extend",
+    "load": "netfl.scenario.scenario",
+    "open_run": "netfl.results.run_reader",
+    "open_sweep": "netfl.sweeps",
+    "resume": "netfl.simulation.run",
+    "run": "netfl.simulation.run",
+    "sweep": "netfl.sweeps",
+    "trace": "netfl.simulation.run",
 }
 
 

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+__version__ = "0.1.0"
+"""The version of netfl, by semantic versioning.  It is stated here alone, in a module that imports nothing slow."""
+
 
 class NetflError(Exception):
     """The root of all errors that netfl raises on purpose.  ``exit_code`` is what the command line ends with."""
@@ -85,7 +88,7 @@ def suggest(word: str, known: Sequence[str]) -> str:
 
 
 @contextmanager
-def under(key: str) -> Iterator[None]:
+def prefix_faults(key: str) -> Iterator[None]:
     """Put *key* before the keys of faults."""
     try:
         yield

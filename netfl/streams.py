@@ -1,7 +1,7 @@
 """Named random streams: a draw is keyed by what it is *for*, never by when it is made.
 
 Two kinds of randomness cover all of netfl.  `Streams.rng` gives an ordinary NumPy generator for draws that
-are made once, in one place.  `Streams.field` gives a `Field`: a function from (user, index) to random numbers
+are made once, in one place.  `Streams.field` gives a `RandomField`: a function from (user, index) to random numbers
 that needs no state, can be asked in any order, and is vectorised over users.  Both are keyed by the seed and the
 path of names, so that changing one model of a scenario leaves every other model's draws as they were.
 """
@@ -64,7 +64,7 @@ def _one_by_one(counters: Iterable[tuple[int, int, int, int]], key: tuple[int, i
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class RandomField:
     """A random function of (user, index, draw): the same arguments always give the same numbers.
 
     *users*, *index* and *draw* broadcast against each other; all are non-negative integers, *users* and *draw*
@@ -138,10 +138,10 @@ class Streams:
         """A fresh generator for *names*: each call gives it anew, from its start."""
         return np.random.default_rng(np.random.SeedSequence(list(self._digest(names, b"rng", 4))))
 
-    def field(self, *names: str | int) -> Field:
+    def field(self, *names: str | int) -> RandomField:
         """The random function of (user, index) for *names*."""
         first, second = self._digest(names, b"field", 2)
-        return Field((first, second))
+        return RandomField((first, second))
 
     def _digest(self, names: tuple[str | int, ...], purpose: bytes, words: int) -> tuple[int, ...]:
         """32-bit words that depend on the seed, the whole path and the purpose."""

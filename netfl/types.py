@@ -2,20 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.claims import Figure as Figure  # noqa: PLC0414 - the words of a claim are known here too
-from netfl.claims import Law as Law  # noqa: PLC0414
-from netfl.errors import Fault
-from netfl.pulse import Pulse, unheard
-from netfl.replies import Divergence as Divergence  # noqa: PLC0414 - what learners say is known here too
-from netfl.replies import Report as Report  # noqa: PLC0414
+from netfl.errors import Fault, ScenarioError, __version__
 from netfl.streams import Streams
+
+# What a model claims of what it draws, readable by a machine: its law, and figures such as correlations over time.
+
+
+Rows = NDArray[np.float64]
+"""Independent rows of estimates, ``[rows, figures]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticClaim:
+    """What a law claims beside its draws' own moments: an autocorrelation, a level-crossing rate, a throughput, a loss.
+
+    `netfl.testing.laws` makes the usual ones over time.
+
+    Args:
+        name: what it is, such as ``autocorrelation``.
+        formula: the claim in words or a formula, short enough for a table.
+        draw: ``draw(streams, size)`` gives independent rows of estimates, ``[rows, figures]``, about as many as work
+            out at *size* draws; or a pair of such arrays, where the figure is the ratio of their means.
+        means: the claimed mean of each column, or of each ratio, ``[figures]``.
+        at: where each column is taken, in words, such as ``lag 0.1 s``; for messages.
+    """
+
+    name: str
+    formula: str
+    draw: Callable[[Streams, int], Rows | tuple[Rows, Rows]]
+    means: Sequence[float]
+    at: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """One claim of a model about what it draws, with the way to draw it; the generic law test holds it to that.
+
+    Args:
+        quantity: what is drawn, with its unit, such as ``power gain`` or ``share of time up``.
+        statement: the claim in words and formula, with its source.
+        draw: ``draw(streams, size)`` gives at least *size* independent draws; ``None`` only without a closed form.
+        mean: the claimed mean.
+        variance: the claimed variance.
+        cdf: the claimed distribution function.
+        distribution: the claimed law as a frozen SciPy distribution, from which mean, variance and cdf follow where
+            they are not given; or its name alone.
+        figures: what else is claimed.
+    """
+
+    quantity: str
+    statement: str
+    draw: Callable[[Streams, int], NDArray[np.float64]] | None = None
+    mean: float | None = None
+    variance: float | None = None
+    cdf: Callable[[NDArray[np.float64]], Any] | None = None
+    distribution: Any = None
+    figures: tuple[StatisticClaim, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Mean, variance and cdf of the distribution, where it has them."""
+        known = self.distribution
+        if known is None or isinstance(known, str):
+            return
+        for name, found in (("mean", float(known.mean())), ("variance", float(known.var()))):
+            if getattr(self, name) is None and math.isfinite(found):
+                object.__setattr__(self, name, found)
+        if self.cdf is None:
+            object.__setattr__(self, "cdf", known.cdf)
+
+    @classmethod
+    def none(cls, reason: str) -> Law:
+        """The statement that there is nothing random, or no closed form, and why."""
+        return cls("none", reason)
+
+    def claims(self) -> list[tuple[str, str]]:
+        """Each claim as a name and a short text.
+
+        >>> Law("power gain", "exponential", mean=1.0, distribution="expon").claims()
+        [('distribution', 'expon'), ('mean', '1')]
+        >>> Law.none("nothing is drawn").claims()
+        [('none', 'nothing is drawn')]
+        """
+        rows = []
+        if self.distribution is not None:
+            rows.append(("distribution", self.distribution if isinstance(self.distribution, str) else self._signature))
+        elif self.cdf is not None:
+            rows.append(("distribution", "P(X ≤ x) in closed form"))
+        for name, value in (("mean", self.mean), ("variance", self.variance)):
+            if value is not None:
+                rows.append((name, f"{value:.6g}"))
+        rows += [(figure.name, figure.formula) for figure in self.figures]
+        return rows or [("none", self.statement)]
+
+    @property
+    def _signature(self) -> str:
+        """A frozen distribution as SciPy would be asked for it, such as ``gamma(2, scale=0.5)``."""
+        known = self.distribution
+        told = [f"{value:.6g}" for value in known.args] + [f"{key}={value:.6g}" for key, value in known.kwds.items()]
+        return f"{known.dist.name}({', '.join(told)})"
+
+
+# How far a round is while it goes on.
+
+
+@dataclass(frozen=True, slots=True)
+class RoundProgress:
+    """How far a round is that is not over.
+
+    Args:
+        round: which, from 1.
+        time_s: simulated time.
+        attempts: transmissions that have ended so far.
+        vain: how many of them have failed in this round since anybody was heard.
+    """
+
+    round: int
+    time_s: float
+    attempts: int
+    vain: int
+
+
+def ignore_progress(pulse: RoundProgress) -> None:
+    """Nobody wants to know how far a round is."""
+
+
+# What learners say after a round: figures, answers, and who diverged.
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A lane whose training diverged: it stands still from then on, and says nothing any more.
+
+    Args:
+        learner: the lane's learner.
+        replica: the lane's replica.
+        round: the round whose version it could not make, or could not evaluate.
+        user: whose update was not finite; ``None`` where it was the version itself.
+        problem: in words.
+    """
+
+    learner: str
+    replica: int
+    round: int
+    user: int | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerReport:
+    """What the learner found after a round: figures by name, each an array over lanes.
+
+    A name is ``metric`` or ``metric/group``, such as ``accuracy`` or ``accuracy/class:9``.  Empty after a round
+    that was not evaluated.  A figure that a lane does not have, or no longer since it diverged, is NaN.
+
+    Args:
+        round: the round, from 1; 0 before the first.
+        metrics: the figures.
+        answers: for each replica what its access asked after the round, a figure for each user that it asked of, in
+            that order; empty where nobody asked.  An access is sent its own replica's alone.
+        diverged: the lanes whose training diverged in this round.
+    """
+
+    round: int
+    metrics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    answers: tuple[Mapping[str, NDArray[np.float64]], ...] = ()
+    diverged: tuple[Divergence, ...] = ()
+
+    def to(self, place: int) -> LearnerReport:
+        """What the access of the replica at *place* is sent."""
+        return LearnerReport(self.round, self.metrics, self.answers[place : place + 1])
+
+    def answer(self, question: str) -> NDArray[np.float64] | None:
+        """What an access was told on *question*; ``None`` if nothing."""
+        return self.answers[0].get(question) if self.answers else None
+
 
 FATES = (
     "delivered",
@@ -107,7 +275,7 @@ class Recorder(Protocol):
     def wants(self, kind: str) -> bool:
         """Whether events of *kind* are recorded: ask before computing what only a record needs."""
 
-    def event(  # noqa: PLR0913 - the columns of the table
+    def event(
         self,
         kind: str,
         time_s: ArrayLike,
@@ -137,7 +305,7 @@ class Recorder(Protocol):
         """Tell what each user has spent, by the name of the column, ``[users]`` each; at most once, at the end."""
 
 
-class Unrecorded:
+class NullRecorder:
     """A recorder that keeps nothing."""
 
     def wants(self, kind: str) -> bool:
@@ -154,7 +322,7 @@ class Unrecorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class AccessContext:
     """What an access knows of the run that it serves: one replica's world.
 
     Args:
@@ -186,11 +354,11 @@ class Setting:
     duration_s: float | None = None
     warmup_s: float = 0.0
     held: NDArray[np.float64] | None = None
-    pulse: Callable[[Pulse], None] = unheard
+    pulse: Callable[[RoundProgress], None] = ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ScenarioFacts:
     """What a model may know of its scenario when it says what is wrong with it, before anything runs.
 
     Args:
@@ -232,3 +400,120 @@ class Facts:
         found = [user for user in named if isinstance(user, int) and user >= self.users]
         if found:
             yield Fault(key, "no such users", found, f"users are numbered 0 to {self.users - 1}")
+
+
+# Rounds in a row as arrays: for accesses that draw many at once, where nobody learns or answers in between.
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundBatch:
+    """Rounds in a row, ``[rounds]`` each, and their deliveries laid end to end, ``[deliveries]`` each.
+
+    Args:
+        index: the rounds' numbers, which rise by one.
+        opened_s: as of `netfl.types.Round`, and so are `closed_s`, `oldest`, `uplink_bits` and `downlink_bits`.
+        closed_s: when each closed.
+        delivered: how many deliveries each has.
+        oldest: the oldest version that later deliveries may start from.
+        uplink_bits: bits sent up in each.
+        downlink_bits: bits sent down in each.
+        energy_j: joules spent until each closed; NaN where nobody counts.
+        user: as of `netfl.types.Delivery`, and so are the others.
+        base: the version that each update started from.
+        sent_s: when its first attempt began.
+        arrived_s: when it reached the server.
+        attempts: how many attempts it took.
+    """
+
+    index: Ints
+    opened_s: Floats
+    closed_s: Floats
+    delivered: Ints
+    oldest: Ints
+    uplink_bits: Floats
+    downlink_bits: Floats
+    energy_j: Floats
+    user: Ints
+    base: Ints
+    sent_s: Floats
+    arrived_s: Floats
+    attempts: Ints
+
+    @classmethod
+    def of(cls, rounds: Sequence[Round]) -> RoundBatch:
+        """A block of these *rounds*, one at least."""
+        told = [
+            (each.user, each.base, each.sent_s, each.arrived_s, each.attempts)
+            for one in rounds
+            for each in one.deliveries
+        ]
+        user, base, sent_s, arrived_s, attempts = zip(*told, strict=True) if told else ((),) * 5
+        return cls(
+            index=_ints([one.index for one in rounds]),
+            opened_s=_floats([one.opened_s for one in rounds]),
+            closed_s=_floats([one.closed_s for one in rounds]),
+            delivered=_ints([len(one.deliveries) for one in rounds]),
+            oldest=_ints([one.oldest for one in rounds]),
+            uplink_bits=_floats([one.uplink_bits for one in rounds]),
+            downlink_bits=_floats([one.downlink_bits for one in rounds]),
+            energy_j=_floats([np.nan if one.energy_j is None else one.energy_j for one in rounds]),
+            user=_ints(user),
+            base=_ints(base),
+            sent_s=_floats(sent_s),
+            arrived_s=_floats(arrived_s),
+            attempts=_ints(attempts),
+        )
+
+    @property
+    def of_rounds(self) -> tuple[NDArray[Any], ...]:
+        """The columns of the table ``rounds``, less the replica."""
+        spans = (self.index, self.opened_s, self.closed_s, self.delivered, self.oldest)
+        return (*spans, self.uplink_bits, self.downlink_bits, self.energy_j)
+
+    @property
+    def of_deliveries(self) -> tuple[NDArray[Any], ...]:
+        """The columns of the table ``deliveries``, less the replica."""
+        rounds = np.repeat(self.index, self.delivered)
+        return rounds, self.user, self.base, self.sent_s, self.arrived_s, self.attempts
+
+
+def _ints(values: Any) -> Ints:
+    """Whole numbers."""
+    return np.array(values, np.int64)
+
+
+def _floats(values: Any) -> Floats:
+    """Numbers."""
+    return np.array(values, np.float64)
+
+
+# Which netfl this is, and which version of its files it writes.
+
+
+FORMAT = 1
+"""Of all that netfl reads and writes: scenario files, run directories and their tables, folders of sweeps.
+
+It is one higher whenever a file of before would be read as something else, or not at all.  What says none is of 1.
+"""
+
+STAMP = {b"netfl.format": str(FORMAT).encode()}
+"""How a Parquet table says it, in its metadata."""
+
+
+def check_format(said: object, where: str) -> None:
+    """Refuse what a newer netfl has written, before anything in it is misread.
+
+    Args:
+        said: the ``format`` that it says; only a whole number counts.
+        where: the file, and the line where that is known.
+
+    Raises:
+        ScenarioError: it is newer than `FORMAT`.
+    """
+    if isinstance(said, int) and said > FORMAT:
+        problem = f"newer than {FORMAT}, the newest format that netfl {__version__} reads"
+        raise ScenarioError([Fault("format", problem, said, "install a newer netfl", where)])

@@ -16,11 +16,14 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import PydanticCustomError, core_schema
 
 if TYPE_CHECKING:
     from pint import UnitRegistry
+
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\W\d].*?)\s*\Z")
 """One number and a unit; a decimal comma, or blanks between digits, are neither."""
@@ -51,7 +54,7 @@ _LEVELS = {"dB": {"dB": 0.0, "dBi": 0.0}, "dBm": {"dBm": 0.0, "dBW": 30.0}}
 @cache
 def _pint() -> UnitRegistry[Any]:
     """Pint's registry, made when the first string with a unit is met."""
-    import pint  # noqa: PLC0415 - a third of a second that most commands never need
+    import pint
 
     units: UnitRegistry[Any] = pint.UnitRegistry(cache_folder=None)
     for prefix, factor in (("k", 1e3), ("M", 1e6), ("G", 1e9)):  # pint alone finds two readings of "kbps"
@@ -217,3 +220,19 @@ DecibelMilliwatts = Annotated[float, Unit("dBm")]
 """A power, in decibels above a milliwatt."""
 Probability = Annotated[float, Field(ge=0, le=1)]
 """A probability."""
+
+
+# Decibels as ratios that can be added, divided and turned back into decibels, however large or small they are.
+
+
+_MOST_DB = 1000.0
+"""What is more than this, or less than its negative, counts as this: squares of such ratios are numbers still."""
+
+
+def db_to_linear(figure_db: ArrayLike) -> NDArray[np.float64]:
+    """Each figure in decibels as a ratio of powers.
+
+    >>> db_to_linear([-np.inf, 0.0, 20.0, np.inf])
+    array([1.e-100, 1.e+000, 1.e+002, 1.e+100])
+    """
+    return np.asarray(10.0 ** (np.clip(figure_db, -_MOST_DB, _MOST_DB) / 10.0))

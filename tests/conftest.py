@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer.testing
 
-from netfl.learning.data import _cache as cache
+from netfl.learning.data import _download as cache
 
 # the command line is put together once, and not for each call of each test
 typer.testing._get_command = functools.cache(typer.testing._get_command)
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items):
 WATCHED = '''
 import numpy as np
 from netfl.access import Access
-from netfl.statistics import delays, jain
+from netfl.results.statistics import delays, jain
 from netfl.types import Law, Round
 
 

@@ -3,7 +3,7 @@
 from typer.testing import CliRunner
 
 from netfl.cli import app
-from netfl.watch import Unwatched
+from netfl.simulation.observers import NullObserver
 
 NETWORK = """\
 name: <radio> "a"
@@ -36,7 +36,7 @@ def call(*words):
     return result.exit_code, result.output
 
 
-class Stopping(Unwatched):
+class Stopping(NullObserver):
     """Stops a run after some rounds."""
 
     def __init__(self, after):

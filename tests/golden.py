@@ -1,6 +1,6 @@
 """Short runs whose tables are known, and what renews that on purpose: ``python tests/golden.py`` says what changes.
 
-Numbers are rounded to `netfl.digests.DIGITS` digits before they are digested, so that another processor, whose
+Numbers are rounded to `netfl.results.digests.DIGITS` digits before they are digested, so that another processor, whose
 logarithms may end in another bit, gives the same.
 """
 
@@ -11,10 +11,10 @@ from contextlib import chdir
 from pathlib import Path
 
 import netfl
-from netfl import digests
-from netfl.document import Document
-from netfl.reading import open_run
-from netfl.scenario import checked
+from netfl.results import digests
+from netfl.results.run_reader import open_run
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
 
 ROOT = Path(__file__).parents[1]
 KNOWN = Path(__file__).with_name("golden.json")
@@ -80,7 +80,7 @@ LOOP = {
 
 def made(name, access, **more):
     """A scenario of eight users."""
-    return checked(Document({"name": name, "seed": 4, "users": 8, "rounds": 6, "access": access, **more}, name))
+    return checked(ScenarioDocument({"name": name, "seed": 4, "users": 8, "rounds": 6, "access": access, **more}, name))
 
 
 def played(name, folder):
@@ -106,7 +106,7 @@ NAMES = [*DIRECT, *NETWORKS, "csma", "closed loop, replayed"]
 def digested(folder):
     """The digests of a run's tables to so many digits, and how many rows each has."""
     run = open_run(folder)
-    return {name: [len(run.table(name)), told] for name, told in digests.of(folder, digests.DIGITS).items()}
+    return {name: [len(run.table(name)), told] for name, told in digests.run_digests(folder, digests.DIGITS).items()}
 
 
 def main():

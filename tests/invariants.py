@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl.network.cell import Cell
-from netfl.network.port import Port
-from netfl.network.queue._room import Row
-from netfl.network.world import World
+from netfl.network.backhaul.port import OutputPort
+from netfl.network.queue._buffer import FifoBuffer
+from netfl.network.radio.cell import Cell
+from netfl.network.simulator import NetworkSimulator
 from netfl.registry import kind_of
-from netfl.tables import SCHEMAS
+from netfl.results.tables import SCHEMAS
 from netfl.types import FATES
 
 SLACK = 1e-9
@@ -250,7 +250,7 @@ class Watch:
 
 @contextmanager
 def watched():
-    """Everything that networks do meanwhile is looked at: a `Watch`."""
+    """Everything that networks do meanwhile is looked at: a `RunObserver`."""
     watch, olds = Watch(), []
 
     def around(kind, name):
@@ -261,7 +261,7 @@ def watched():
 
         return put
 
-    @around(Port, "__init__")
+    @around(OutputPort, "__init__")
     def _(old):
         def made(port, *told, onward, **more):
             def past(message):
@@ -272,7 +272,7 @@ def watched():
 
         return made
 
-    @around(Port, "enter")
+    @around(OutputPort, "enter")
     def _(old):
         def enter(port, message):
             watch.enters(port, message)
@@ -280,7 +280,7 @@ def watched():
 
         return enter
 
-    @around(Port, "_end")
+    @around(OutputPort, "_end")
     def _(old):
         def end(port, message, *told):
             watch.leaves(port, message)
@@ -288,7 +288,7 @@ def watched():
 
         return end
 
-    @around(Row, "push")
+    @around(FifoBuffer, "push")
     def _(old):
         def push(row, message):
             taken = old(row, message)
@@ -310,7 +310,7 @@ def watched():
 
         return land
 
-    @around(World, "_finish")
+    @around(NetworkSimulator, "_finish")
     def _(old):
         def finish(world, now_s):
             assert set(world._ledger.flying) <= watch.place.keys(), "what is behind the air is in a port"

@@ -6,7 +6,7 @@ from netfl.learning.aggregation import Aggregation
 from netfl.learning.aggregation.average import Average
 from netfl.learning.objective import Objective
 from netfl.learning.objective.erm import Erm
-from netfl.registry import Member
+from netfl.registry import FamilyMember
 
 
 class Softened(Objective):
@@ -169,7 +169,7 @@ class ValueInPlace(Erm):
 class Inside(Average):
     """Right around what knows all by itself: the other's state is opened, but it is not told who is heard how often."""
 
-    of: Annotated[Aggregation, Member()]
+    of: Annotated[Aggregation, FamilyMember()]
 
     def open(self, users, current):
         return self.of.open(users, current)
@@ -188,4 +188,4 @@ class Telling(Inside):
 class Around(Average):
     """Right, but for what it may be put around."""
 
-    of: Annotated[Aggregation, Member()]
+    of: Annotated[Aggregation, FamilyMember()]

@@ -20,10 +20,10 @@ from scipy.io import savemat
 from small import SECTION
 
 import netfl
-from netfl.document import Document, dump
-from netfl.keeping import CHECKPOINT
-from netfl.scenario import checked
-from netfl.sweeping.ledger import Ledger
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, dump
+from netfl.simulation.checkpoints import CHECKPOINT
+from netfl.sweeps.index import SweepIndex
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "network" / "data"
@@ -51,7 +51,7 @@ def made() -> Path:
     """A folder with a finished run, and one that was stopped behind its first round."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    scenario = checked(Document(SAID, "small"))
+    scenario = checked(ScenarioDocument(SAID, "small"))
     netfl.run(scenario, folder / "done", device="cpu")
     netfl.run(scenario, folder / "stopped", device="cpu", watch=Stopping(1))
     return folder
@@ -287,7 +287,7 @@ def manifests():
 
 
 def sweeps():
-    ledger = Ledger(Path())
+    ledger = SweepIndex(Path())
     ledger.tasks = {"t": {"trace": "x", "lanes": {"l": "A"}, "first": 0, "stop": 1, "levels": [0.5]}}
     ledger.points = [{"values": {"seed": 1}, "trace": "x", "lanes": {"A": "l"}, "levels": [0.5], "choices": ["best"]}]
     told = {"format": 1, "replicas": 1, "points": ledger.points, "tasks": ledger.tasks, "errors": {"t": "broke"}}

@@ -16,42 +16,44 @@ import numpy as np
 import reader_seeds as seeds
 from recorders import Memory
 
-from netfl import digests, outside, yamltext
-from netfl import document as documents
+from netfl import registry
 from netfl.access.availability import Availability
 from netfl.access.replay import Replay
-from netfl.diagnosis import source
-from netfl.document import Document
+from netfl.diagnosis import reading
 from netfl.errors import NetflError, ScenarioError
-from netfl.keeping import CHECKPOINT, Keeper
-from netfl.learning.data import _cifar, adult, cinic10, sent140, shakespeare, svhn, vehicle
-from netfl.learning.data._cache import Content
-from netfl.learning.data._glove import Glove
-from netfl.learning.data._idx import read as read_idx
-from netfl.learning.data._plays_text import roles
+from netfl.learning.data import _formats, adult, cinic10, sent140, shakespeare, svhn, vehicle
+from netfl.learning.data._download import FileContent
+from netfl.learning.data._formats import Glove
+from netfl.learning.data._formats import read as read_idx
 from netfl.learning.data.arrays import Arrays
+from netfl.learning.data.shakespeare import read_roles
 from netfl.learning.data.table import Table
-from netfl.learning.learner import Learner
-from netfl.lessons import Lessons
+from netfl.learning.learner import BatchedLearner
 from netfl.network.motion.trajectory import Trajectory
 from netfl.network.outage.calendar import Calendar
 from netfl.network.placement.table import Table as Places
 from netfl.network.topology.file import File
 from netfl.network.topology.star import Star
-from netfl.reading import Run, open_run
-from netfl.report.salvage import salvaged
-from netfl.scenario import checked, load
-from netfl.schooling import learner_of
-from netfl.staging import stage
+from netfl.report.salvage import salvage_run
+from netfl.results import digests
+from netfl.results.model_snapshots import ModelSnapshots
+from netfl.results.run_reader import Run, open_run
+from netfl.scenario import yaml_document
+from netfl.scenario import yaml_document as documents
+from netfl.scenario.scenario import checked, load
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.checkpoints import CHECKPOINT, CheckpointStore
+from netfl.simulation.learners import build_learner
+from netfl.simulation.learning_session import LearningSession
+from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
-from netfl.sweeping.ledger import Ledger
-from netfl.types import Facts, Setting
-from netfl.versionfile import Versions
+from netfl.sweeps.index import SweepIndex
+from netfl.types import AccessContext, ScenarioFacts
 
 USERS, ROUNDS = 4, 3
 LETTERS_BEFORE = 80
 STREAMS = Streams(1)
-FACTS = Facts(users=USERS, rounds=ROUNDS)
+FACTS = ScenarioFacts(users=USERS, rounds=ROUNDS)
 SITES = Star(radius=10).open(USERS, STREAMS)
 
 
@@ -83,7 +85,7 @@ class Reader:
         before = path.read_bytes() if path.exists() else None
         path.write_bytes(self.pack(data))
         try:
-            with warnings.catch_warnings(action="error"), outside.refused():
+            with warnings.catch_warnings(action="error"), registry.plugins_disabled():
                 self.read(path)
         except NetflError as error:
             said = str(error)
@@ -117,37 +119,37 @@ def of_model(model: type, **said: object) -> Callable[[Path], object]:
     return read
 
 
-def setting() -> Setting:
+def setting() -> AccessContext:
     """The world of one replica."""
     ones = np.ones(USERS)
-    return Setting(USERS, ROUNDS, 0, STREAMS.at("access", 0), ones, 1e3, 1e3, Memory(), held=ones)
+    return AccessContext(USERS, ROUNDS, 0, STREAMS.at("access", 0), ones, 1e3, 1e3, Memory(), held=ones)
 
 
-def content(read: Callable[[Content], object]) -> Callable[[Path], object]:
+def content(read: Callable[[FileContent], object]) -> Callable[[Path], object]:
     """Reads a file of a published set."""
-    return lambda path: read(Content(path, path.read_bytes()))
+    return lambda path: read(FileContent(path, path.read_bytes()))
 
 
 def _yaml(path: Path) -> None:
     """As a scenario is read, and as the copy in a run directory is."""
     documents.dump(documents.read(path).data)
-    yamltext.parse(path.read_text("latin-1"), str(path), lines=False)
+    yaml_document.parse(path.read_text("latin-1"), str(path), lines=False)
 
 
-def _cifar10(file: Content) -> None:
-    _cifar.records([file], 1)
+def _cifar10(file: FileContent) -> None:
+    _formats.read_records([file], 1)
 
 
-def _archive(file: Content) -> None:
-    _cifar.records(_cifar.members(file, ["data_batch_1.bin"]), 1)
+def _archive(file: FileContent) -> None:
+    _formats.read_records(_formats.archive_members(file, ["data_batch_1.bin"]), 1)
 
 
-def _cinic(file: Content) -> None:
+def _cinic(file: FileContent) -> None:
     cinic10._decoded(file, ("train", "test"))
 
 
-def _plays(file: Content) -> None:
-    for text in roles(file.data.decode("ascii", "ignore")).values():
+def _plays(file: FileContent) -> None:
+    for text in read_roles(file.data.decode("ascii", "ignore")).values():
         if len(text) > LETTERS_BEFORE:
             shakespeare.examples(text)
 
@@ -169,16 +171,16 @@ def _replay(path: Path) -> None:
 def _papers(path: Path) -> None:
     """What a run says of itself: as it is, and what can be saved of it."""
     run = open_run(path.parent)
-    sound, _ = salvaged(run)
+    sound, _ = salvage_run(run)
     for one in (sound, run):
         _ = one.status, one.diverged, one.summary, one.learners, one.choices
 
 
 def _run(path: Path) -> None:
     """As reports and the diagnosis read a run."""
-    sound, _ = salvaged(open_run(path.parent))
+    sound, _ = salvage_run(open_run(path.parent))
     sound.figures_of(range(2))
-    source.of_run(sound)
+    reading.participation_of_run(sound)
 
 
 def _table(name: str) -> Callable[[Path], object]:
@@ -186,31 +188,31 @@ def _table(name: str) -> Callable[[Path], object]:
 
     def read(path: Path) -> None:
         getattr(Run(path.parent), name)
-        digests.of_table(path)
-        digests.of_table(path, digests.DIGITS)
+        digests.table_digest(path)
+        digests.table_digest(path, digests.DIGITS)
 
     return read
 
 
 def _sweep(path: Path) -> None:
-    ledger = Ledger.read(path.parent)
+    ledger = SweepIndex.read(path.parent)
     lanes = ledger.lane_table()
     ledger.point_table(lanes)
 
 
 def _checkpoint(path: Path) -> None:
     """As a run that goes on reads it."""
-    Lessons(learner(), Keeper(path.parent)).restore()
+    LearningSession(learner(), CheckpointStore(path.parent)).restore()
 
 
 @cache
-def learner() -> Learner:
+def learner() -> BatchedLearner:
     """One that can go on from the checkpoint that is a seed."""
-    return learner_of(stage(checked(Document(seeds.SAID, "small")), learning=True), "cpu")
+    return build_learner(prepare_run(checked(ScenarioDocument(seeds.SAID, "small")), learning=True), "cpu")
 
 
 def _versions(path: Path) -> None:
-    found = Versions(path)
+    found = ModelSnapshots(path)
     for index in found:
         dict(found[index])
 
@@ -248,8 +250,8 @@ READERS: dict[str, Reader] = {
     "arrays_packed": Reader("mine.npz", of_model(Arrays, features=(2,), **OWN), seeds.arrays_packed),
     "table_csv": Reader("mine.csv", of_model(Table, features=2, user="user", **OWN), seeds.tables_csv, tries=50),
     "table_parquet": Reader("mine.parquet", of_model(Table, features=2, user="user", **OWN), seeds.tables_parquet, 30),
-    "deliveries_csv": Reader("heard.csv", source.read, seeds.heard_csv, tries=50),
-    "deliveries_parquet": Reader("heard.parquet", source.read, seeds.heard_parquet, tries=30),
+    "deliveries_csv": Reader("heard.csv", reading.read_participation, seeds.heard_csv, tries=50),
+    "deliveries_parquet": Reader("heard.parquet", reading.read_participation, seeds.heard_parquet, tries=30),
     "replay_rounds": Reader("replay/rounds.parquet", _replay, seeds.of_run("rounds.parquet"), tries=10),
     "replay_deliveries": Reader("replay/deliveries.parquet", _replay, seeds.of_run("deliveries.parquet"), tries=10),
     "manifest": Reader("papers/manifest.json", _papers, seeds.manifests, tries=50),

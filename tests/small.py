@@ -7,10 +7,10 @@ import numpy as np
 from recorders import Memory
 from ruamel.yaml import YAML
 
-from netfl.access.network import Network
+from netfl.access.network import NetworkAccess
 from netfl.access.selection import Selection, Selector
 from netfl.streams import Streams
-from netfl.types import Law, Setting
+from netfl.types import AccessContext, Law
 
 PLAIN = {
     "topology": {"kind": "star", "radius": "100 m", "rate": "1 Gbps", "delay": 0},
@@ -51,9 +51,9 @@ FADES = [{"kind": "log_distance", "exponent": 3.0, "frequency": "868 MHz"}, {"ki
 
 def make(users, rounds, seed=1, **said):
     """The network with some keys said otherwise, a setting for it, and what records it."""
-    log, access = Memory(unknown=None), Network.model_validate(copy.deepcopy(PLAIN) | said)
+    log, access = Memory(unknown=None), NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said)
     streams = Streams(seed).at("access", 0)
-    setting = Setting(users, rounds, 0, streams, np.ones(users), 1e3, 1e3, log, held=np.arange(1.0, users + 1))
+    setting = AccessContext(users, rounds, 0, streams, np.ones(users), 1e3, 1e3, log, held=np.arange(1.0, users + 1))
     return access, setting, log
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from netfl.watch import Unwatched
+from netfl.simulation.observers import NullObserver
 
 
-class StopAfter(Unwatched):
+class StopAfter(NullObserver):
     """Asks a run to stop when so many rounds, or windows, are closed; with 0, at once."""
 
     def __init__(self, rounds):

@@ -1,7 +1,7 @@
 """An engine of sweeps for tests, which needs no other process."""
 
-from netfl.sweeping.engine import place
-from netfl.sweeping.work import Telling, Told, do
+from netfl.sweeps.engine import task_folder
+from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task
 
 
 class Here:
@@ -16,6 +16,6 @@ class Here:
                 return
             self.done.append(task)
             if number in self.fail:
-                heard(Told(task.key, ended=True, error=self.error))
+                heard(TaskUpdate(task.key, ended=True, error=self.error))
             else:
-                heard(do(task, place(folder, task.key), "cpu", Telling(task.key, heard)))
+                heard(run_task(task, task_folder(folder, task.key), "cpu", TaskReporter(task.key, heard)))

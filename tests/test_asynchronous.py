@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from stopping import StopAfter
 
-from netfl import coupling
-from netfl.document import Document
-from netfl.scenario import checked
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import run
 
 CVAR = {"kind": "cvar", "alpha": 0.3, "lr_t": 0.1}
 LEARNERS = {
@@ -38,7 +38,7 @@ def scenario(**more):
         "evaluate": {"every": 4},
         **more,
     }
-    return checked(Document(said, "hurried"))
+    return checked(ScenarioDocument(said, "hurried"))
 
 
 def same(one, other, tables=("rounds", "deliveries", "metrics")):
@@ -48,7 +48,7 @@ def same(one, other, tables=("rounds", "deliveries", "metrics")):
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    return coupling.run(scenario(), tmp_path_factory.mktemp("live") / "run", device="cpu")
+    return run.run(scenario(), tmp_path_factory.mktemp("live") / "run", device="cpu")
 
 
 def test_the_rounds_are_what_they_are_meant_to_be(live):
@@ -70,16 +70,16 @@ def test_every_learner_learns_and_none_like_another(live):
 
 @pytest.mark.slow
 def test_learning_live_is_learning_from_the_trace(live, tmp_path):
-    traced = coupling.trace(scenario(), tmp_path / "trace")
+    traced = run.trace(scenario(), tmp_path / "trace")
     same(live, traced, ("rounds", "deliveries"))
     access = {"kind": "replay", "run": str(traced.folder)}
-    same(live, coupling.run(scenario(access=access), tmp_path / "replayed", device="cpu"))
+    same(live, run.run(scenario(access=access), tmp_path / "replayed", device="cpu"))
 
 
 @pytest.mark.parametrize("after", [1, 10, 21])
 @pytest.mark.quick_first
 def test_a_stop_and_a_resume_between_change_nothing(live, tmp_path, after):
-    coupling.run(scenario(), tmp_path / "run", device="cpu", watch=StopAfter(after))
-    resumed = coupling.resume(tmp_path / "run", device="cpu")
+    run.run(scenario(), tmp_path / "run", device="cpu", watch=StopAfter(after))
+    resumed = run.resume(tmp_path / "run", device="cpu")
     same(live, resumed)
     assert live.summary == resumed.summary

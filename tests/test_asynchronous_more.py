@@ -12,10 +12,11 @@ import pytest
 from ruamel.yaml import YAML
 
 import netfl
-from netfl import coupling, schooling
-from netfl.document import Document
-from netfl.scenario import checked
-from netfl.staging import stage
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import learners
+from netfl.simulation import run as coupling
+from netfl.simulation.setup import prepare_run
 
 USERS, ROUNDS, LR = 5, 40, 0.5
 ACCESS = {
@@ -62,7 +63,7 @@ def said(**access):
 
 
 def scenario(**access):
-    return checked(Document(said(**access), "live"))
+    return checked(ScenarioDocument(said(**access), "live"))
 
 
 def softmax(theta, x):
@@ -104,8 +105,8 @@ def mixed(name, current, r, got, gaps):
 def test_each_version_is_what_numpy_makes_of_the_deliveries(rule, tmp_path):
     busy = {"busy": "finish"} if rule["kind"] == "first" else {}
     live = scenario(round=rule, **busy)
-    run, staged = coupling.run(live, tmp_path / "run", device="cpu"), stage(live)
-    data, split, start = staged.dataset, staged.splits[0], schooling.learner_of(staged, "cpu").version(0)[:-1]
+    run, staged = coupling.run(live, tmp_path / "run", device="cpu"), prepare_run(live)
+    data, split, start = staged.dataset, staged.splits[0], learners.build_learner(staged, "cpu").version(0)[:-1]
     x, y = np.asarray(data.train_x, float), np.asarray(data.train_y)
     theta = np.vstack([start[:6].reshape(3, 2).T, start[6:]])
     loss = run.metrics.query("metric == 'loss' and group == ''").set_index(["learner", "round"])["value"]
@@ -135,8 +136,8 @@ CLOSED = {
     "learner": "FedAU",
 }
 HASTY = """
-import sys, netfl, netfl.keeping
-netfl.keeping.CHECKPOINT_EVERY_S = 0.05
+import sys, netfl, netfl.simulation.checkpoints
+netfl.simulation.checkpoints.CHECKPOINT_EVERY_S = 0.05
 netfl.run(netfl.load(sys.argv[1]), sys.argv[2], device="cpu")
 """
 CONDUCTS = {"asynchronous": {"round": {"kind": "asynchronous"}}, "closed": CLOSED}
@@ -158,6 +159,6 @@ def test_a_run_that_is_killed_goes_on_to_what_it_would_have_been(conduct, tmp_pa
     for name in ("rounds", "deliveries", "metrics"):
         pd.testing.assert_frame_equal(whole.table(name), resumed.table(name), check_exact=True)
     replayed = said() | {"rounds": rounds, "access": {"kind": "replay", "run": str(whole.folder)}}
-    again = coupling.run(checked(Document(replayed, "live")), tmp_path / "again", device="cpu")
+    again = coupling.run(checked(ScenarioDocument(replayed, "live")), tmp_path / "again", device="cpu")
     for name in ("rounds", "deliveries", "metrics"):
         pd.testing.assert_frame_equal(whole.table(name), again.table(name), check_exact=True)

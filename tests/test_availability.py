@@ -14,12 +14,20 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import netfl
-from netfl import inputs
-from netfl.availability import Row, Timetable, beyond, read, shortened, strangers, write
-from netfl.availability import _forms as forms
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
-from netfl.exporting import availability, by_rounds
+from netfl.network import files
+from netfl.network.outage import _availability_file as forms
+from netfl.network.outage._availability_file import (
+    AvailabilitySchedule,
+    Row,
+    limit_faults,
+    past_period_faults,
+    read_availability,
+    unknown_user_faults,
+    write,
+)
+from netfl.results.export import availability, presence_by_rounds
 
 
 @pytest.fixture
@@ -29,7 +37,7 @@ def said(tmp_path):
     def of(text, name="there.csv"):
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        rows, faults = read(path)
+        rows, faults = read_availability(path)
         return [(row.user, row.start, row.times.tolist()) for row in rows], [str(fault) for fault in faults]
 
     return of
@@ -67,7 +75,7 @@ class TestGood:
         assert said("5,on\n3,off,1\n")[0] == [(5, True, []), (3, False, [1.0])]
 
     def test_a_timetable_lays_rows_flat(self):
-        told = Timetable.of([Row(2, False, np.array([1.0, 4.0])), Row(0, True, np.array([3.0]))], 4)
+        told = AvailabilitySchedule.of([Row(2, False, np.array([1.0, 4.0])), Row(0, True, np.array([3.0]))], 4)
         assert told.start.tolist() == [True, True, False, True]
         assert told.first.tolist() == [0, 1, 1, 3, 3]
         assert told.times.tolist() == [3.0, 1.0, 4.0]
@@ -77,7 +85,7 @@ class TestParquet:
     @staticmethod
     def read(tmp_path, columns):
         pd.DataFrame(columns).to_parquet(tmp_path / "there.parquet", index=False)
-        rows, faults = read(tmp_path / "there.parquet")
+        rows, faults = read_availability(tmp_path / "there.parquet")
         return [(row.user, row.start, row.times.tolist()) for row in rows], [str(fault) for fault in faults]
 
     @pytest.mark.parametrize("start", [[True, False, True], ["on", "off", "TRUE"], [1, 0, 1]])
@@ -91,7 +99,7 @@ class TestParquet:
         pq.write_table(
             pa.table({"user": np.arange(1000), "start": [True] * 1000, "times": shared}), path, compression="zstd"
         )
-        rows, faults = read(path)
+        rows, faults = read_availability(path)
         assert not faults
         assert len(rows) == 1000
         np.testing.assert_array_equal(rows[-1].times, times)
@@ -100,10 +108,10 @@ class TestParquet:
         def refuse(*_, **__):
             raise AssertionError("the values are read")
 
-        monkeypatch.setattr("netfl.availability._forms._MOST_VALUES", 7)
+        monkeypatch.setattr("netfl.network.outage._availability_file._MOST_VALUES", 7)
         columns = {"user": [0, 1], "start": [True, True], "times": [[1.0, 2.0], [3.0]]}
         assert self.read(tmp_path, columns)[1] == []
-        monkeypatch.setattr("netfl.availability._forms._MOST_VALUES", 6)
+        monkeypatch.setattr("netfl.network.outage._availability_file._MOST_VALUES", 6)
         monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", refuse)
         (fault,) = self.read(tmp_path, columns)[1]
         assert "it holds 7 values, and 6 are possible" in fault
@@ -134,7 +142,7 @@ class TestParquet:
         whole = path.read_bytes()
         for content in (whole[:-20], whole[:200], b"user,start\n0,on\n", b""):
             path.write_bytes(content)
-            rows, (fault,) = read(path)
+            rows, (fault,) = read_availability(path)
             assert not rows
             assert "there.parquet cannot be read" in str(fault)
 
@@ -144,10 +152,12 @@ class TestParquet:
 def test_a_file_is_read_once_while_a_scenario_loads_and_runs(tmp_path, monkeypatch, kind, ending):
     path = tmp_path / f"there.{ending}"
     write(path, [Row(user, True, np.arange(1.0, 9.0)) for user in range(7 if kind == "access" else 6)])
-    opened, reading = [], inputs.text
-    monkeypatch.setattr(inputs, "text", lambda file, *most: opened.append(file) or reading(file, *most))
+    opened, reading = [], files.read_text
+    monkeypatch.setattr(files, "read_text", lambda file, *most: opened.append(file) or reading(file, *most))
     of_parquet = forms.of_parquet
-    monkeypatch.setattr("netfl.availability.of_parquet", lambda file: opened.append(file) or of_parquet(file))
+    monkeypatch.setattr(
+        "netfl.network.outage._availability_file.of_parquet", lambda file: opened.append(file) or of_parquet(file)
+    )
     said = f"{{kind: availability, file: {path}, repeat: 20}}"
     text = DIRECT.replace("ACCESS", said)
     if kind == "outage":
@@ -228,22 +238,22 @@ class TestBad:
         assert "cannot be read" in said('"0,on\n')[1][0]
         assert "cannot be read" in said('[{"user": 0, "start": 1, "times": [' + "9" * 5_000 + "]}]", "big.json")[1][0]
         assert "cannot be read" in said("[" * 200_000, "deep.json")[1][0]
-        assert "No such file" in str(read(tmp_path / "none.csv")[1][0])
-        assert "cannot be read" in str(read(tmp_path)[1][0])
+        assert "No such file" in str(read_availability(tmp_path / "none.csv")[1][0])
+        assert "cannot be read" in str(read_availability(tmp_path)[1][0])
 
     def test_strangers_and_what_is_never_reached(self):
         rows = [Row(0, True, np.array([5.0]), "f:1"), Row(7, True, np.array([2.0, 9.0]), "f:2")]
-        assert [str(fault) for fault in strangers(rows, 7)] == [
+        assert [str(fault) for fault in unknown_user_faults(rows, 7)] == [
             "file: f:2: no such user (7); users are numbered 0 to 6"
         ]
-        assert [fault.problem for fault in beyond(rows, 9.0)] == [
+        assert [fault.problem for fault in past_period_faults(rows, 9.0)] == [
             "f:2: a change at 9 is never reached: all begins anew at 9"
         ]
-        assert not [*beyond(rows, 9.5)]
+        assert not [*past_period_faults(rows, 9.5)]
 
     def test_many_faults_are_not_all_told(self, said, tmp_path):
         (tmp_path / "many.csv").write_text("".join(f"{user},no\n" for user in range(30)))
-        assert len(told := shortened(read(tmp_path / "many.csv")[1])) == 11
+        assert len(told := limit_faults(read_availability(tmp_path / "many.csv")[1])) == 11
         assert told[-1].problem == "and 20 more like these"
 
 
@@ -268,7 +278,7 @@ class TestWritten:
     def test_what_is_written_is_read_exactly(self, tmp_path, wanted, name):
         path = tmp_path / name
         write(path, [Row(user, start, np.array(sorted(times))) for user, (start, times) in wanted.items()])
-        rows, faults = read(path)
+        rows, faults = read_availability(path)
         assert not faults
         assert {row.user: (row.start, set(row.times.tolist())) for row in rows} == wanted
 
@@ -291,7 +301,7 @@ class TestWritten:
 def test_presence_by_rounds_by_hand():
     heard = np.array([[0, 1], [0, 2], [0, 4], [2, 2], [2, 3], [3, 1], [3, 2], [3, 3], [3, 4]])
     opened, closed = np.array([0.0, 10.0, 21.0, 30.0]), np.array([10.0, 20.0, 30.0, 40.0])
-    rows = by_rounds(4, heard, opened, closed)
+    rows = presence_by_rounds(4, heard, opened, closed)
     assert [(row.user, row.start, row.times.tolist()) for row in rows] == [
         (0, True, [20.0, 30.0]),
         (1, False, []),

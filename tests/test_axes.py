@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from netfl.axes import SweepSpec, short_names
-from netfl.axes.condition import Condition
 from netfl.errors import ScenarioError
-from netfl.scenario import load
+from netfl.scenario.scenario import load
+from netfl.scenario.sweep_axes import SweepSpec, short_names
+from netfl.scenario.sweep_condition import Condition
 
 GOOD = """\
 name: small

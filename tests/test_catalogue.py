@@ -6,11 +6,11 @@ import pytest
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
-from netfl.catalogue import keys_of
 from netfl.cli import app
-from netfl.learning.data import _cache
-from netfl.registry import FAMILIES, base_of, find, kinds
-from netfl.scenario import Scenario
+from netfl.cli.views.model_list import keys_of
+from netfl.learning.data import _download
+from netfl.registry import FAMILIES, base_of, find_model, list_kinds
+from netfl.scenario.scenario import Scenario
 
 MINE = '''\
 import numpy as np
@@ -61,7 +61,7 @@ def test_no_line_is_wider_than_the_terminal(monkeypatch, columns):
         (),
         ("channel",),
         ("scenario",),
-        *(("reception", kind) for kind in kinds(base_of("network/reception"))),
+        *(("reception", kind) for kind in list_kinds(base_of("network/reception"))),
     ]:
         code, output = listed(*words, columns=columns, monkeypatch=monkeypatch)
         assert code == 0
@@ -81,11 +81,11 @@ def test_laws_are_told_with_their_claims(monkeypatch):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_claim_of_every_model_is_printed(monkeypatch, family):
-    for kind in kinds(base_of(family)):
+    for kind in list_kinds(base_of(family)):
         code, output = listed(family, kind, columns=200, monkeypatch=monkeypatch)
         assert code == 0
         assert output.partition("Laws, as of the example")[2].strip()
-        assert [name for name in find(base_of(family), kind).model_fields if f"  {name}: " not in output] == []
+        assert [name for name in find_model(base_of(family), kind).model_fields if f"  {name}: " not in output] == []
 
 
 def test_a_model_of_the_users_own(monkeypatch, mine):
@@ -132,7 +132,7 @@ def test_what_is_not_there(monkeypatch):
 @pytest.mark.parametrize("columns", [80, 100, 120])
 def test_no_key_is_ever_broken(monkeypatch, columns):
     """A key that is cut off, or goes on in the next line, cannot be copied."""
-    for words, model in [(("scenario",), Scenario), (("access", "network"), find(base_of("access"), "network"))]:
+    for words, model in [(("scenario",), Scenario), (("access", "network"), find_model(base_of("access"), "network"))]:
         _, output = listed(*words, columns=columns, monkeypatch=monkeypatch)
         shown = {line.strip().split(":")[0] for line in output.splitlines()}
         assert {key for key, *_ in keys_of(model, "")} <= shown
@@ -142,6 +142,6 @@ def test_no_key_is_ever_broken(monkeypatch, columns):
 def test_no_folder_and_no_address_of_a_data_set_is_broken(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = CliRunner().invoke(app, ["data", "list"]).output.splitlines()
-    for one in _cache.listing():
+    for one in _download.listing():
         assert f"    folder: {one.folder}" in lines
         assert any(line.startswith("    to be had from: ") and line.endswith(str(one[-1])) for line in lines)

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.registry import FAMILIES, base_of, kinds
-from netfl.scenario import Scenario
-from netfl.yamltext import parse
+from netfl.registry import FAMILIES, base_of, list_kinds
+from netfl.scenario.scenario import Scenario
+from netfl.scenario.yaml_document import parse
 
 GOOD = """\
 name: small
@@ -126,7 +126,7 @@ class TestGood:
             assert family in output
         code, output = call("list", "access")
         assert code == 0
-        for kind in kinds(base_of("access")):
+        for kind in list_kinds(base_of("access")):
             assert kind in output
         code, output = call("list", "channel", "log_distance")
         assert code == 0
@@ -135,7 +135,7 @@ class TestGood:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_list_shows_every_model(family):
-    for kind in kinds(base_of(family)):
+    for kind in list_kinds(base_of(family)):
         code, output = call("list", family, kind)
         assert code == 0
         assert "Example" in output
@@ -347,11 +347,11 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
 @pytest.mark.parametrize("command", ["resume", "extend"])
 @pytest.mark.slow
 def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(monkeypatch, command, had, words, has):
-    from netfl.console import Watcher  # noqa: PLC0415 - nowhere else here
+    from netfl.cli.progress import ProgressDisplay
 
     with monkeypatch.context() as patch:
         if command == "resume":
-            patch.setattr(Watcher, "closed", lambda self, progress: setattr(self, "stop", progress.round >= 4))
+            patch.setattr(ProgressDisplay, "closed", lambda self, progress: setattr(self, "stop", progress.round >= 4))
         code, _ = call("run", "learning.yaml", "--out", "here", *["--report"] * had)
     assert code == (command == "resume")
     pages = Path("here")

@@ -6,13 +6,13 @@ import pytest
 from stopping import StopAfter
 
 import netfl
-from netfl import coupling
-from netfl.document import Document
 from netfl.errors import ModelError, ScenarioError
-from netfl.learning.learner import Learner
-from netfl.rehearsing import rehearse
-from netfl.scenario import checked
-from netfl.staging import stage
+from netfl.learning.learner import BatchedLearner
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import run as coupling
+from netfl.simulation.dry_run import run_dry
+from netfl.simulation.setup import prepare_run
 
 ROUNDS = 14
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
@@ -40,7 +40,7 @@ def said(**more):
         "evaluate": {"every": 5},
         **more,
     }
-    return Document({key: value for key, value in whole.items() if value is not None}, "loop")
+    return ScenarioDocument({key: value for key, value in whole.items() if value is not None}, "loop")
 
 
 def scenario(**more):
@@ -112,8 +112,8 @@ def test_it_can_be_stopped_again_and_again_even_before_its_checkpoint(whole, tmp
 @pytest.mark.parametrize("every_s", [-1.0, 1e9], ids=["a checkpoint each round", "no checkpoint"])
 @pytest.mark.quick_first
 def test_a_crashed_run_resumes_to_what_it_would_have_been(whole, tmp_path, monkeypatch, every_s):
-    monkeypatch.setattr("netfl.keeping.CHECKPOINT_EVERY_S", every_s)
-    step = Learner.step
+    monkeypatch.setattr("netfl.simulation.checkpoints.CHECKPOINT_EVERY_S", every_s)
+    step = BatchedLearner.step
 
     def crash(self, rounds):
         if rounds[0].index == 8:
@@ -121,11 +121,13 @@ def test_a_crashed_run_resumes_to_what_it_would_have_been(whole, tmp_path, monke
         return step(self, rounds)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Learner, "step", crash)
+        patch.setattr(BatchedLearner, "step", crash)
         with pytest.raises(ModelError, match="the power went"):
             run(tmp_path / "run")
     steps = []
-    monkeypatch.setattr(Learner, "step", lambda self, rounds: (steps.append(rounds[0].index), step(self, rounds))[1])
+    monkeypatch.setattr(
+        BatchedLearner, "step", lambda self, rounds: (steps.append(rounds[0].index), step(self, rounds))[1]
+    )
     same(whole, coupling.resume(tmp_path / "run", device="cpu"))
     assert steps[0] == (8 if every_s < 0 else 1)
 
@@ -180,7 +182,7 @@ def test_there_is_no_run_of_it_without_learners(tmp_path):
 )
 def test_it_must_say_to_whom_it_listens(told, message):
     with pytest.raises(ScenarioError) as raised:
-        rehearse(scenario(access={"kind": "toys:Listening"} | told))
+        run_dry(scenario(access={"kind": "toys:Listening"} | told))
     assert str(raised.value) == f"loop: {message}"
 
 
@@ -203,8 +205,8 @@ def test_a_selection_that_listens_runs_and_resumes(tmp_path):
 
 
 def test_a_check_opens_the_first_round():
-    rehearse(scenario())
-    rehearse(scenario(access=NEEDIEST))
+    run_dry(scenario())
+    run_dry(scenario(access=NEEDIEST))
 
 
 @pytest.mark.parametrize("access", [{"kind": "toys:Listening", "learner": "B"}, NEEDIEST], ids=["access", "selection"])
@@ -237,10 +239,10 @@ def test_a_trace_knows_how_much_users_hold_where_that_is_wanted(tmp_path):
 
 
 def test_what_users_hold_is_in_the_setting():
-    staged = stage(scenario(access=RICHEST, partition=UNEVEN))
+    staged = prepare_run(scenario(access=RICHEST, partition=UNEVEN))
     for setting, split in zip(staged.settings, staged.splits, strict=True):
         assert setting.held.tolist() == [len(rows) for rows in split]
-    assert [one.held for one in stage(untaught(access={"kind": "bernoulli", "probability": 1.0})).settings] == [
+    assert [one.held for one in prepare_run(untaught(access={"kind": "bernoulli", "probability": 1.0})).settings] == [
         None
     ] * 2
 

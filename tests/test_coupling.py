@@ -11,14 +11,15 @@ import pandas as pd
 import pytest
 
 import netfl
-from netfl import coupling, schooling
 from netfl.access.bernoulli import Bernoulli
-from netfl.document import Document
 from netfl.errors import MachineError, ModelError, ScenarioError
-from netfl.keeping import CHECKPOINT
-from netfl.scenario import checked
-from netfl.types import FATES, Report
-from netfl.watch import Unwatched
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import learners
+from netfl.simulation import run as coupling
+from netfl.simulation.checkpoints import CHECKPOINT
+from netfl.simulation.observers import NullObserver
+from netfl.types import FATES, LearnerReport
 
 ROUNDS = 12
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
@@ -55,10 +56,10 @@ class Tiny:
         for lane, (_, replica) in enumerate(self.lanes):
             for delivery in rounds[replica].deliveries:
                 self._x[lane] = (self._x[lane] * (1.1 + lane) + delivery.user + delivery.base) % 10.0
-        return self._report() if self._at % self._every == 0 else Report(self._at)
+        return self._report() if self._at % self._every == 0 else LearnerReport(self._at)
 
     def state(self):
-        import torch  # noqa: PLC0415 - only a checkpoint needs it
+        import torch
 
         return {"x": torch.from_numpy(self._x.copy()), "at": self._at}
 
@@ -71,12 +72,12 @@ class Tiny:
         return np.full(len(x), lane)
 
     def _report(self):
-        return Report(
+        return LearnerReport(
             self._at, {"accuracy": self._x.copy(), "accuracy/class:1": self._x / 2, "accuracy/user:0": self._x.copy()}
         )
 
 
-class Stopping(Unwatched):
+class Stopping(NullObserver):
     """Looks on, and wants the run to stop after a round."""
 
     def __init__(self, after=None, log=None):
@@ -109,7 +110,7 @@ def a_scenario(**more):
         },
         **more,
     }
-    return checked(Document({key: value for key, value in said.items() if value is not None}, "tiny"))
+    return checked(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "tiny"))
 
 
 def trace_scenario(**more):
@@ -125,7 +126,7 @@ def tiny(monkeypatch):
             names = staged.scenario.learners
             return Tiny([(name, replica) for name in names for replica in range(staged.scenario.replicas)], **keywords)
 
-        monkeypatch.setattr(schooling, "learner_of", learner_of)
+        monkeypatch.setattr(learners, "build_learner", learner_of)
 
     use()
     return use
@@ -266,7 +267,9 @@ def test_a_final_value_is_the_mean_of_the_last_tenth_of_the_rounds_and_no_other_
 
 def test_a_figure_that_is_not_defined_is_null_in_the_summary(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        Tiny, "_report", lambda self: Report(self._at, {"rare_accuracy": np.full(4, np.nan if self._at else 1.0)})
+        Tiny,
+        "_report",
+        lambda self: LearnerReport(self._at, {"rare_accuracy": np.full(4, np.nan if self._at else 1.0)}),
     )
     run = coupling.run(a_scenario(), tmp_path / "run")
     assert run.manifest["status"] == "done"
@@ -332,7 +335,7 @@ class TestStopping:
 
     def test_a_crashed_run_resumes_from_the_checkpoint_that_it_last_wrote(self, tiny, tmp_path, monkeypatch):
         coupling.run(a_scenario(), tmp_path / "whole")
-        monkeypatch.setattr("netfl.keeping.CHECKPOINT_EVERY_S", -1.0)
+        monkeypatch.setattr("netfl.simulation.checkpoints.CHECKPOINT_EVERY_S", -1.0)
         tiny(fail_at=8, error=RuntimeError("the power went"))
         with pytest.raises(ModelError, match="the power went"):
             coupling.run(a_scenario(), tmp_path / "run")
@@ -489,7 +492,7 @@ def generators():
 
 
 def test_law_6_global_random_generators_are_left_alone(tmp_path):
-    import torch  # noqa: PLC0415 - the other tests here need none
+    import torch
 
     random.seed(1)
     torch.manual_seed(1)

@@ -8,15 +8,15 @@ from golden import NETWORK
 from test_laws import from_example
 
 import netfl
-from netfl.document import Document
 from netfl.errors import ModelError, ScenarioError
 from netfl.network.channel import Channel
 from netfl.network.placement.listed import Listed
 from netfl.network.reception import Reception
 from netfl.network.topology.star import Star
-from netfl.registry import kinds
-from netfl.scenario import checked
-from netfl.streams import Field, Streams, _unit
+from netfl.registry import list_kinds
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.streams import RandomField, Streams, _unit
 
 STREAMS = Streams(3)
 CVAR = {"kind": "cvar", "alpha": 0.3, "gamma": 0.1, "lr_t": 0.02}
@@ -31,11 +31,11 @@ def run(folder, learns=False, **said):
     }  # fmt: skip
     access = NETWORK | {"round": {"kind": "first", "m": 2, "deadline": "1 min"}, **said}
     whole = {"name": "edge", "users": 4, "rounds": 5, "record": "all", "access": access, **(taught if learns else {})}
-    scenario = checked(Document(whole, "edge"))
+    scenario = checked(ScenarioDocument(whole, "edge"))
     return netfl.run(scenario, folder, device="cpu") if learns else netfl.trace(scenario, folder)
 
 
-@pytest.mark.parametrize("kind", kinds(Channel))
+@pytest.mark.parametrize("kind", list_kinds(Channel))
 def test_a_user_on_the_tower_itself_has_a_channel(kind):
     """Losses over no distance are those of the nearest that a model holds for, if that is not refused."""
     sites = Star(placement=Listed(places=((0.0, 0.0), (0.0, 0.0)))).open(2, STREAMS)
@@ -52,7 +52,7 @@ def test_a_user_on_the_tower_itself_has_a_channel(kind):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("kind", kinds(Reception))
+@pytest.mark.parametrize("kind", list_kinds(Reception))
 @pytest.mark.parametrize("bits", [1.0, 1e12])
 def test_signals_of_any_strength_have_a_chance_that_is_one(kind, bits):
     """From no signal at all to one without noise; the stronger is never less likely."""
@@ -80,7 +80,7 @@ def test_draws_at_both_ends_have_logarithms():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("probability", [5e-324, 1e-300, 1e-17, 1 - 2**-53, 1.0])
 def test_waits_for_what_hardly_ever_happens_are_whole_numbers(probability):
-    waits = Field((1, 2)).geometric(probability, np.arange(1000))
+    waits = RandomField((1, 2)).geometric(probability, np.arange(1000))
     assert waits.min() >= 1
     assert waits.max() <= 2**62
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import netfl
-from netfl.distribution import conflict
+from netfl.cli.distribution import conflict
 
 PACKAGE = Path(netfl.__file__).parent
 THEIRS = "[console_scripts]\nNetFL = netfl.utils.runner:main\n"

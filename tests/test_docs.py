@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 import netfl
-from netfl.document import Document, plain
-from netfl.registry import FAMILIES, base_of, kinds
-from netfl.scenario import checked
-from netfl.tables import SCHEMAS
+from netfl.registry import FAMILIES, base_of, list_kinds
+from netfl.results.tables import SCHEMAS
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
 from netfl.types import KINDS
-from netfl.yamltext import parse
 
 ROOT = Path(__file__).parents[1]
 SCENARIOS = sorted(path for path in ROOT.glob("scenarios/**/*.yaml"))
@@ -31,7 +30,7 @@ def test_shipped_scenarios_are_good(path, monkeypatch):
 
 
 def test_every_direct_access_has_a_small_scenario():
-    direct = set(kinds(base_of("access"))) - {"network"}
+    direct = set(list_kinds(base_of("access"))) - {"network"}
     assert direct == {path.stem for path in ROOT.glob("scenarios/access/*.yaml")}
 
 
@@ -41,7 +40,7 @@ def test_whole_scenarios_in_the_documents_are_good(page):
     whole = [block for block in named if block.startswith("name:") and page.parent.name != "howto"]
     assert whole or page.stem not in {"README", "tutorial"}
     for block in whole:
-        checked(Document(plain(parse(block, page.name)), page.name))
+        checked(ScenarioDocument(plain_value(parse(block, page.name)), page.name))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -59,5 +58,8 @@ def test_tables_page_names_every_column_and_kind():
 def test_families_are_all_in_the_changelog():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert [
-        kind for family in FAMILIES for kind in kinds(base_of(family)) if f"`{kind}`" not in text and kind != "network"
+        kind
+        for family in FAMILIES
+        for kind in list_kinds(base_of(family))
+        if f"`{kind}`" not in text and kind != "network"
     ] == []

@@ -7,8 +7,8 @@ import guides
 import pytest
 
 import netfl
-from netfl.document import Document
-from netfl.scenario import checked
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
 
 PLAYED = [*sorted((guides.ROOT / "docs/howto").glob("*.md")), guides.ROOT / "docs/tutorial.md"]
 """Pages that are played with all their commands."""
@@ -44,7 +44,9 @@ SAID = {
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    return netfl.run(checked(Document(SAID, "small")), tmp_path_factory.mktemp("small") / "run", device="cpu").folder
+    return netfl.run(
+        checked(ScenarioDocument(SAID, "small")), tmp_path_factory.mktemp("small") / "run", device="cpu"
+    ).folder
 
 
 @pytest.fixture

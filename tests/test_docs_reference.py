@@ -9,10 +9,10 @@ from fromcode import families, python, words
 
 import netfl
 from netfl import plots
-from netfl.catalogue import keys_of, laws_of
-from netfl.registry import FAMILIES, base_of, example, find, kinds
-from netfl.scenario import Scenario
-from netfl.tables import SCHEMAS
+from netfl.cli.views.model_list import keys_of, laws_of
+from netfl.registry import FAMILIES, base_of, example, find_model, list_kinds
+from netfl.results.tables import SCHEMAS
+from netfl.scenario.scenario import Scenario
 from netfl.types import KINDS
 
 
@@ -26,9 +26,9 @@ def test_each_family_has_its_models_keys_laws_and_contract(pages, family):
     page, base = pages[families.name_of(family)], base_of(family)
     assert f".. automodule:: {base.__module__}" in page
     sections = page.split("\n## ")[1:-1]
-    assert [section.partition("\n")[0] for section in sections] == kinds(base)
-    for kind, section in zip(kinds(base), sections, strict=True):
-        model = find(base, kind)
+    assert [section.partition("\n")[0] for section in sections] == list_kinds(base)
+    for kind, section in zip(list_kinds(base), sections, strict=True):
+        model = find_model(base, kind)
         assert example(model) in section
         assert [key for key, *_ in keys_of(model, "") if f"| `{key}` |" not in section] == []
         assert ("**Laws, as of the example**" in section) == bool(laws_of(model, kind))

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netfl import inputs
-from netfl.document import Document, dump, plain, read
 from netfl.errors import Fault, ScenarioError
-from netfl.yamltext import parse
+from netfl.network import files
+from netfl.scenario.yaml_document import ScenarioDocument, dump, parse, plain_value, read
 
 TEXT = """\
 # a comment
@@ -190,7 +189,7 @@ def test_a_large_scenario_is_written_as_json_and_reads_back():
     data = {"name": "x: [y", "list": [index / 7 for index in range(300_000)], "k": {"ä": None, "b": True}}
     text = dump(data)
     assert text.startswith('{\n"name"')
-    assert plain(parse(text, "n")) == data  # more than MOST_BYTES and MOST_VALUES, for which YAML is refused
+    assert plain_value(parse(text, "n")) == data  # more than MOST_BYTES and MOST_VALUES, for which YAML is refused
     with pytest.raises(ScenarioError, match=r"n: larger than 4 MB"):
         parse("#" + text, "n")
 
@@ -210,7 +209,7 @@ def test_a_large_text_that_is_nearly_json_is_explained_as_yaml():
 
 
 def test_a_scenario_that_could_not_be_read_back_is_not_written(monkeypatch):
-    monkeypatch.setattr(inputs, "MOST_BYTES", 150_000)
+    monkeypatch.setattr(files, "MOST_BYTES", 150_000)
     with pytest.raises(
         ScenarioError, match=r"takes 0\.2 MB as text, and 0\.15 MB can be read back; put long lists into"
     ):
@@ -243,7 +242,7 @@ def test_a_byte_order_mark_and_windows_line_ends_do_not_matter(tmp_path):
 
 
 def test_anchors_and_merges_are_resolved_into_copies():
-    data = plain(parse("a: &a {x: [1]}\nb: {<<: *a, y: 2}\nc: *a\n", "n"))
+    data = plain_value(parse("a: &a {x: [1]}\nb: {<<: *a, y: 2}\nc: *a\n", "n"))
     assert data == {"a": {"x": [1]}, "b": {"x": [1], "y": 2}, "c": {"x": [1]}}
     data["c"]["x"].append(5)
     assert data["a"]["x"] == [1]
@@ -251,7 +250,7 @@ def test_anchors_and_merges_are_resolved_into_copies():
 
 @pytest.mark.parametrize("text", ["access: &a\n  b: *a\n", "a: &a [1, *a]\n"])
 def test_an_anchor_within_itself_ends(text):
-    assert isinstance(plain(parse(text, "n")), dict)
+    assert isinstance(plain_value(parse(text, "n")), dict)
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(
@@ -267,11 +266,11 @@ values = st.recursive(
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @pytest.mark.slow
 def test_what_is_dumped_reads_back_the_same(data):
-    assert plain(parse(dump(data), "n")) == data
+    assert plain_value(parse(dump(data), "n")) == data
 
 
 def test_where_a_document_was_read_makes_no_difference():
-    assert Document({"a": 1}, "here") == Document({}, "there", {"a": "x:1"})
+    assert ScenarioDocument({"a": 1}, "here") == ScenarioDocument({}, "there", {"a": "x:1"})
 
 
 def test_signs_that_yaml_once_meant_something_by_are_texts(tmp_path):

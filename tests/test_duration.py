@@ -10,13 +10,13 @@ from stopping import StopAfter
 from typer.testing import CliRunner
 
 import netfl
-from netfl import console as consoles
-from netfl.board import show_run
 from netfl.cli import app
-from netfl.consistency import WINDOWS
+from netfl.cli import progress as consoles
+from netfl.cli.views.run_summary import show_run
 from netfl.errors import ScenarioError
-from netfl.rehearsing import rehearse
-from netfl.staging import stage
+from netfl.scenario.validation import WINDOWS
+from netfl.simulation.dry_run import run_dry
+from netfl.simulation.setup import prepare_run
 
 TOY = """\
 name: toy
@@ -121,9 +121,9 @@ def test_a_resolved_scenario_loads_as_the_same(scenario, tmp_path):
 
 
 def test_an_access_knows_the_time(scenario):
-    (setting,) = stage(scenario(TOY + "warmup: 2 s\n")).settings
+    (setting,) = prepare_run(scenario(TOY + "warmup: 2 s\n")).settings
     assert (setting.duration_s, setting.warmup_s, setting.rounds) == (20.0, 2.0, WINDOWS)
-    rehearse(scenario())
+    run_dry(scenario())
 
 
 def test_windows_cut_the_time_evenly(scenario):
@@ -205,7 +205,7 @@ class TestWhatIsShown:
 
     @pytest.mark.slow
     def test_the_report_tells_time_warmup_and_intervals(self, scenario):
-        from netfl import report  # noqa: PLC0415 - takes a second
+        from netfl import report
 
         run = netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run")
         page = report.write(run).read_text().replace("\u00a0", " ")

@@ -7,7 +7,7 @@ import pytest
 
 import netfl
 from netfl.diagnosis import diagnose
-from netfl.diagnosis.source import read
+from netfl.diagnosis.reading import read_participation
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 KINDS = {"emergent_stationary": "stationary", "emergent_markov": "Markovian", "emergent_cyclic": "cyclic"}
@@ -18,7 +18,7 @@ KINDS = {"emergent_stationary": "stationary", "emergent_markov": "Markovian", "e
 def test_a_network_is_the_random_access_that_its_file_says(name, tmp_path):
     changes = {"record": "none", "partition.by": "distance"}
     run = netfl.trace(netfl.load(SCENARIOS / f"{name}.yaml", changes), tmp_path / "run")
-    found = diagnose(read(run.folder)[0])
+    found = diagnose(read_participation(run.folder)[0])
     assert found.verdict == KINDS[name]
     if name == "emergent_cyclic":
         assert found.cycle.period_s == pytest.approx(86400, rel=0.01)

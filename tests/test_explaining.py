@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 import netfl
-from netfl import document as documents
 from netfl.cli import app
+from netfl.diagnosis.loss_attribution import explain
 from netfl.errors import ScenarioError
-from netfl.explaining import explain
+from netfl.scenario import yaml_document as documents
 from netfl.types import FATES
 
 PLAIN = {

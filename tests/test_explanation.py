@@ -2,12 +2,12 @@
 
 import pytest
 
-from netfl.explanation import Explanation, Story, Training
+from netfl.diagnosis.loss_attribution import LossAttribution, Training, UserAttribution
 
 
 def story(heard, together=0, p=None, training=None, **without):
     chances = dict.fromkeys([*without, "all"], 0.01) | (p or {})
-    return Story(17, heard, 4000, 133.3, {}, {}, without, together, chances, training)
+    return UserAttribution(17, heard, 4000, 133.3, {}, {}, without, together, chances, training)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_shares_are_of_gains_that_are_named_alone():
     assert one.gains == {"fading": 30, "queue": 10, "outage": -7, "contention": 5}
     assert one.named == ("fading", "queue")
     assert one.shares == {"fading": 0.75, "queue": 0.25, "outage": 0.0, "contention": 0.0}
-    flat = Explanation((one,), ("fading", "queue", "outage", "contention"), {"compute": "none"}, ()).to_json()
+    flat = LossAttribution((one,), ("fading", "queue", "outage", "contention"), {"compute": "none"}, ()).to_json()
     assert flat["explain.share_fading"] == [0.75]
     assert flat["explain.p_contention"] == [0.4]
     assert flat["explain.main"] == ["fading"]
     assert flat["explain.sentences"] == [one.sentence]
     assert "explain.train_s" not in flat
-    trained = Explanation((story(0, training=Training(3.5, 2.4, 9, 0), queue=0),), ("queue",), {}, ()).to_json()
+    trained = LossAttribution((story(0, training=Training(3.5, 2.4, 9, 0), queue=0),), ("queue",), {}, ()).to_json()
     assert (trained["explain.train_s"], trained["explain.finished"]) == ([3.5], [0])

@@ -10,7 +10,7 @@ from exported import DIRECT, NETWORK, Stopping, call
 from trace_events import Trace
 
 import netfl
-from netfl.exporting.tracks import Tracks
+from netfl.results.export.trace_events import TraceEvents
 
 TRAFFIC = """\
 name: traffic
@@ -186,7 +186,7 @@ class TestTracks:
 
 def drawn(draw):
     file = io.StringIO()
-    tracks = Tracks(file, {})
+    tracks = TraceEvents(file, {})
     draw(tracks)
     tracks.close()
     return Trace(json.loads(file.getvalue()))

@@ -9,13 +9,13 @@ from stopping import StopAfter
 from typer.testing import CliRunner
 
 import netfl
-from netfl import extending
 from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
-from netfl.document import Document
 from netfl.errors import MachineError, ModelError, ScenarioError
-from netfl.reading import EXTENSION
-from netfl.scenario import checked
+from netfl.results.run_reader import EXTENSION
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import extend
 
 ROUNDS = 12
 NETWORK = ("rounds", "deliveries", "events", "users", "nodes", "figures")
@@ -25,7 +25,7 @@ MAIN = Path(__file__).parents[1] / "scenarios/rural_outage.yaml"
 def bernoulli(replicas, **more):
     access = {"kind": "bernoulli", "probability": 0.5}
     said = {"name": "tiny", "users": 4, "rounds": ROUNDS, "replicas": replicas, "access": access, **more}
-    return checked(Document(said, "tiny"))
+    return checked(ScenarioDocument(said, "tiny"))
 
 
 def learning(replicas, **more):
@@ -84,7 +84,7 @@ def test_a_network_is_extended_exactly(tmp_path):
 def test_traffic_that_is_watched_is_extended_exactly(tmp_path, watched):
     for name, replicas in (("run", 2), ("whole", 4)):
         said = {"name": "toy", "users": 2, "replicas": replicas, "duration": "5 s", "access": {"kind": watched}}
-        netfl.trace(checked(Document(said, "toy")), tmp_path / name)
+        netfl.trace(checked(ScenarioDocument(said, "toy")), tmp_path / name)
     run, whole = netfl.extend(tmp_path / "run", 4), netfl.open_run(tmp_path / "whole")
     assert_same(run, whole)
     assert run.summary == whole.summary
@@ -208,13 +208,13 @@ class TestCrashes:
 
     @pytest.mark.slow
     def test_what_was_learned_before_the_stop_is_not_learned_again(self, tmp_path, monkeypatch):
-        from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
+        from netfl.learning.learner import BatchedLearner
 
         netfl.run(learning(1), tmp_path / "run", device="cpu")
         netfl.extend(tmp_path / "run", 3, device="cpu", watch=StopAfter(8))
-        steps, real = [], Learner.step
+        steps, real = [], BatchedLearner.step
         monkeypatch.setattr(
-            Learner, "step", lambda self, rounds: (steps.append(rounds[0].index), real(self, rounds))[1]
+            BatchedLearner, "step", lambda self, rounds: (steps.append(rounds[0].index), real(self, rounds))[1]
         )
         run = netfl.extend(tmp_path / "run", 3, device="cpu")
         assert steps == list(range(9, ROUNDS + 1))
@@ -223,7 +223,7 @@ class TestCrashes:
     @pytest.mark.quick_first
     @pytest.mark.parametrize("joined", range(6))
     def test_a_crash_between_tables_leaves_the_run_as_it_was(self, two, whole, monkeypatch, joined):
-        before, real, calls = {name: two.table(name) for name in NETWORK}, extending.join, []
+        before, real, calls = {name: two.table(name) for name in NETWORK}, extend.append_replicas, []
 
         def join(*words):
             if len(calls) == joined:
@@ -231,12 +231,12 @@ class TestCrashes:
             calls.append(words)
             real(*words)
 
-        monkeypatch.setattr(extending, "join", join)
+        monkeypatch.setattr(extend, "append_replicas", join)
         if joined < 5:
             with pytest.raises(KeyboardInterrupt):
                 netfl.extend(two.folder, 5)
             self.unchanged(two.folder, before)
-        monkeypatch.setattr(extending, "join", real)
+        monkeypatch.setattr(extend, "append_replicas", real)
         run = netfl.extend(two.folder, 5)
         assert_same(run, whole)
         assert run.summary == whole.summary
@@ -244,22 +244,22 @@ class TestCrashes:
     @pytest.mark.quick_first
     @pytest.mark.parametrize("function", ["write_text", "write_json", "write_extended"])
     def test_a_crash_between_the_small_files_can_be_finished(self, two, whole, monkeypatch, function):
-        real = getattr(extending, function)
+        real = getattr(extend, function)
 
         def crash(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(extending, function, crash)
+        monkeypatch.setattr(extend, function, crash)
         before = {name: two.table(name) for name in NETWORK}
         with pytest.raises(KeyboardInterrupt):
             netfl.extend(two.folder, 5)
         self.unchanged(two.folder, before)
-        monkeypatch.setattr(extending, function, real)
+        monkeypatch.setattr(extend, function, real)
         assert netfl.extend(two.folder, 5).summary == whole.summary
 
     def test_a_crash_before_the_folder_is_removed_does_no_harm(self, two, whole, monkeypatch):
         with monkeypatch.context() as patch:
-            patch.setattr(extending.shutil, "rmtree", lambda *_, **__: None)
+            patch.setattr(extend.shutil, "rmtree", lambda *_, **__: None)
             netfl.extend(two.folder, 4)
         assert (two.folder / EXTENSION / "manifest.json").exists()
         assert_same(netfl.extend(two.folder, 5), whole)
@@ -273,7 +273,7 @@ class TestCrashes:
             raise OSError(28, "No space left on device")
 
         before = {name: two.table(name) for name in NETWORK}
-        monkeypatch.setattr(extending, "join", join)
+        monkeypatch.setattr(extend, "append_replicas", join)
         with pytest.raises(MachineError) as raised:
             netfl.extend(two.folder, 5)
         assert str(raised.value) == (
@@ -315,8 +315,8 @@ class TestCommand:
         assert "has 2 already" in output
 
     def test_a_stop_says_how_to_go_on(self, two, monkeypatch):
-        real = extending.perform
-        monkeypatch.setattr(extending, "perform", lambda *words: real(*words[:3], StopAfter(4), *words[4:]))
+        real = extend.perform_run
+        monkeypatch.setattr(extend, "perform_run", lambda *words: real(*words[:3], StopAfter(4), *words[4:]))
         code, output = self.call(two.folder, "--replicas", 4, "-q")
         assert code == 1
         assert output == f"interrupted; go on with: netfl extend {two.folder} --replicas 4\n"

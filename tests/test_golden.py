@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl import digests
-from netfl.reading import open_run
+from netfl.results import digests
+from netfl.results.run_reader import open_run
 
 KNOWN = json.loads(golden.KNOWN.read_text())
 
@@ -38,7 +38,9 @@ def test_all_that_is_known_is_tried_and_says_something():
 def test_a_digest_to_digits_forgives_the_last_bit_and_no_more(tmp_path):
     def named(value):
         pd.DataFrame({"value": [value, -0.0, np.nan]}).to_parquet(tmp_path / "t.parquet")
-        return digests.of_table(tmp_path / "t.parquet", digests.DIGITS), digests.of_table(tmp_path / "t.parquet")
+        return digests.table_digest(tmp_path / "t.parquet", digests.DIGITS), digests.table_digest(
+            tmp_path / "t.parquet"
+        )
 
     one, near, far = (named(value) for value in (np.pi, np.nextafter(np.pi, 4), np.pi * (1 + 1e-8)))
     assert one[0] == near[0] != far[0]

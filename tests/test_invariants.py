@@ -19,19 +19,19 @@ from pydantic import ValidationError
 from recorders import Memory
 
 import netfl
-from netfl import shipped
-from netfl.access.network import Network
-from netfl.consistency import faults_below
-from netfl.document import Document
+from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError, ScenarioError
-from netfl.scenario import checked
+from netfl.scenario import examples
+from netfl.scenario.scenario import checked
+from netfl.scenario.validation import nested_faults
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.observers import NullObserver
 from netfl.streams import Streams
-from netfl.types import Facts, Setting
-from netfl.watch import Unwatched
+from netfl.types import AccessContext, ScenarioFacts
 
 EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "40"))
 SEED = int(os.environ.get("NETFL_SEED", "0"))
-SHOWN = [name for name in shipped.names() if not name.startswith(("learning/", "paper/"))]
+SHOWN = [name for name in examples.example_names() if not name.startswith(("learning/", "paper/"))]
 """The others are direct accesses to data sets that take long to be handed out."""
 ENERGY = {"per_training": 1.0, "per_sample": 0.02, "efficiency": 0.5, "receive": 0.3, "idle": 0.01}
 PARTS = [
@@ -66,10 +66,10 @@ def networks(draw):
         said |= part
     users, rounds = draw(st.integers(1, 7)), draw(st.integers(1, 6))
     try:
-        network = Network.model_validate({key: value for key, value in said.items() if key != "kind"})
+        network = NetworkAccess.model_validate({key: value for key, value in said.items() if key != "kind"})
     except ValidationError:
         reject()
-    if [*faults_below(network, "", Facts(users, rounds))]:
+    if [*nested_faults(network, "", ScenarioFacts(users, rounds))]:
         reject()
     return network, users, rounds
 
@@ -77,7 +77,9 @@ def networks(draw):
 def played(network, users, rounds, number):
     """Its rounds, looked at while they go on, and all that was recorded."""
     log, streams = Memory(), Streams(number).at("access", 0)
-    setting = Setting(users, rounds, 0, streams, np.full(users, 50.0), 1e4, 1e4, log, held=np.arange(1.0, users + 1))
+    setting = AccessContext(
+        users, rounds, 0, streams, np.full(users, 50.0), 1e4, 1e4, log, held=np.arange(1.0, users + 1)
+    )
     try:
         with watched():
             return list(network.rounds(setting)), log
@@ -85,7 +87,7 @@ def played(network, users, rounds, number):
         return reject()
 
 
-class StopAfter(Unwatched):
+class StopAfter(NullObserver):
     """Stops a run after so many rounds."""
 
     def __init__(self, rounds):
@@ -97,7 +99,7 @@ class StopAfter(Unwatched):
 
 def short(name):
     """The least that shows anything of a scenario."""
-    whole = netfl.load(shipped.home() / f"{name}.yaml")
+    whole = netfl.load(examples.examples_folder() / f"{name}.yaml")
     less = {"replicas": 1, "record": "all"}
     if whole.duration is not None:
         return whole.at(less | {"duration": whole.duration / 1000, "warmup": whole.warmup / 1000})
@@ -132,7 +134,7 @@ def test_networks_in_which_much_goes_wrong(told, number):
 @given(worlds.good([one for one in worlds.BASES if one[0].startswith(("access", "network"))]), st.integers(0, 4))
 @pytest.mark.slow
 def test_worlds_of_all_models(said, again):
-    scenario = checked(Document(said | {"record": "all"}, "world"))
+    scenario = checked(ScenarioDocument(said | {"record": "all"}, "world"))
     with tempfile.TemporaryDirectory() as folder:
         try:
             with watched():

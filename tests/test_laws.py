@@ -14,13 +14,13 @@ from pydantic import ConfigDict
 from ruamel.yaml import YAML
 from scipy import stats
 
-from netfl.laws import check
-from netfl.registry import FAMILIES, Spec, base_of, example, find, kinds
+from netfl.network.channel._correlation_laws import autocorrelation, crossing_rate, fade_duration
+from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
 from netfl.streams import Streams
-from netfl.timelaws import autocorrelation, crossing_rate, fade_duration
-from netfl.types import Figure, Law
+from netfl.testing.laws import check_laws
+from netfl.types import Law, StatisticClaim
 
-MODELS = [(family, kind) for family in FAMILIES for kind in kinds(base_of(family))]
+MODELS = [(family, kind) for family in FAMILIES for kind in list_kinds(base_of(family))]
 LONG = {
     "access/selection/contract",
     "learning/data/synthetic",
@@ -51,7 +51,7 @@ SEED = 20_240_607
 
 def from_example(family: str, kind: str) -> Spec:
     """The model that the docstring's YAML example describes."""
-    model = find(base_of(family), kind)
+    model = find_model(base_of(family), kind)
     fields = YAML(typ="safe").load(example(model))
     assert fields.pop("kind") == kind
     return model.model_validate(fields)
@@ -66,7 +66,7 @@ def each(family: str, kind: str) -> object:
 class TestEveryModel:
     @pytest.mark.parametrize(("family", "kind"), [each(*model) for model in MODELS])
     def test_holds_its_laws(self, family, kind):
-        assert check(from_example(family, kind), Streams(SEED).at(family, kind), DRAWS) == []
+        assert check_laws(from_example(family, kind), Streams(SEED).at(family, kind), DRAWS) == []
 
     @pytest.mark.parametrize(("family", "kind"), MODELS)
     def test_its_example_round_trips(self, family, kind):
@@ -75,14 +75,14 @@ class TestEveryModel:
 
     @pytest.mark.parametrize(("family", "kind"), MODELS)
     def test_every_field_is_documented(self, family, kind):
-        fields = find(base_of(family), kind).model_fields
+        fields = find_model(base_of(family), kind).model_fields
         assert [name for name, field in fields.items() if not field.description] == []
 
 
 @pytest.mark.parametrize("name", sorted(LONG - LONG_WITH_FEW - UNSURE_WITH_FEW))
 def test_laws_of_slow_models_hold_for_few_draws(name):
     family, _, kind = name.rpartition("/")
-    assert check(from_example(family, kind), Streams(SEED).at(family, kind), DRAWS // 10) == []
+    assert check_laws(from_example(family, kind), Streams(SEED).at(family, kind), DRAWS // 10) == []
 
 
 class Claims(Spec):
@@ -114,7 +114,7 @@ def dice(streams: Streams, size: int) -> np.ndarray:
 
 
 def violated(draw: Callable | None = None, seed: int = SEED, alarm: float = 1e-5, **claims) -> list[str]:
-    return check(Claims(claimed=(Law("figure", "as the test says", draw, **claims),)), Streams(seed), alarm=alarm)
+    return check_laws(Claims(claimed=(Law("figure", "as the test says", draw, **claims),)), Streams(seed), alarm=alarm)
 
 
 class TestTheJudge:
@@ -152,14 +152,14 @@ class TestTheJudge:
         assert violated(constant, mean=600.1, variance=0.0) != []
 
     def test_what_cannot_be_judged_is_a_violation(self):
-        assert "states no law" in check(Claims(claimed=()), Streams(1))[0]
+        assert "states no law" in check_laws(Claims(claimed=()), Streams(1))[0]
         assert "nothing to draw" in violated(mean=1.0)[0]
         assert "claims nothing" in violated(exponential)[0]
         assert "are wanted" in violated(lambda streams, size: np.ones(size - 1), mean=1.0)[0]
         assert "are finite" in violated(lambda streams, size: np.full(size, np.nan), mean=1.0)[0]
 
     def test_no_law_with_a_reason_is_no_violation(self):
-        assert check(Claims(claimed=(Law.none("nothing is drawn"),)), Streams(1)) == []
+        assert check_laws(Claims(claimed=(Law.none("nothing is drawn"),)), Streams(1)) == []
 
     @pytest.mark.slow
     def test_false_alarms_are_as_rare_as_stated(self):
@@ -201,15 +201,15 @@ def fades(level: float) -> float:
     return math.expm1(level) / math.sqrt(2 * math.pi * level) / 2.0
 
 
-def correlated(series: Callable, rho: Callable = bessel) -> Figure:
+def correlated(series: Callable, rho: Callable = bessel) -> StatisticClaim:
     return autocorrelation("J0²", series, rho, LAGS, (1.0, 1.0))
 
 
-def crossed(series: Callable, rate_hz: Callable = falls) -> Figure:
+def crossed(series: Callable, rate_hz: Callable = falls) -> StatisticClaim:
     return crossing_rate("Rice", series, rate_hz, LEVELS, STEP_S)
 
 
-def faded(series: Callable, mean_s: Callable = fades) -> Figure:
+def faded(series: Callable, mean_s: Callable = fades) -> StatisticClaim:
     return fade_duration("Rice", series, mean_s, LEVELS, STEP_S)
 
 
@@ -236,10 +236,12 @@ class TestTheJudgeOfFigures:
         assert len(violated(figures=(figure,))) >= 1
 
     def test_what_cannot_be_judged_is_a_violation(self):
-        assert "not too few" in violated(figures=(Figure("f", "", lambda s, n: np.ones((50, 1)), [1.0]),))[0]
-        assert "not too few" in violated(figures=(Figure("f", "", lambda s, n: np.ones((500, 2)), [1.0]),))[0]
-        assert "finite" in violated(figures=(Figure("f", "", lambda s, n: np.full((500, 1), np.nan), [1.0]),))[0]
-        never = Figure("f", "", lambda s, n: (np.ones((500, 1)), np.zeros((500, 1))), [1.0])
+        assert "not too few" in violated(figures=(StatisticClaim("f", "", lambda s, n: np.ones((50, 1)), [1.0]),))[0]
+        assert "not too few" in violated(figures=(StatisticClaim("f", "", lambda s, n: np.ones((500, 2)), [1.0]),))[0]
+        assert (
+            "finite" in violated(figures=(StatisticClaim("f", "", lambda s, n: np.full((500, 1), np.nan), [1.0]),))[0]
+        )
+        never = StatisticClaim("f", "", lambda s, n: (np.ones((500, 1)), np.zeros((500, 1))), [1.0])
         assert "finite" in violated(figures=(never,))[0]
 
     @pytest.mark.slow
@@ -250,7 +252,7 @@ class TestTheJudgeOfFigures:
             drawn = exponential(streams, 2 * size).reshape(-1, 2)
             return drawn * [1.0, 3.0], drawn[:, ::-1]
 
-        figure = Figure("ratio", "E[X] / E[Y]", ratio, [1.0, 3.0])
+        figure = StatisticClaim("ratio", "E[X] / E[Y]", ratio, [1.0, 3.0])
         alarms = sum(len(violated(None, seed, 0.02, figures=(figure,))) for seed in range(300))
         assert 1 <= alarms <= 30
 

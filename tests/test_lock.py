@@ -6,22 +6,22 @@ from contextlib import contextmanager
 import pytest
 
 import netfl
-from netfl.document import Document
 from netfl.errors import MachineError, ScenarioError
-from netfl.lock import held, locked
-from netfl.recording import write_json
-from netfl.scenario import checked
-from netfl.watch import Unwatched
+from netfl.results.locking import is_locked, locked
+from netfl.results.run_writer import write_json
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.observers import NullObserver
 
 
 def test_a_folder_is_held_once(tmp_path):
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
     with locked(tmp_path):
-        assert held(tmp_path)
+        assert is_locked(tmp_path)
         with pytest.raises(ScenarioError, match="is being written by another process"), locked(tmp_path):
             pass
-        assert held(tmp_path)
-    assert not held(tmp_path)
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 def test_a_folder_that_cannot_be_locked_is_the_machine_s_fault(tmp_path):
@@ -39,7 +39,7 @@ def test_a_process_that_dies_lets_go(tmp_path):
     process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(tmp_path,))
     process.start()
     process.join()
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 def test_a_run_that_nobody_runs_has_crashed(tmp_path):
@@ -53,12 +53,12 @@ def test_a_run_that_nobody_runs_has_crashed(tmp_path):
 def test_a_run_that_goes_on_cannot_be_resumed(tmp_path):
     said = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
 
-    class Other(Unwatched):
+    class Other(NullObserver):
         def opened(self, folder, scenario):
             with pytest.raises(ScenarioError, match="another process"):
                 netfl.resume(folder)
 
-    run = netfl.trace(checked(Document(said, "a")), tmp_path / "run", watch=Other())
+    run = netfl.trace(checked(ScenarioDocument(said, "a")), tmp_path / "run", watch=Other())
     assert run.status == "done"
     assert len(run.rounds) == 3
 
@@ -71,7 +71,7 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_not_resumed(tmp_pa
         write_json(folder / "manifest.json", {"status": "done", "learning": False})
         yield
 
-    monkeypatch.setattr("netfl.coupling.locked", late)
+    monkeypatch.setattr("netfl.simulation.run.locked", late)
     with pytest.raises(ScenarioError, match="is finished; there is nothing to resume"):
         netfl.resume(tmp_path)
 
@@ -80,13 +80,13 @@ def test_replicas_that_are_being_added_cannot_be_resumed_nor_the_run_extended(tm
     said = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
     seen = []
 
-    class Other(Unwatched):
+    class Other(NullObserver):
         def opened(self, folder, scenario):
             for again in (lambda: netfl.resume(folder), lambda: netfl.extend(folder.parent, 3)):
                 with pytest.raises(ScenarioError, match="another process"):
                     again()
             seen.append((netfl.open_run(folder).status, netfl.open_run(folder.parent).status))
 
-    netfl.trace(checked(Document(said, "a")), tmp_path / "run")
+    netfl.trace(checked(ScenarioDocument(said, "a")), tmp_path / "run")
     assert netfl.extend(tmp_path / "run", 2, watch=Other()).manifest["replicas"] == 2
     assert seen == [("running", "done")]

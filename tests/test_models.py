@@ -4,25 +4,26 @@ import pytest
 from tiny import MODELS, said_of, world
 
 import netfl
-from netfl.document import Document, plain
-from netfl.learning.data._sources import SOURCES
-from netfl.registry import base_of, find
-from netfl.scenario import checked
-from netfl.yamltext import parse
+from netfl.learning.data._download import SOURCES
+from netfl.registry import base_of, find_model
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
 
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
 def test_example_names_its_kind_and_round_trips(family, kind):
     said = said_of(family, kind)
     assert said["kind"] == kind
-    model = find(base_of(family), kind)
+    model = find_model(base_of(family), kind)
     made = model.model_validate({key: value for key, value in said.items() if key != "kind"})
     assert model.model_validate(made.model_dump(mode="json")) == made
 
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
 def test_every_key_is_documented(family, kind):
-    undocumented = [name for name, field in find(base_of(family), kind).model_fields.items() if not field.description]
+    undocumented = [
+        name for name, field in find_model(base_of(family), kind).model_fields.items() if not field.description
+    ]
     assert undocumented == []
 
 
@@ -30,8 +31,8 @@ def test_every_key_is_documented(family, kind):
 def test_example_runs_in_a_tiny_world(family, kind, tmp_path):
     if family == "learning/data" and kind in SOURCES:
         pytest.skip("needs data files; tests/learning/test_data*.py read them where they are")
-    scenario = checked(Document(world(family, said_of(family, kind), tmp_path), "tiny"))
-    assert checked(Document(plain(parse(scenario.to_yaml(), "resolved")), "resolved")) == scenario
+    scenario = checked(ScenarioDocument(world(family, said_of(family, kind), tmp_path), "tiny"))
+    assert checked(ScenarioDocument(plain_value(parse(scenario.to_yaml(), "resolved")), "resolved")) == scenario
     run = netfl.run(scenario, tmp_path / "run", device="cpu")
     assert run.manifest["status"] == "done"
     assert list(run.rounds["round"]) == ([*range(1, 101)] if family == "network/theory" else [1, 2, 3, 4])

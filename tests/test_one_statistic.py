@@ -15,10 +15,10 @@ from scipy import stats
 from swept import Here
 
 import netfl
-from netfl import figures
-from netfl.board import show_run
+from netfl.cli.views.run_summary import show_run
+from netfl.cli.views.sweep import show_sweep
 from netfl.report import write, write_sweep
-from netfl.sweepboard import show_sweep
+from netfl.results import formatting
 
 FINAL = "mean of the last 10 % of rounds"
 HEADS = {"accuracy": "Accuracy", "rare_accuracy": "Rare classes", "accuracy_users_worst10": "Worst 10 %"}
@@ -139,13 +139,17 @@ def test_the_network_s_values_are_the_same_too(run, tmp_path):
     page = write(run, tmp_path / "page.html").read_text("utf-8")
     cells, _ = report_cells(page, "network-figures")
     text = " ".join(printed(show_run, run, 200).split())
-    names = [name for name in figures.own(run.summary, run.learners) if not name.startswith(("utilisation", "share"))]
+    names = [
+        name
+        for name in formatting.access_metrics(run.summary, run.learners)
+        if not name.startswith(("utilisation", "share"))
+    ]
     assert len(names) > 8
     for name in names:
-        (cell,) = cells[figures.label(name), "Value"]
+        (cell,) = cells[formatting.metric_label(name), "Value"]
         number, _, rest = cell.partition(" ± ")
         unit = cell.split()[-1] if not cell.split()[-1].replace(".", "").isdigit() else ""
-        terminal = f"{figures.label(name)} {number}" if not rest else f"{number.split()[0]} ± {rest}"
+        terminal = f"{formatting.metric_label(name)} {number}" if not rest else f"{number.split()[0]} ± {rest}"
         assert terminal in text, (name, unit)
     fates, _ = report_cells(page, "fates")
     for (fate, head), (cell,) in fates.items():
@@ -191,7 +195,7 @@ def test_a_sweep_and_a_run_of_its_point_have_the_same_values(sweep, first, tmp_p
 
 
 def test_what_a_table_of_a_sweep_leaves_out_is_counted(sweep, monkeypatch):
-    monkeypatch.setattr("netfl.sweepboard.COLUMNS", 2)
-    monkeypatch.setattr("netfl.sweepboard.SHOWN", 1)
+    monkeypatch.setattr("netfl.cli.views.sweep.COLUMNS", 2)
+    monkeypatch.setattr("netfl.cli.views.sweep.SHOWN", 1)
     text = " ".join(printed(show_sweep, sweep, 80).split())
     assert f"and 1 points and 4 columns more: netfl.open_sweep({str(sweep.folder)!r}).summary" in text

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from small import PLAIN, make, play
 
-from netfl.access.network import Network
+from netfl.access.network import NetworkAccess
 from netfl.network.mac import Mac
-from netfl.registry import kinds
+from netfl.registry import list_kinds
 from netfl.streams import Streams
-from netfl.types import Setting, Unrecorded
+from netfl.types import AccessContext, NullRecorder
 
 FIXED = {"law": "fixed", "mean": "1 kbit"}
 """Packets that take a second."""
@@ -33,21 +33,21 @@ FREE = [
 
 def mac_of(said):
     """A MAC as a scenario says it."""
-    return Network.model_validate(PLAIN | {"mac": said}).mac
+    return NetworkAccess.model_validate(PLAIN | {"mac": said}).mac
 
 
 def carried_hz(said, duration_s=2000.0):
     """Packets that leave four users each second who always have another, received or given up."""
     traffic = {"kind": "saturated", "size": FIXED}
     kept = {key: PLAIN[key] for key in ("topology", "radio", "channel", "reception")}
-    access = Network.model_validate(kept | {"mac": said, "traffic": traffic})
+    access = NetworkAccess.model_validate(kept | {"mac": said, "traffic": traffic})
     figures = {}
 
-    class Told(Unrecorded):
+    class Told(NullRecorder):
         def figures(self, values):
             figures.update(values)
 
-    setting = Setting(4, 1, 0, Streams(3), np.ones(4), 0.0, 0.0, Told(), duration_s=duration_s)
+    setting = AccessContext(4, 1, 0, Streams(3), np.ones(4), 0.0, 0.0, Told(), duration_s=duration_s)
     [*access.rounds(setting)]
     return (figures["delivered"] + sum(figures[key] for key in figures if key.startswith("lost."))) / duration_s
 
@@ -70,7 +70,7 @@ def test_where_several_can_be_given_up_at_once_there_is_no_bound(said):
 
 def test_every_mac_has_a_bound_or_says_that_there_is_none():
     bounded = {said["kind"] for said in BOUND}
-    assert {kind for kind in kinds(Mac) if kind not in bounded} == {"csma_ca", "lorawan"}
+    assert {kind for kind in list_kinds(Mac) if kind not in bounded} == {"csma_ca", "lorawan"}
     assert mac_of({"kind": "csma_ca"}).most_hz(1.0, 1.0) == 1.0
     assert mac_of({"kind": "csma_ca", "max_attempts": 7}).most_hz(1.0, 1.0) == np.inf
 
@@ -147,7 +147,7 @@ def test_each_tower_has_its_own_air():
 def test_a_duration_ends_whatever_comes():
     access, setting, _ = make(4, 1, traffic=every(1.0))
     assert [*access.warnings(setting)]
-    timed = Setting(4, 1, 0, setting.streams, setting.samples, 1e3, 1e3, Unrecorded(), duration_s=5.0)
+    timed = AccessContext(4, 1, 0, setting.streams, setting.samples, 1e3, 1e3, NullRecorder(), duration_s=5.0)
     assert [*access.warnings(timed)] == []
 
 

@@ -165,7 +165,7 @@ def loud(tree, *, frozen=False):
 
 
 def test_nothing_is_printed_and_no_global_generator_is_used():
-    legacy = ROOT / "learning/data/_split.py"
+    legacy = ROOT / "learning/data/_splits.py"
     assert everywhere(loud, [path for path in FILES if path != legacy]) == []
     assert everywhere(lambda tree: loud(tree, frozen=True), [legacy]) == []
 

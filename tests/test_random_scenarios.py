@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from typer.main import get_command
 
 import netfl
-from netfl import document
 from netfl.cli import app
-from netfl.rehearsing import rehearse
+from netfl.scenario import yaml_document
+from netfl.simulation.dry_run import run_dry
 
 EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "300"))
 """Scenarios that are tried, all in all."""
@@ -117,7 +117,7 @@ def hold(text, folder, verb):
     refused, faults = called("check", path)
     if "would not end in a year" in faults:
         return refused  # which a run only finds where its counts alone say so
-    if not refused and (faults or rehearse(netfl.load(path)).seconds > LONG_S):
+    if not refused and (faults or run_dry(netfl.load(path)).seconds > LONG_S):
         return refused  # it says that it will take long, or ever longer
     quiet, device = ["--quiet"] if refused else [], ["--device", "cpu"] if verb == "run" else []
     code, told = called(verb, path, "--out", out, *quiet, *device)
@@ -150,14 +150,14 @@ def see(path):
 @given(data=worlds.good(), learns=st.booleans())
 @pytest.mark.slow
 def test_a_good_scenario_runs_or_is_refused(folder, data, learns):
-    hold(document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
+    hold(yaml_document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
 
 
 @tried(0.2)
 @given(data=worlds.good(edits=2, wild=True), learns=st.booleans())
 @pytest.mark.slow
 def test_a_scenario_of_wild_figures_runs_or_is_refused(folder, data, learns):
-    hold(document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
+    hold(yaml_document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_a_wild_figure_anywhere_runs_or_is_refused(folder, monkeypatch):
     for base, key, figure in random.Random(SEED).sample(tries, min(len(tries), EXAMPLES // 5)):
         data = worlds.put(worlds.base(*base)[0], key, figure)
         try:
-            hold(document.dump(data), folder, "run" if base[0].startswith("learning") else "trace")
+            hold(yaml_document.dump(data), folder, "run" if base[0].startswith("learning") else "trace")
         except (Exception, EndlessError) as error:
             failed.append((base, key, figure, repr(error)[:500]))
     assert failed == []

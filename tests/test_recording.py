@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from netfl import tables
 from netfl.errors import MachineError, ModelError, ScenarioError
-from netfl.reading import open_run
-from netfl.recording import Writer, fresh, join, write_json, write_text
-from netfl.tables import SCHEMAS, EventRecorder, Table
-from netfl.thinning import Keeping
-from netfl.types import KINDS, Delivery, Report, Round
+from netfl.results import tables
+from netfl.results.run_reader import open_run
+from netfl.results.run_writer import RunWriter, append_replicas, create_run_directory, write_json, write_text
+from netfl.results.tables import SCHEMAS, EventRecorder, TableWriter
+from netfl.scenario.event_filter import EventFilter
+from netfl.types import KINDS, Delivery, LearnerReport, Round
 
-ALL = Keeping(frozenset(KINDS))
+ALL = EventFilter(frozenset(KINDS))
 LANES = (("A", 0), ("A", 1), ("B", 0), ("B", 1))
 
 
@@ -48,7 +48,7 @@ def a_round(index, users, oldest=0):
 
 class TestTables:
     def test_rows_come_back_as_they_were_added_over_many_chunks(self, run, small_chunks):
-        table = Table(run, "rounds", SCHEMAS["rounds"])
+        table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         for index in range(30):
             table.append(
                 [
@@ -71,7 +71,7 @@ class TestTables:
         assert pq.ParquetFile(run / "rounds.parquet").num_row_groups > 3
 
     def test_what_is_gathered_stays_bounded(self, run, small_chunks):
-        table = Table(run, "rounds", SCHEMAS["rounds"])
+        table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         for index in range(50):
             table.append([np.array([0]), [index], [0.0], [1.0], [1], [0], [9.0], [3.0], [np.nan]])
             assert table._rows < tables.CHUNK
@@ -79,7 +79,7 @@ class TestTables:
         table.abandon()
 
     def test_a_table_has_its_name_only_once_it_is_whole(self, run):
-        table = Table(run, "rounds", SCHEMAS["rounds"])
+        table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         assert [path.name for path in run.glob("rounds*")] == ["rounds.arrows.part"]
         table.finish()
         table.finish()
@@ -89,13 +89,13 @@ class TestTables:
         assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet"]
 
     def test_nothing_is_left_of_an_abandoned_table(self, run):
-        table = Table(run, "rounds", SCHEMAS["rounds"])
+        table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         table.abandon()
         assert list(run.glob("rounds*")) == []
         assert open_run(run).rounds.empty
 
     def test_repeated_words_are_stored_once_and_survive_new_words_in_later_chunks(self, run, small_chunks):
-        writer = Writer(run, 1, ALL, ())
+        writer = RunWriter(run, 1, ALL, ())
         for index in range(40):
             writer.recorders[0].event("sent", index, round=1, user=index, node=f"tower:{index % 7}")
         writer.close()
@@ -104,7 +104,7 @@ class TestTables:
         assert read["node"].tolist() == [f"tower:{index % 7}" for index in range(40)]
 
     def test_an_unfinished_or_absent_table_reads_as_empty_with_its_columns(self, run):
-        Writer(run, 1, ALL, LANES)
+        RunWriter(run, 1, ALL, LANES)
         opened = open_run(run)
         for name, schema in SCHEMAS.items():
             assert opened.table(name).columns.tolist() == schema.names
@@ -114,7 +114,7 @@ class TestTables:
         assert opened.scenario == {}
 
     def test_a_table_that_was_cut_short_is_told(self, run):
-        writer = Writer(run, 1, ALL, ())
+        writer = RunWriter(run, 1, ALL, ())
         writer.close()
         path = run / "events.parquet"
         path.write_bytes(path.read_bytes()[:-20])
@@ -124,7 +124,7 @@ class TestTables:
 
 class TestEvents:
     def recorded(self, run, tell, kinds=ALL):
-        writer = Writer(run, 1, kinds if isinstance(kinds, Keeping) else Keeping(kinds), ())
+        writer = RunWriter(run, 1, kinds if isinstance(kinds, EventFilter) else EventFilter(kinds), ())
         tell(writer.recorders[0])
         writer.close()
         return writer.recorders[0], open_run(run).events
@@ -172,12 +172,12 @@ class TestEvents:
         assert recorder.counts["collided"] == 2
 
     def test_an_unknown_kind_is_an_error(self, run):
-        writer = Writer(run, 1, ALL, ())
+        writer = RunWriter(run, 1, ALL, ())
         with pytest.raises(KeyError):
             writer.recorders[0].event("exploded", 1.0, round=1)
 
     def test_events_are_in_order_of_time_within_a_replica_and_of_telling_within_a_time(self, run, small_chunks):
-        writer = Writer(run, 2, ALL, ())
+        writer = RunWriter(run, 2, ALL, ())
         rng = np.random.default_rng(1)
         for step in range(40):
             for recorder in writer.recorders:
@@ -194,7 +194,7 @@ class TestEvents:
             folder = tmp_path / name
             folder.mkdir()
             (folder / "manifest.json").write_text("{}")
-            writer = Writer(folder, 1, ALL, ())
+            writer = RunWriter(folder, 1, ALL, ())
             times, users = np.linspace(0, 1, 100), np.arange(100) % 7
             for at in range(0, 100, step):
                 writer.recorders[0].event("sent", times[at : at + step], round=1, user=users[at : at + step])
@@ -203,7 +203,7 @@ class TestEvents:
         pd.testing.assert_frame_equal(reads[0], reads[1])
 
     def test_held_events_stay_bounded(self, run, small_chunks):
-        recorder = EventRecorder(Table(run, "events", SCHEMAS["events"]), 0, ALL)
+        recorder = EventRecorder(TableWriter(run, "events", SCHEMAS["events"]), 0, ALL)
         for _ in range(50):
             recorder.event("sent", 1.0, round=1)
             assert len(recorder._held) < tables.CHUNK
@@ -211,7 +211,7 @@ class TestEvents:
 
 class TestWriter:
     def test_rounds_that_wait_to_be_written_are_no_arrow_buffers(self, run):
-        writer = Writer(run, 1, ALL, ())
+        writer = RunWriter(run, 1, ALL, ())
         before = pa.total_allocated_bytes()
         for index in range(1, 1001):
             writer.rounds([a_round(index, [0])])
@@ -220,7 +220,7 @@ class TestWriter:
         assert len(open_run(run).rounds) == len(open_run(run).deliveries) == 1000
 
     def test_rounds_and_deliveries_of_all_replicas(self, run):
-        writer = Writer(run, 2, ALL, ())
+        writer = RunWriter(run, 2, ALL, ())
         writer.rounds([a_round(1, [3, 1]), a_round(1, [])])
         writer.rounds([a_round(2, []), a_round(2, [])])
         writer.rounds([a_round(3, [0], oldest=2), a_round(3, [2, 4, 5])])
@@ -235,14 +235,14 @@ class TestWriter:
         ]  # fmt: skip
 
     def test_metrics_are_told_apart_by_lane_metric_and_group(self, run):
-        writer = Writer(run, 2, ALL, LANES)
-        writer.metrics(Report(0), [0.0, 0.0])
+        writer = RunWriter(run, 2, ALL, LANES)
+        writer.metrics(LearnerReport(0), [0.0, 0.0])
         values = {
             "accuracy": np.arange(4.0),
             "accuracy/class:9": np.arange(4.0) + 10,
             "loss/user:3": np.arange(4.0) + 20,
         }
-        writer.metrics(Report(5, values), [50.0, 60.0])
+        writer.metrics(LearnerReport(5, values), [50.0, 60.0])
         writer.close()
         read = open_run(run).metrics
         assert len(read) == 12
@@ -252,13 +252,13 @@ class TestWriter:
         assert (row["metric"], row["time_s"], row["value"]) == ("accuracy", 50.0, 0.0)
 
     def test_a_trace_has_no_metrics_table(self, run):
-        writer = Writer(run, 1, ALL, ())
+        writer = RunWriter(run, 1, ALL, ())
         writer.close()
         assert not (run / "metrics.parquet").exists()
         assert open_run(run).metrics.empty
 
     def test_users_have_the_columns_of_their_scenario(self, run):
-        writer = Writer(run, 2, ALL, ())
+        writer = RunWriter(run, 2, ALL, ())
         writer.places(
             "users",
             [{"user": np.arange(2), "x_m": np.array([1.0, 2.0])}, {"user": np.arange(2), "x_m": np.array([3.0, 4.0])}],
@@ -272,10 +272,10 @@ class TestWriter:
         writer.abandon()
 
     def test_replicas_that_do_not_begin_at_0_keep_their_numbers(self, run):
-        writer = Writer(run, 2, ALL, (("A", 3), ("A", 4)), first=3)
+        writer = RunWriter(run, 2, ALL, (("A", 3), ("A", 4)), first=3)
         writer.rounds([a_round(1, [2]), a_round(1, [1])])
         writer.recorders[1].event("sent", 1.0, round=1)
-        writer.metrics(Report(1, {"loss": np.array([0.5, 0.6])}), [10.0, 20.0])
+        writer.metrics(LearnerReport(1, {"loss": np.array([0.5, 0.6])}), [10.0, 20.0])
         writer.places("users", [{"user": np.arange(1)}, {"user": np.arange(1)}])
         writer.figures([{"a": 1.0, "b": 2.0}, {"a": 3.0}])
         writer.close()
@@ -290,14 +290,14 @@ class TestWriter:
         for name, first in (("old", 0), ("new", 2)):
             (tmp_path / name).mkdir()
             (tmp_path / name / "manifest.json").write_text("{}")
-            writer = Writer(tmp_path / name, 2, ALL, (), first)
+            writer = RunWriter(tmp_path / name, 2, ALL, (), first)
             for index in range(20):
                 for recorder in writer.recorders:
                     recorder.event("sent", index, round=1, node=f"{name}:{index}")
             writer.close()
         old, new = (open_run(tmp_path / name).table("events") for name in ("old", "new"))
         for _ in range(2):
-            join(tmp_path / "old/events.parquet", tmp_path / "new/events.parquet", 2)
+            append_replicas(tmp_path / "old/events.parquet", tmp_path / "new/events.parquet", 2)
             both = open_run(tmp_path / "old").table("events")
             expected = pd.concat([old.astype({"node": str}), new.astype({"node": str})], ignore_index=True)
             pd.testing.assert_frame_equal(both.astype({"node": str}), expected, check_categorical=False)
@@ -306,12 +306,12 @@ class TestWriter:
 
 class TestFolders:
     def test_create_makes_what_is_missing(self, tmp_path):
-        with fresh(tmp_path / "a" / "b") as folder:
+        with create_run_directory(tmp_path / "a" / "b") as folder:
             assert folder.is_dir()
             assert [path.name for path in folder.iterdir()] == [".lock"]
 
     def test_an_empty_folder_will_do(self, tmp_path):
-        with fresh(tmp_path) as folder:
+        with create_run_directory(tmp_path) as folder:
             assert folder == tmp_path
 
     @pytest.mark.parametrize("existed", [True, False])
@@ -319,24 +319,24 @@ class TestFolders:
         folder = tmp_path / "run"
         if existed:
             folder.mkdir()
-        with pytest.raises(ScenarioError), fresh(folder):
+        with pytest.raises(ScenarioError), create_run_directory(folder):
             (folder / "manifest.json").write_text("{}")
             raise ScenarioError([])
         assert folder.exists() == existed
         assert not existed or not list(folder.iterdir())
 
     def test_nothing_is_left_of_a_failure_before_the_manifest(self, tmp_path):
-        with pytest.raises(ModelError), fresh(tmp_path / "run"):
+        with pytest.raises(ModelError), create_run_directory(tmp_path / "run"):
             raise ModelError("data", "failed")
         assert not (tmp_path / "run").exists()
 
     def test_a_folder_with_a_lock_only_is_empty(self, tmp_path):
         (tmp_path / ".lock").touch()
-        with fresh(tmp_path) as folder:
+        with create_run_directory(tmp_path) as folder:
             assert folder == tmp_path
 
     def test_what_a_failed_run_wrote_is_kept(self, tmp_path):
-        with pytest.raises(ModelError), fresh(tmp_path / "run") as folder:
+        with pytest.raises(ModelError), create_run_directory(tmp_path / "run") as folder:
             (folder / "manifest.json").write_text("{}")
             raise ModelError("mac", "failed")
         assert (tmp_path / "run/manifest.json").exists()
@@ -350,7 +350,7 @@ class TestFolders:
         else:
             there.write_text("x")
         with pytest.raises(ScenarioError) as raised:
-            fresh(there).__enter__()
+            create_run_directory(there).__enter__()
         assert str(raised.value) == f"--out: {there} is there already, and not empty; name another folder, or remove it"
 
     @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ class TestFolders:
     def test_what_a_run_left_that_died_before_it_began_is_as_good_as_nothing(self, tmp_path, left):
         for name in (".lock", *left):
             (tmp_path / name).write_text("")
-        with fresh(tmp_path):
+        with create_run_directory(tmp_path):
             write_text(tmp_path / "manifest.json", "{}")
 
     @pytest.mark.parametrize("there", [["scenario.yaml"], [".lock", "scenario.yaml", "rounds.parquet"]])
@@ -367,7 +367,7 @@ class TestFolders:
         for name in there:
             (tmp_path / name).write_text("")
         with pytest.raises(ScenarioError, match="is there already, and not empty"):
-            fresh(tmp_path).__enter__()
+            create_run_directory(tmp_path).__enter__()
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(there)
 
     def test_a_run_that_another_process_has_made_meanwhile_is_left_alone(self, tmp_path, monkeypatch):
@@ -376,21 +376,21 @@ class TestFolders:
             (folder / "manifest.json").write_text("theirs")
             yield
 
-        monkeypatch.setattr("netfl.recording.locked", late)
+        monkeypatch.setattr("netfl.results.run_writer.locked", late)
         with pytest.raises(ScenarioError, match="is there already, and not empty"):
-            fresh(tmp_path / "run").__enter__()
+            create_run_directory(tmp_path / "run").__enter__()
         assert (tmp_path / "run/manifest.json").read_text() == "theirs"
 
     @pytest.mark.parametrize("below", ["file/run", "file/deep/run"])
     def test_a_place_that_cannot_be_made_is_the_machine_s_fault(self, tmp_path, below):
         (tmp_path / "file").write_text("x")
         with pytest.raises(MachineError, match=r"cannot write a run into .*: Not a directory") as raised:
-            fresh(tmp_path / below).__enter__()
+            create_run_directory(tmp_path / below).__enter__()
         assert raised.value.exit_code == 1
 
     def test_a_place_that_cannot_be_written_is_the_machine_s_fault(self):
         with pytest.raises(MachineError, match="cannot write a run into /proc/run"):
-            fresh(Path("/proc/run")).__enter__()
+            create_run_directory(Path("/proc/run")).__enter__()
 
     @pytest.mark.parametrize("folder", ["nowhere", "empty", "file"])
     def test_what_is_no_run_is_told(self, tmp_path, folder):

@@ -13,11 +13,21 @@ from pydantic_core import PydanticCustomError
 from netfl.access import Access
 from netfl.access.stationary import Stationary
 from netfl.network.mac import Mac
-from netfl.registry import FAMILIES, Member, Spec, base_of, example, family_of, find, kind_of, kinds
-from netfl.wording import faults_of
+from netfl.registry import (
+    FAMILIES,
+    FamilyMember,
+    Spec,
+    base_of,
+    example,
+    family_of,
+    faults_of,
+    find_model,
+    kind_of,
+    list_kinds,
+)
 
-ACCESS = TypeAdapter(Annotated[Access, Member()])
-MAC = TypeAdapter(Annotated[Mac, Member()])
+ACCESS = TypeAdapter(Annotated[Access, FamilyMember()])
+MAC = TypeAdapter(Annotated[Mac, FamilyMember()])
 
 
 class Inner(Spec):
@@ -32,7 +42,7 @@ class Inner(Spec):
 class Outer(Spec):
     """A model of models."""
 
-    access: Annotated[Access, Member()]
+    access: Annotated[Access, FamilyMember()]
     """One of a family."""
     inners: dict[str, Inner] = Field(default_factory=dict)
     """By name."""
@@ -77,10 +87,10 @@ def test_every_family_has_a_contract_and_finds_all_its_kinds():
     for family in FAMILIES:
         base = base_of(family)
         assert family_of(base) == family
-        assert kinds(base), family
-        for kind in kinds(base):
-            assert kind_of(find(base, kind)) == kind
-            assert example(find(base, kind)).startswith("kind: ")
+        assert list_kinds(base), family
+        for kind in list_kinds(base):
+            assert kind_of(find_model(base, kind)) == kind
+            assert example(find_model(base, kind)).startswith("kind: ")
 
 
 def test_a_kind_alone_is_a_model_without_keys():
@@ -125,7 +135,7 @@ def test_a_wrong_kind_is_told_where_it_stands():
 def test_what_names_no_kind_gets_the_list(value):
     (said,) = faults(ACCESS, value)
     assert "one access is wanted: its kind, or a mapping with 'kind'" in said
-    assert f"kinds: {', '.join(kinds(Access))}" in said
+    assert f"kinds: {', '.join(list_kinds(Access))}" in said
 
 
 def test_faults_in_nested_models_carry_their_whole_path():
@@ -218,7 +228,7 @@ def test_an_outside_module_that_is_broken_is_a_fault_that_says_how(package, text
 
 def test_find_raises_what_pydantic_understands():
     with pytest.raises(PydanticCustomError, match="no such access: 'x'"):
-        find(Access, "x")
+        find_model(Access, "x")
 
 
 def test_a_file_must_hold_one_model(monkeypatch):
@@ -228,4 +238,4 @@ def test_a_file_must_hold_one_model(monkeypatch):
     with pytest.raises(
         TypeError, match=r"netfl\.access\.stationary must define exactly one public Access, it defines 2"
     ):
-        find(Access, "stationary")
+        find_model(Access, "stationary")

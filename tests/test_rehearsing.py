@@ -12,18 +12,17 @@ from small import SECTION, make
 from typer.testing import CliRunner
 
 import netfl
-from netfl import rehearsing, workload
 from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
-from netfl.document import Document, dump
 from netfl.errors import ModelError
 from netfl.learning.aggregation.average import Average
-from netfl.pulse import Pulse
-from netfl.rehearsing import rehearse
-from netfl.scenario import checked
-from netfl.staging import stage
-from netfl.types import Report
-from netfl.watch import Unwatched, so_far
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, dump
+from netfl.simulation import cost_estimate, dry_run
+from netfl.simulation.dry_run import run_dry
+from netfl.simulation.observers import NullObserver, format_progress
+from netfl.simulation.setup import prepare_run
+from netfl.types import LearnerReport, RoundProgress
 
 COLLIDING = SECTION | {
     "mac": {"kind": "slotted_aloha", "probability": 1.0},
@@ -38,7 +37,7 @@ SHORT = {"kind": "first", "m": 1, "deadline": "1 s"}
 
 def said(**changes):
     """A scenario of such rounds."""
-    return checked(Document({"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING} | changes, "a"))
+    return checked(ScenarioDocument({"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING} | changes, "a"))
 
 
 @pytest.mark.slow
@@ -48,7 +47,7 @@ def test_how_far_a_round_is_is_told_while_it_goes_on():
     assert [*access.rounds(replace(setting, pulse=told.append))]
     assert told == []  # it is over after a few events
     pulses = []
-    stage_of = stage(said(rounds=1), pulse=pulses.append)
+    stage_of = prepare_run(said(rounds=1), pulse=pulses.append)
     (one,) = said(rounds=1).access.rounds(stage_of.settings[0])
     assert len(pulses) > 5
     for before, after in itertools.pairwise(pulses):
@@ -62,7 +61,7 @@ def test_how_far_a_round_is_is_told_while_it_goes_on():
 
 
 def test_attempts_in_vain_are_counted_from_the_last_that_was_heard():
-    class Heard(Unwatched):
+    class Heard(NullObserver):
         vain = attempts = 0
 
         def within(self, pulse):
@@ -74,7 +73,7 @@ def test_attempts_in_vain_are_counted_from_the_last_that_was_heard():
         "round": {"kind": "available", "deadline": "90 s"},
     }
     scenario = said(rounds=1, users=400, access=COLLIDING | changes)
-    (setting,) = stage(scenario, pulse=watch.within).settings
+    (setting,) = prepare_run(scenario, pulse=watch.within).settings
     (one,) = scenario.access.rounds(setting)
     assert len(one.deliveries) > 300
     assert watch.attempts > 20 * watch.vain > 0
@@ -84,14 +83,14 @@ def test_what_a_pulse_raises_ends_the_round():
     def stop(pulse):
         raise KeyboardInterrupt
 
-    (setting,) = stage(said(rounds=1), pulse=stop).settings
+    (setting,) = prepare_run(said(rounds=1), pulse=stop).settings
     with pytest.raises(KeyboardInterrupt):
         next(said().access.rounds(setting))
 
 
 @pytest.mark.slow
 def test_a_run_is_the_same_whoever_hears_of_it(tmp_path):
-    class Hearing(Unwatched):
+    class Hearing(NullObserver):
         pulses = 0
 
         def within(self, pulse):
@@ -111,7 +110,7 @@ def test_rounds_that_are_played_to_deal_out_the_data_are_told_of_too():
     dealt = {"partition": {"kind": "rare_classes", "classes": [9], "users": 1, "by": "prerun"}}
     for partition, least in ((dealt, 10), ({"partition": {"kind": "iid"}}, 0)):
         pulses = []
-        stage(said(**learning, **partition), pulse=pulses.append)
+        prepare_run(said(**learning, **partition), pulse=pulses.append)
         assert {pulse.round for pulse in pulses} == ({1, 2} if least else set())
         assert len(pulses) >= least
 
@@ -139,40 +138,40 @@ class TestRehearsal:
     @pytest.mark.slow
     def test_rounds_and_deliveries_are_those_of_the_run(self, tmp_path):
         done = netfl.run(said(**SPARSE), tmp_path / "run", device="cpu")
-        rehearsal = rehearse(said(**SPARSE))
+        rehearsal = run_dry(said(**SPARSE))
         assert 0 < rehearsal.rounds <= 150
         counts = done.deliveries.groupby("round").size().reindex(range(1, rehearsal.rounds + 1), fill_value=0)
         assert (rehearsal.deliveries, rehearsal.most) == (pytest.approx(counts.mean()), counts.max())
 
     def test_a_round_that_does_not_end_is_cut(self, monkeypatch):
         clock = iter(np.arange(0.0, 1e4, 3.0))
-        monkeypatch.setattr("netfl.rehearsing.time.process_time", lambda: next(clock))
-        rehearsal = rehearse(said(replicas=2))
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: next(clock))
+        rehearsal = run_dry(said(replicas=2))
         assert rehearsal.seconds > 10.0
         assert rehearsal.cut.round == 1
         assert rehearsal.cut.attempts > 1000
         assert (
-            rehearsing.warning(rehearsal)
-            == f"long: round 1 was not over after 10 s; it stood at {so_far(rehearsal.cut)}"
+            dry_run.warning(rehearsal)
+            == f"long: round 1 was not over after 10 s; it stood at {format_progress(rehearsal.cut)}"
         )
-        told = str(workload.of(said(replicas=2), played=rehearsal))
+        told = str(cost_estimate.estimate_workload(said(replicas=2), played=rehearsal))
         assert re.search(r"at least [\d.]+ (s|min) of processor time", told)
 
     def test_time_is_that_of_all_rounds(self, monkeypatch):
         """By a clock that counts looks at it, so that each round takes equally long."""
-        monkeypatch.setattr(rehearsing, "_START_S", (0.0, 0.0))
-        monkeypatch.setattr("netfl.rehearsing.time.process_time", itertools.count(0.0, 0.002).__next__)
+        monkeypatch.setattr(dry_run, "_START_S", (0.0, 0.0))
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.002).__next__)
         short = {"round": SHORT, "mac": "tdma"}
-        few, many = (rehearse(said(rounds=rounds, access=COLLIDING | short)) for rounds in (1000, 9000))
+        few, many = (run_dry(said(rounds=rounds, access=COLLIDING | short)) for rounds in (1000, 9000))
         assert few.rounds == many.rounds
         assert many.seconds == pytest.approx(9 * few.seconds, rel=0.01)
         assert few.rounds < 1000
 
     def test_a_round_is_one_of_all_replicas(self, monkeypatch):
         """By a clock that counts how often it is looked at, the three together in each round."""
-        monkeypatch.setattr("netfl.rehearsing.time.process_time", itertools.count(0.0, 0.002).__next__)
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.002).__next__)
         alone = {key: SPARSE[key] for key in ("users", "rounds", "access", "record")}
-        one, three = (rehearse(said(**alone, replicas=replicas)) for replicas in (1, 3))
+        one, three = (run_dry(said(**alone, replicas=replicas)) for replicas in (1, 3))
         assert (one.seconds, one.rounds) == (three.seconds, three.rounds)
         assert three.deliveries == pytest.approx(5, rel=0.2)  # in each of them
 
@@ -188,23 +187,23 @@ class TestRehearsal:
 
             def start(self):
                 clock[0] += 0.25
-                return Report(0)
+                return LearnerReport(0)
 
             def step(self, rounds):
                 clock[0] += 1e-3 + 1e-4 * self.steps
-                return Report(now())
+                return LearnerReport(now())
 
         @contextmanager
         def schooled(staged, *told, learning):
             yield Timed(staged)
 
         clock = [0.0]
-        monkeypatch.setattr("netfl.rehearsing.time.process_time", lambda: clock[0])
-        monkeypatch.setattr(rehearsing, "school", schooled)
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: clock[0])
+        monkeypatch.setattr(dry_run, "open_learner", schooled)
         steps = 50 + 3  # of 20 examples, by batches of 8
         looks = (2 + 3) * 0.25
-        whole = rehearsing._START_S[1] + 150 * (1e-3 + 1e-4 * steps) + looks
-        assert rehearse(said(**SPARSE)).seconds == pytest.approx(whole)
+        whole = dry_run._START_S[1] + 150 * (1e-3 + 1e-4 * steps) + looks
+        assert run_dry(said(**SPARSE)).seconds == pytest.approx(whole)
 
 
 def test_steps_are_those_of_a_user_that_holds_as_much_as_the_mean():
@@ -213,7 +212,7 @@ def test_steps_are_those_of_a_user_that_holds_as_much_as_the_mean():
                {"local_epochs": 3, "batch_size": "full"}, {"local_steps": 7, "batch_size": 8}]  # fmt: skip
     plain = {"objective": "erm", "aggregation": "average", "lr": 0.1}
     learners = {f"{number}": plain | amount for number, amount in enumerate(amounts)}
-    assert rehearsing._steps(stage(said(**SPARSE | {"learners": learners}))) == [12, 3, 3, 7]
+    assert dry_run._steps(prepare_run(said(**SPARSE | {"learners": learners}))) == [12, 3, 3, 7]
 
 
 @pytest.mark.parametrize("rounds", [150, 450])
@@ -252,9 +251,9 @@ def test_a_model_that_fails_in_a_later_round_is_left_to_the_run(monkeypatch):
         return current, state
 
     monkeypatch.setattr(Average, "step", step)
-    assert rehearse(said(**SPARSE)).rounds == 4
+    assert run_dry(said(**SPARSE)).rounds == 4
     monkeypatch.setattr(Average, "step", lambda *told: 1 / 0)
-    assert rehearse(said(**SPARSE)).rounds == 1
+    assert run_dry(said(**SPARSE)).rounds == 1
 
 
 def test_an_access_that_fails_in_the_first_round_fails_the_check(monkeypatch):
@@ -263,7 +262,7 @@ def test_an_access_that_fails_in_the_first_round_fails_the_check(monkeypatch):
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
     with pytest.raises(ModelError, match=r"bernoulli.*no more rounds after round 0 of 150"):
-        rehearse(said(**SPARSE))
+        run_dry(said(**SPARSE))
 
 
 def test_a_check_refuses_what_would_not_end_in_a_year(call):
@@ -289,7 +288,7 @@ PLAIN = {"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING}
 
 
 def test_a_check_ends_and_tells(call, monkeypatch):
-    monkeypatch.setattr(rehearsing, "LIMIT_S", 0.05)
+    monkeypatch.setattr(dry_run, "LIMIT_S", 0.05)
     code, output, warning = call("check", PLAIN)
     assert code == 0
     assert output.startswith("a.yaml: good")
@@ -316,5 +315,8 @@ def test_an_overloaded_network_is_told_before_it_runs(call, verb):
 
 
 def test_so_far_in_words():
-    assert so_far(Pulse(1, 30.0, 12, 12)) == "30 s simulated · 12 attempts"
-    assert so_far(Pulse(1, 30.0, 1012, 1000)) == "30 s simulated · 1,012 attempts, the last 1,000 of them in vain"
+    assert format_progress(RoundProgress(1, 30.0, 12, 12)) == "30 s simulated · 12 attempts"
+    assert (
+        format_progress(RoundProgress(1, 30.0, 1012, 1000))
+        == "30 s simulated · 1,012 attempts, the last 1,000 of them in vain"
+    )

@@ -15,17 +15,17 @@ from tiny import said_of, world
 from typer.testing import CliRunner
 
 import netfl
-from netfl import digests
 from netfl.cli import app
-from netfl.document import Document
 from netfl.errors import ScenarioError
 from netfl.learning.model import Model
-from netfl.manifest import versions
-from netfl.registry import kinds
-from netfl.scenario import checked
-from netfl.sweeping import work
-from netfl.sweeping.engine import place
-from netfl.verifying import verdicts
+from netfl.registry import list_kinds
+from netfl.results import digests
+from netfl.results.manifest import versions
+from netfl.results.verify import verify_runs
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.sweeps import task as work
+from netfl.sweeps.engine import task_folder
 
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
 DECIDED = ("rounds", "deliveries", "events", "users", "nodes")
@@ -37,7 +37,7 @@ def a_scenario(**more):
         "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 20}, "partition": "iid", "model": "logistic",
         "learners": {"A": LEARNER}, "evaluate": {"every": 2}, **more,
     }  # fmt: skip
-    return checked(Document(said, "small"))
+    return checked(ScenarioDocument(said, "small"))
 
 
 class Here:
@@ -45,7 +45,11 @@ class Here:
 
     def run(self, tasks, folder, heard, stop):
         for task in tasks:
-            heard(work.do(task, place(folder, task.key), "cpu", work.Telling(task.key, lambda told: None)))
+            heard(
+                work.run_task(
+                    task, task_folder(folder, task.key), "cpu", work.TaskReporter(task.key, lambda told: None)
+                )
+            )
 
 
 def edit(folder, **told):
@@ -64,7 +68,7 @@ def alone(tmp_path_factory):
 
 def test_the_scenario_that_a_run_keeps_gives_the_same_digests(alone, tmp_path):
     again = netfl.run(netfl.load(alone.folder / "scenario.yaml"), tmp_path / "again", device="cpu")
-    assert again.manifest["digests"] == alone.manifest["digests"] == digests.of(again.folder)
+    assert again.manifest["digests"] == alone.manifest["digests"] == digests.run_digests(again.folder)
     assert {*DECIDED, "figures", "metrics", "regions", "points"} == alone.manifest["digests"].keys()
 
 
@@ -92,7 +96,7 @@ def test_another_seed_gives_others(alone, tmp_path):
 class TestDigests:
     def write(self, path, table, **how):
         pq.write_table(table, path / "t.parquet", **how)
-        return digests.of_table(path / "t.parquet")
+        return digests.table_digest(path / "t.parquet")
 
     def test_it_counts_what_a_table_says_and_not_how_it_is_written(self, tmp_path):
         """Row groups, the dictionary of words, narrower integers and the order of replicas are how it is written."""
@@ -151,7 +155,7 @@ class TestVerify:
 
     def test_against_another_run(self, alone, tmp_path):
         other = netfl.trace(a_scenario(seed=1), tmp_path / "run")
-        found = {verdict.file.stem: verdict for verdict in verdicts(other.folder, alone.folder)}
+        found = {verdict.file.stem: verdict for verdict in verify_runs(other.folder, alone.folder)}
         assert not found["rounds"].good
         assert found["metrics"].good
         assert "as what is learned may" in found["metrics"].problem
@@ -159,18 +163,18 @@ class TestVerify:
     def test_last_bits_are_forgiven_between_runs_but_not_within_one(self, alone, tmp_path):
         run = netfl.trace(a_scenario(), tmp_path / "run")
         run.rounds.assign(closed_s=np.nextafter(run.rounds.closed_s, 1e9)).to_parquet(run.folder / "rounds.parquet")
-        edit(run.folder, digests=digests.of(run.folder))
-        found = {verdict.file.stem: verdict for verdict in verdicts(run.folder, alone.folder)}
+        edit(run.folder, digests=digests.run_digests(run.folder))
+        found = {verdict.file.stem: verdict for verdict in verify_runs(run.folder, alone.folder)}
         assert found["rounds"].good
         assert "to 9 digits" in found["rounds"].problem
 
     def test_a_run_without_digests(self, tmp_path):
         netfl.trace(a_scenario(), tmp_path / "run", watch=StopAfter(1))
         with pytest.raises(ScenarioError, match="not finished"):
-            list(verdicts(tmp_path / "run"))
+            list(verify_runs(tmp_path / "run"))
         edit(tmp_path / "run", status="done")
         with pytest.raises(ScenarioError, match="an earlier netfl wrote it"):
-            list(verdicts(tmp_path / "run"))
+            list(verify_runs(tmp_path / "run"))
 
 
 class TestOtherVersions:
@@ -224,12 +228,14 @@ class TestPrecision:
         assert not run.metrics.value.equals(alone.metrics.value)
         pd.testing.assert_frame_equal(run.metrics, alone.metrics, rtol=1e-5)
 
-    @pytest.mark.parametrize("kind", [kind for kind in kinds(Model) if kind not in {"logistic", "cnn", "lstm"}])
+    @pytest.mark.parametrize("kind", [kind for kind in list_kinds(Model) if kind not in {"logistic", "cnn", "lstm"}])
     def test_it_is_that_of_every_model(self, kind, tmp_path):
         """In a round single precision leads away from double by its rounding, and by no more."""
         said = world("learning/model", said_of("learning/model", kind), tmp_path) | {"rounds": 1}
         single, double = (
-            netfl.run(checked(Document(said | {"precision": one}, "small")), tmp_path / one, device="cpu").metrics
+            netfl.run(
+                checked(ScenarioDocument(said | {"precision": one}, "small")), tmp_path / one, device="cpu"
+            ).metrics
             for one in ("float32", "float64")
         )
         losses = [table[table.metric == "loss"].value.to_numpy() for table in (single, double)]
@@ -238,4 +244,6 @@ class TestPrecision:
 
     def test_it_is_of_use_to_learners_alone(self):
         with pytest.raises(ScenarioError, match="precision: has no effect without learners"):
-            checked(Document({"name": "n", "users": 2, "rounds": 1, "access": "bernoulli", "precision": "float64"}))
+            checked(
+                ScenarioDocument({"name": "n", "users": 2, "rounds": 1, "access": "bernoulli", "precision": "float64"})
+            )

@@ -18,13 +18,13 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.document import Document
 from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.learning import memory
 from netfl.report import words
-from netfl.report.view import View
-from netfl.scenario import checked
-from netfl.watch import Unwatched
+from netfl.report.view import RunData
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.observers import NullObserver
 
 NETWORK = ("rounds", "deliveries", "events", "users")
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 2}
@@ -47,7 +47,7 @@ def a_scenario(**more):
         "evaluate": {"every": 4},
         **more,
     }
-    return checked(Document(said, "small"))
+    return checked(ScenarioDocument(said, "small"))
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_a_learner_that_diverges_is_named_wherever_a_run_is_looked_at(wild, tmp_
         rounds = run.metrics[(run.metrics["learner"] == "wild") & (run.metrics["replica"] == one["replica"])]["round"]
         assert rounds.max() == one["round"] - 1
         assert told.startswith(f"wild, replica {one['replica']}")
-        assert any(told in sentence for sentence in words.status(View(run)))
+        assert any(told in sentence for sentence in words.status(RunData(run)))
 
 
 def test_the_command_names_who_diverged_and_ends_well_however_quiet_it_is(wild, tmp_path, monkeypatch):
@@ -211,7 +211,9 @@ def test_where_all_diverge_the_run_fails(tmp_path, workers):
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("netfl.workload.check", lambda *told, **more: None)  # refuses users that do not fit
+    monkeypatch.setattr(
+        "netfl.simulation.cost_estimate.check", lambda *told, **more: None
+    )  # refuses users that do not fit
     monkeypatch.setattr(memory, "available", lambda: 100)
     with pytest.raises(ScenarioError, match=r"learners\.A\.aggregation: the run needs .* GB of memory"):
         netfl.run(a_scenario(), tmp_path / "run", device="cpu")
@@ -323,7 +325,7 @@ def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
     netfl.run(scenario, folder, device="cpu", workers=2, watch=StopAfter(4))
 
-    class Killing(Unwatched):
+    class Killing(NullObserver):
         def closed(self, progress):
             if progress.round == 8:
                 os.kill(children(os.getpid())[0], signal.SIGKILL)
@@ -340,7 +342,7 @@ def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
 def test_a_scenario_of_300_000_values_is_read_back(tmp_path):
     """More than a scenario of YAML may hold, which a run may have that is made in Python."""
     users = 300_000
-    document = Document({"name": "large", "users": users, "rounds": 2, "record": "none"})
+    document = ScenarioDocument({"name": "large", "users": users, "rounds": 2, "record": "none"})
     document.data["access"] = {
         "kind": "bernoulli",
         "probability": [0.5 - user * 1e-6 for user in range(users)],

@@ -15,20 +15,22 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from netfl import inputs, outside, yamltext
-from netfl.axes.condition import Condition
+from netfl import registry
 from netfl.cli import app
-from netfl.durable import whole
 from netfl.errors import MachineError, ScenarioError
-from netfl.learning.data import _cache, arrays
-from netfl.learning.data._sources import SOURCES
-from netfl.lock import locked
-from netfl.network.topology._read import read_graph
-from netfl.parquet import opened
-from netfl.reading import Run
-from netfl.scenario import load
+from netfl.learning.data import _download, arrays
+from netfl.learning.data._download import SOURCES
+from netfl.network import files
+from netfl.network.files import open_parquet
+from netfl.network.topology._graph_files import read_graph
+from netfl.results.atomic_write import atomic_write
+from netfl.results.locking import locked
+from netfl.results.model_snapshots import ModelSnapshots
+from netfl.results.run_reader import Run
+from netfl.scenario import yaml_document
+from netfl.scenario.scenario import load
+from netfl.scenario.sweep_condition import Condition
 from netfl.units import to_si
-from netfl.versionfile import Versions
 
 LAUGHS = "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
     f"{this}: &{this} [{', '.join([f'*{last}'] * 9)}]\n" for last, this in zip("abcdefgh", "bcdefghi", strict=True)
@@ -55,22 +57,22 @@ def test_a_hostile_yaml_is_refused_with_its_line_and_soon(name):
     text, message = HOSTILE[name]
     began = time.process_time()
     with pytest.raises(ScenarioError, match=message):
-        yamltext.parse(text, "f.yaml")
+        yaml_document.parse(text, "f.yaml")
     assert time.process_time() - began < 15
 
 
 def test_too_many_values_and_too_large_a_text_are_refused(monkeypatch):
-    monkeypatch.setattr(yamltext, "MOST_VALUES", 20)
+    monkeypatch.setattr(yaml_document, "MOST_VALUES", 20)
     with pytest.raises(ScenarioError, match=r"f:3: more than 20 keys and values; put tables into files"):
-        yamltext.parse("a: 1\nb: 2\nc: [" + "1, " * 30 + "]", "f")
-    monkeypatch.setattr(yamltext, "MOST_BYTES", 10)
+        yaml_document.parse("a: 1\nb: 2\nc: [" + "1, " * 30 + "]", "f")
+    monkeypatch.setattr(yaml_document, "MOST_BYTES", 10)
     with pytest.raises(ScenarioError, match=r"f: larger than 1e-05 MB"):
-        yamltext.parse("abcdefghijk: 1", "f")
+        yaml_document.parse("abcdefghijk: 1", "f")
 
 
 def test_what_holds_itself_is_no_endless_loop():
     with pytest.raises(ScenarioError, match="an alias for what it stands in itself"):
-        yamltext.parse("a: &a [1, *a]\n", "f", lines=False)
+        yaml_document.parse("a: &a [1, *a]\n", "f", lines=False)
 
 
 @pytest.mark.parametrize("word", [".nan", ".inf", "-.inf", "1e999"])
@@ -84,7 +86,7 @@ def test_what_is_no_finite_number_is_a_located_fault(tmp_path, word):
 
 def test_an_endless_file_is_read_no_further_than_the_limit(tmp_path):
     with pytest.raises(OSError, match=r"larger than 0\.001 MB"):
-        inputs.text(inputs.Path("/dev/zero"), 1000)
+        files.read_text(files.Path("/dev/zero"), 1000)
     with pytest.raises(ScenarioError, match="cannot be read: larger than 64 MB"):
         load("/dev/zero")
 
@@ -156,11 +158,11 @@ def test_without_plugins_no_other_code_runs(evil, command):
     assert done.exit_code == 2
     assert "s.yaml:5: access.kind: 'evil:Evil' is not imported: code besides netfl's own is refused" in done.stderr
     assert not evil.exists()
-    assert outside.CLOSED not in os.environ
+    assert registry.CLOSED not in os.environ
 
 
 def test_the_environment_refuses_plugins_too(evil, monkeypatch):
-    monkeypatch.setenv(outside.CLOSED, "1")
+    monkeypatch.setenv(registry.CLOSED, "1")
     with pytest.raises(ScenarioError, match="is not imported"):
         load("s.yaml")
     assert not evil.exists()
@@ -213,7 +215,7 @@ def test_a_hostile_graph_is_a_fault(tmp_path, name):
 def test_a_table_that_claims_more_rows_than_it_can_hold_is_refused(tmp_path):
     path = tmp_path / "rounds.parquet"
     pq.write_table(pa.table({"replica": pa.array(np.zeros(2_000_000, np.int32))}), path)
-    with pytest.raises(MachineError, match="claims 2000000 rows"), opened(path):
+    with pytest.raises(MachineError, match="claims 2000000 rows"), open_parquet(path):
         pass
 
 
@@ -221,12 +223,12 @@ def test_versions_that_lie_about_their_sizes_are_refused(tmp_path):
     path = tmp_path / "A-0.safetensors"
     path.write_bytes((2**62).to_bytes(8, "little") + b"{}")
     with pytest.raises(MachineError, match="cannot be read"):
-        Versions(path)
+        ModelSnapshots(path)
     for told in ({"shape": [10**12], "data_offsets": [0, 4]}, {"shape": [1], "data_offsets": [400, 404]}):
         head = json.dumps({"0/w": {"dtype": "F32", **told}}).encode()
         path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
         with pytest.raises(MachineError, match="0/w is not where its header says"):
-            Versions(path)
+            ModelSnapshots(path)
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "summary.json", "scenario.yaml"])
@@ -241,7 +243,7 @@ def test_links_in_a_run_directory_lead_nothing_elsewhere(tmp_path):
     mine.write_text("mine")
     run.mkdir()
     (run / "report.html.part").symlink_to(mine)
-    with whole(run / "report.html") as part:
+    with atomic_write(run / "report.html") as part:
         part.write_text("page")
     assert (mine.read_text(), (run / "report.html").read_text()) == ("mine", "page")
     (run / "events.parquet.part").symlink_to(mine)
@@ -251,7 +253,7 @@ def test_links_in_a_run_directory_lead_nothing_elsewhere(tmp_path):
 
 def test_packed_files_come_to_no_more_than_the_limit(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="comes to more than"):
-        _cache.unpacked(gzip.compress(bytes(10**6)), most=1000)
+        _download.unpacked(gzip.compress(bytes(10**6)), most=1000)
     path = tmp_path / "x.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", bytes(10**6))
@@ -276,11 +278,11 @@ def test_every_set_that_is_fetched_comes_by_https_and_has_a_sum():
 
 def test_a_download_stays_with_https(tmp_path):
     with pytest.raises(MachineError, match="only https is"):
-        _cache._retrieve("http://example.org/x", "0" * 64, tmp_path / "x")
+        _download._retrieve("http://example.org/x", "0" * 64, tmp_path / "x")
     for url, location in (("https://a.org/x", "http://b.org/x"), ("https://a.org/x", "//b.org"), ("http://a.org", "")):
         answer = SimpleNamespace(url=url, headers={"location": location} if location else {}, close=lambda: None)
         if url.startswith("https") and location.startswith("//"):
-            _cache._stay_safe(answer)
+            _download._stay_safe(answer)
         else:
             with pytest.raises(OSError, match="leads away from https"):
-                _cache._stay_safe(answer)
+                _download._stay_safe(answer)

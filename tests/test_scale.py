@@ -12,26 +12,27 @@ import pytest
 import netfl
 from netfl import plots, report
 from netfl.access.stationary import Stationary
-from netfl.blocks import Block
-from netfl.diagnosis import source
-from netfl.document import Document
+from netfl.diagnosis import reading
 from netfl.errors import ScenarioError
-from netfl.reading import open_run
-from netfl.report import phrases, plots_access, replay, tallies, words
-from netfl.report.view import look
-from netfl.scenario import checked
-from netfl.statistics import Tally
+from netfl.report import animation, phrases, plots_access, tallies, words
+from netfl.report.view import read_view
+from netfl.results.run_reader import open_run
+from netfl.results.statistics import RoundStatistics
+from netfl.results.tables import SCHEMAS, EventRecorder, TableWriter
+from netfl.scenario.event_filter import EventFilter, evenly_spaced
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
-from netfl.tables import SCHEMAS, EventRecorder, Table
-from netfl.thinning import Keeping, spread
-from netfl.types import FATES, Setting, Unrecorded
+from netfl.types import FATES, AccessContext, NullRecorder, RoundBatch
 
 ROOT = Path(__file__).parents[1]
 ONE = {"kind": "stationary", "rho": {"zipf": 1.0}, "first": 1, "round_length": "0.3 s"}
 
 
 def scenario(users=7, rounds=30, access=ONE, **more):
-    return checked(Document({"name": "many", "seed": 4, "users": users, "rounds": rounds, "access": access, **more}))
+    return checked(
+        ScenarioDocument({"name": "many", "seed": 4, "users": users, "rounds": rounds, "access": access, **more})
+    )
 
 
 def tables(run):
@@ -48,11 +49,11 @@ def test_rounds_played_at_once_are_those_played_one_by_one(tmp_path, monkeypatch
 
 
 def test_rounds_come_at_once_only_where_nothing_is_to_be_said_between_them():
-    class Wants(Unrecorded):
+    class Wants(NullRecorder):
         def wants(self, kind):
             return kind == "superseded"
 
-    world = Setting(3, 5, 0, Streams(1), np.ones(3), 8.0, 2.0, Unrecorded())
+    world = AccessContext(3, 5, 0, Streams(1), np.ones(3), 8.0, 2.0, NullRecorder())
     access = Stationary(rho=(0.5, 0.3, 0.2), round_length=2.0)
     [block] = access.blocks(world)
     assert block.closed_s.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
@@ -68,9 +69,9 @@ def test_rounds_come_at_once_only_where_nothing_is_to_be_said_between_them():
 
 
 def test_a_tally_of_a_block_is_that_of_its_rounds():
-    world = Setting(5, 500, 0, Streams(2), np.ones(5), 0.1, 0.7, Unrecorded())
+    world = AccessContext(5, 500, 0, Streams(2), np.ones(5), 0.1, 0.7, NullRecorder())
     access = Stationary(rho=(0.4, 0.3, 0.1, 0.1, 0.1))
-    whole, single = Tally(5), Tally(5)
+    whole, single = RoundStatistics(5), RoundStatistics(5)
     for block in access.blocks(world):
         whole.extend(block)
     for one in access.rounds(world):
@@ -85,8 +86,8 @@ def test_a_block_of_a_round_in_which_nobody_was_heard():
         def heard(self, setting, most=None):
             yield np.empty(0, np.int64)
 
-    [one] = Silent(rho=(0.5, 0.5)).rounds(Setting(2, 1, 0, Streams(1), np.ones(2), 1.0, 1.0, Unrecorded()))
-    block = Block.of([one])
+    [one] = Silent(rho=(0.5, 0.5)).rounds(AccessContext(2, 1, 0, Streams(1), np.ones(2), 1.0, 1.0, NullRecorder()))
+    block = RoundBatch.of([one])
     assert (block.delivered.tolist(), block.user.size, block.user.dtype) == ([0], 0, np.int64)
 
 
@@ -99,7 +100,7 @@ def test_the_fates_of_a_million_unheard_users_are_counted_not_listed(tmp_path):
 
 
 def test_events_without_number_take_no_room(tmp_path):
-    recorder = EventRecorder(Table(tmp_path, "events", SCHEMAS["events"]), 0, Keeping(frozenset()))
+    recorder = EventRecorder(TableWriter(tmp_path, "events", SCHEMAS["events"]), 0, EventFilter(frozenset()))
     recorder.event("superseded", np.broadcast_to(1.0, 10**12), round=1)
     assert recorder.counts["superseded"] == 10**12
 
@@ -121,8 +122,8 @@ def test_thinned_events_are_some_of_all_and_counts_are_of_all(tmp_path, users):
     assert thin.manifest["events_thinned"] == {"users": len(kept), "of": 7, "every": 4}
     assert "events_thinned" not in whole.manifest
     told = f"Events were stored of {len(kept)} of 7 users and of one round in 4 alone"
-    assert any(told in sentence for sentence in words.summary(look(thin)))
-    assert phrases.thinned(whole.manifest) == ""
+    assert any(told in sentence for sentence in words.summary(read_view(thin)))
+    assert phrases.thinning_sentence(whole.manifest) == ""
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_more_events_than_a_disk_should_hold_are_refused_before_the_run():
 
 def test_a_spread_of_users_is_even_and_has_both_ends():
     for users, wanted in ((10, 3), (1000, 999), (5, 2)):
-        found = spread(users, wanted)
+        found = evenly_spaced(users, wanted)
         assert (found[0], found[-1], len(set(found.tolist()))) == (0, users - 1, wanted)
         assert np.ptp(np.diff(found)) <= 1
 
@@ -167,12 +168,12 @@ def wide(tmp_path_factory):
 
 def test_pictures_of_many_users_say_whom_they_show(wide):
     users = wide.users.assign(heard=np.arange(25_000) % 50, rare=False)
-    rows, few = tallies.sampled(users, 2000)
+    rows, few = tallies.sample_users(users, 2000)
     assert (len(rows), few) == (2000, "2,000 of 25,000 users, evenly spaced by rank")
     assert rows["heard"].is_monotonic_decreasing
     assert rows["heard"].value_counts().between(39, 41).all()
-    assert tallies.sampled(users.head(9), 9)[1] == ""
-    for ax in (plots.heard(wide.users, wide.deliveries), plots.participation(wide.users, wide.deliveries)):
+    assert tallies.sample_users(users.head(9), 9)[1] == ""
+    for ax in (plots.plot_participation(wide.users, wide.deliveries), plots.participation(wide.users, wide.deliveries)):
         assert "2,000 of 25,000" in ax.get_xlabel() + ax.get_ylabel()
     assert plots_access.MOST == 2000
 
@@ -181,19 +182,19 @@ def test_pictures_of_many_users_say_whom_they_show(wide):
 def test_a_report_of_many_users_says_what_it_leaves_out(wide):
     text = report.write(wide, None).read_text(encoding="utf-8")
     assert "Drawn are 2,000 of 25,000 users, evenly spaced by rank." in text
-    assert f"replay of {replay.MOST_USERS:,} users" in text
+    assert f"replay of {animation.MOST_USERS:,} users" in text
     assert len(text) < 3e6
 
 
 def test_presence_is_told_of_the_users_that_are_asked_for():
     deliveries = pd.DataFrame({"round": [1, 1, 2, 4, 4], "user": [9_000_000, 3, 3, 7, 7]})
-    share = tallies.presence(deliveries, [7, 9_000_000], 4, bins=2)
+    share = tallies.delivery_shares(deliveries, [7, 9_000_000], 4, bins=2)
     assert share.tolist() == [[0.0, 0.5], [0.5, 0.0]]
 
 
 def test_a_diagnosis_without_room_for_all_is_of_those_heard_most_and_says_so(wide, monkeypatch):
-    monkeypatch.setattr(source, "ROOM", 60 * 1000)
-    seen = source.of_run(open_run(wide.folder))
+    monkeypatch.setattr(reading, "ROOM", 60 * 1000)
+    seen = reading.participation_of_run(open_run(wide.folder))
     counts = wide.deliveries["user"].value_counts()
     assert seen.users == 100
     assert {*counts.index.astype(str)} <= {*seen.names}
@@ -206,7 +207,7 @@ def test_what_is_known_of_users_who_are_cut_off_changes_nothing(tmp_path, monkey
     changes = {"users": 120, "rounds": 12, "access.mac.probability": 0.2, "record": "all"}
     asked = netfl.load(ROOT / "benchmarks/many_users.yaml", changes)
     known = netfl.trace(asked, tmp_path / "known")
-    monkeypatch.setattr("netfl.network.outages.Outages.metered", property(lambda self: True))
+    monkeypatch.setattr("netfl.network.outage._combined.CombinedOutages.metered", property(lambda self: True))
     anew = netfl.trace(asked, tmp_path / "anew")
     for name in ("events", "rounds", "deliveries"):
         pd.testing.assert_frame_equal(known.table(name), anew.table(name), check_exact=True)

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import netfl
-from netfl.document import Document, dump, plain
 from netfl.errors import ScenarioError
-from netfl.scenario import EventKind, Scenario, checked, load
+from netfl.scenario.scenario import EventKind, Scenario, checked, load
+from netfl.scenario.yaml_document import ScenarioDocument, dump, parse, plain_value
 from netfl.types import FATES, KINDS
-from netfl.yamltext import parse
 
 DIRECT = """\
 name: direct
@@ -117,10 +116,10 @@ def test_a_level_that_is_set_needs_its_unit_too(said, power):
 def test_levels_are_written_with_their_units(said):
     assert said(EMERGENT) == []
     scenario = load("s.yaml", {"access.radio.power": "25 mW"})
-    written = plain(parse(scenario.to_yaml(), "n"))
+    written = plain_value(parse(scenario.to_yaml(), "n"))
     assert written["access"]["radio"]["power"].endswith(" dBm")
     assert written["access"]["reception"]["threshold"] == "0.0 dB"
-    assert checked(Document(written)) == scenario
+    assert checked(ScenarioDocument(written)) == scenario
 
 
 def test_the_scenarios_of_these_tests_are_good(said):
@@ -364,7 +363,7 @@ class TestRoundTrip:
 
     def test_overrides_are_resolved_away(self, tmp_path):
         (tmp_path / "a.yaml").write_text(TestOverrides.BLOCKS)
-        assert "overrides" not in plain(parse(load(tmp_path / "a.yaml", named=["short"]).to_yaml(), "n"))
+        assert "overrides" not in plain_value(parse(load(tmp_path / "a.yaml", named=["short"]).to_yaml(), "n"))
 
     @given(
         name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8),
@@ -381,7 +380,7 @@ class TestRoundTrip:
             scenario = Scenario(name=name, description=description, seed=seed, users=len(rho), rounds=1, access=access)
         except ValidationError:
             return
-        assert checked(Document(plain(parse(scenario.to_yaml(), "n")), "n")) == scenario
+        assert checked(ScenarioDocument(plain_value(parse(scenario.to_yaml(), "n")), "n")) == scenario
 
     def test_a_scenario_made_in_python_is_checked_as_well(self):
         with pytest.raises(ValidationError, match="2 rates for 3 users"):
@@ -422,7 +421,7 @@ def paths(value, above=()):
 NONSENSE = st.sampled_from(
     [None, True, 0, -1, 1, 2.5, float("nan"), float("inf"), 10**30, "", "x", "5 kg", "3 dB", "tdma", [], [1], [None], {}, {"kind": "x"}, {"a": 1}, [[]], {"kind": None}]
 )  # fmt: skip
-GOOD = [plain(parse(text, "n")) for text in (DIRECT + LEARNING, EMERGENT)]
+GOOD = [plain_value(parse(text, "n")) for text in (DIRECT + LEARNING, EMERGENT)]
 
 
 @given(data=st.sampled_from(GOOD), nonsense=st.lists(NONSENSE, min_size=1, max_size=3), at=st.data())
@@ -440,7 +439,7 @@ def test_no_nonsense_anywhere_makes_anything_but_faults_with_keys(data, nonsense
         inner[last] = copy.deepcopy(value)
     faults, scenario = (), None
     try:
-        scenario = checked(Document(data, "n"))
+        scenario = checked(ScenarioDocument(data, "n"))
     except ScenarioError as error:
         faults = error.faults
     assert (scenario is None) == bool(faults)
@@ -449,7 +448,9 @@ def test_no_nonsense_anywhere_makes_anything_but_faults_with_keys(data, nonsense
         assert not set("[](){}") & set(fault.key), fault
         assert fault.key.split(".")[0], fault
     if scenario is not None:
-        assert checked(Document(plain(parse(dump(scenario.model_dump(mode="json")), "n")), "n")) == scenario
+        assert (
+            checked(ScenarioDocument(plain_value(parse(dump(scenario.model_dump(mode="json")), "n")), "n")) == scenario
+        )
 
 
 def test_examples_without_numbers_are_a_fault():
@@ -457,5 +458,9 @@ def test_examples_without_numbers_are_a_fault():
     data = {"kind": "own_data:Letters", "length": 0}
     learner = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
     with pytest.raises(ScenarioError) as told:
-        checked(Document(said | {"data": data, "partition": "iid", "model": "lstm", "learners": {"a": learner}}, "x"))
+        checked(
+            ScenarioDocument(
+                said | {"data": data, "partition": "iid", "model": "lstm", "learners": {"a": learner}}, "x"
+            )
+        )
     assert [(fault.key, fault.problem) for fault in told.value.faults] == [("data", "the examples have no numbers")]

@@ -11,11 +11,11 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from netfl import schema as schemas
 from netfl import units
 from netfl.cli import app
-from netfl.registry import FAMILIES, base_of, example, find, kinds
-from netfl.schema import scenario_schema, schema_text
+from netfl.registry import FAMILIES, base_of, example, find_model, list_kinds
+from netfl.scenario import json_schema as schemas
+from netfl.scenario.json_schema import scenario_schema, schema_text
 
 HOME = Path(__file__).parents[1] / "scenarios"
 SHIPPED = sorted(HOME.rglob("*.yaml"))
@@ -87,8 +87,8 @@ def test_examples_of_all_models_are_good(schema, family):
     key = family.replace("/", ".")
     validator = jsonschema.Draft7Validator({"$ref": f"#/definitions/{key}", "definitions": schema["definitions"]})
     base = base_of(family)
-    for kind in kinds(base):
-        content = parsed(example(find(base, kind)))
+    for kind in list_kinds(base):
+        content = parsed(example(find_model(base, kind)))
         assert good(validator, content), (kind, content)
         assert not good(validator, {**content, "no_such_key": 1} if isinstance(content, dict) else "no_such_kind")
 
@@ -176,7 +176,7 @@ def test_a_unit_is_refused_if_a_run_would_refuse_it():
 def test_editors_have_something_to_show(schema):
     told = schema["definitions"]["network.mac"]["anyOf"]
     bodies = [schema["definitions"][one["$ref"].rpartition("/")[2]] for one in told if "$ref" in one]
-    assert {one["properties"]["kind"]["const"] for one in bodies} == {*kinds(base_of("network/mac"))}
+    assert {one["properties"]["kind"]["const"] for one in bodies} == {*list_kinds(base_of("network/mac"))}
     for one in bodies:
         assert all(entry.get("description") for entry in one["properties"].values()), one
         assert one["description"], one

@@ -7,10 +7,10 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 import netfl
-from netfl import shipped
 from netfl.cli import app
-from netfl.cli.completing import shipped_scenarios
+from netfl.cli.completion import shipped_scenarios
 from netfl.errors import MachineError, ScenarioError
+from netfl.scenario import examples
 
 
 @pytest.fixture(autouse=True)
@@ -28,16 +28,16 @@ def call(*words):
 def test_all_are_shown_with_what_they_say_of_themselves():
     code, output = call("scenarios")
     assert code == 0
-    assert [line.partition(":")[0] for line in output.splitlines()] == shipped.names()
+    assert [line.partition(":")[0] for line in output.splitlines()] == examples.example_names()
     assert output.startswith("closed_loop: Twenty-four users share three channels")
     assert max(map(len, output.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", examples.example_names())
 def test_descriptions_are_those_of_the_files(name):
-    lines = (shipped.home() / f"{name}.yaml").read_text().split("\naccess:")[0]
+    lines = (examples.examples_folder() / f"{name}.yaml").read_text().split("\naccess:")[0]
     head = lines.partition("\nusers:")[0]
-    assert shipped.description(name) == " ".join(YAML(typ="safe", pure=True).load(head)["description"].split())
+    assert examples.description(name) == " ".join(YAML(typ="safe", pure=True).load(head)["description"].split())
 
 
 def test_a_copy_runs_where_it_lies():
@@ -49,19 +49,19 @@ def test_a_copy_runs_where_it_lies():
 
 def test_a_folder_and_all_are_copied():
     assert call("scenarios", "validation")[1].split() == [
-        f"scenarios/{name}.yaml" for name in shipped.names() if name.startswith("validation/")
+        f"scenarios/{name}.yaml" for name in examples.example_names() if name.startswith("validation/")
     ]
-    assert len(shipped.copy("all")) == len(shipped.names())
+    assert len(examples.copy("all")) == len(examples.example_names())
 
 
 @pytest.mark.parametrize("word", ["paper/fig2a", "fig2a", "scenarios/paper/fig2a.yaml"])
 def test_a_name_may_be_short_or_a_path(word):
-    assert shipped.copy(word) == [Path("scenarios/paper/fig2a.yaml")]
+    assert examples.copy(word) == [Path("scenarios/paper/fig2a.yaml")]
 
 
 def test_what_is_there_already_is_left_and_never_replaced():
-    (path,) = shipped.copy("rural_outage")
-    assert shipped.copy("rural_outage") == [path]
+    (path,) = examples.copy("rural_outage")
+    assert examples.copy("rural_outage") == [path]
     path.write_text("mine")
     code, output = call("scenarios", "rural_outage")
     assert (code, output) == (
@@ -75,18 +75,18 @@ def test_a_misspelt_name_is_mended():
         2, "no such scenario ('rural_outtage'); did you mean 'rural_outage'?\n",
     )  # fmt: skip
     with pytest.raises(ScenarioError, match="netfl scenarios shows them"):
-        shipped.copy("xyzzy")
+        examples.copy("xyzzy")
 
 
 def test_a_name_of_two_is_asked_about():
     with pytest.raises(ScenarioError, match="write access/availability or validation/availability"):
-        shipped.copy("availability")
+        examples.copy("availability")
 
 
 def test_a_folder_that_cannot_be_written_is_told():
     Path("scenarios").write_text("a file")
     with pytest.raises(MachineError, match="cannot write into scenarios: "):
-        shipped.copy("rural_outage")
+        examples.copy("rural_outage")
 
 
 @pytest.mark.parametrize("word", ["rural_outage", "scenarios/rural_outage.yaml", "rural_outage.yaml"])
@@ -102,8 +102,8 @@ def test_any_other_path_is_just_not_there():
 
 def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
     (tmp_path / "netfl/scenarios").mkdir(parents=True)
-    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "netfl/shipped.py"))
-    assert shipped.home() == tmp_path / "netfl/scenarios"
+    monkeypatch.setattr(examples, "__file__", str(tmp_path / "netfl/scenario/examples.py"))
+    assert examples.examples_folder() == tmp_path / "netfl/scenarios"
 
 
 def test_names_are_completed():

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from netfl.document import Document
 from netfl.errors import ScenarioError
-from netfl.learning.batches import Shuffles
-from netfl.learning.settings import LearnerSpec
-from netfl.learning.training import amount
-from netfl.rehearsing import rehearse
-from netfl.scenario import checked
-from netfl.staging import _samples, stage
+from netfl.learning.local_training import local_work
+from netfl.learning.minibatches import BatchSampler
+from netfl.learning.spec import LearnerSpec
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.dry_run import run_dry
+from netfl.simulation.setup import _samples, prepare_run
 from netfl.streams import Streams
 
 
@@ -22,7 +22,7 @@ def test_users_compute_for_what_they_train(batch, work):
     )
     held = np.array([1, 43, 65, 100])
     ones, users = np.zeros(4, np.int64), np.arange(4)
-    batches = Shuffles([Streams(1)]).batches(ones, users, ones, held, amount(learner))
+    batches = BatchSampler([Streams(1)]).batches(ones, users, ones, held, local_work(learner))
     trained = batches.counts.sum(axis=1)[np.argsort(batches.order)]
     assert _samples(learner, held.astype(float)).tolist() == trained.tolist()
 
@@ -30,7 +30,7 @@ def test_users_compute_for_what_they_train(batch, work):
 def said(**changes):
     learner = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 1}
     return checked(
-        Document(
+        ScenarioDocument(
             {
                 "name": "a",
                 "users": 4,
@@ -49,11 +49,11 @@ def said(**changes):
 
 def test_a_rare_class_that_cannot_be_tested_is_a_fault():
     few = {"kind": "digits", "test_share": 0.01}
-    tested = np.bincount(stage(said(data=few)).dataset.test_y, minlength=10)
+    tested = np.bincount(prepare_run(said(data=few)).dataset.test_y, minlength=10)
     lacking = int(np.argmin(tested))
     assert tested[lacking] == 0
     with pytest.raises(ScenarioError, match=f"data: the test set holds no example of rare class {lacking}"):
-        rehearse(said(data=few, evaluate={"rare_classes": [lacking]}))
+        run_dry(said(data=few, evaluate={"rare_classes": [lacking]}))
 
 
 def same_rows(some, others):
@@ -62,7 +62,7 @@ def same_rows(some, others):
 
 
 def test_a_share_of_each_users_examples_is_kept_to_validate_with():
-    plain, kept = (stage(said(replicas=2, evaluate=evaluate)) for evaluate in ({}, {"validation": 0.15}))
+    plain, kept = (prepare_run(said(replicas=2, evaluate=evaluate)) for evaluate in ({}, {"validation": 0.15}))
     assert plain.validation == []
     data = plain.dataset
     for replica in range(2):
@@ -99,28 +99,28 @@ PAIR = {"of": ["one", "two"], "per": "user"}
 def test_what_cannot_be_validated_is_a_fault(changes, problem):
     learner = said().learners["one"].model_dump()
     with pytest.raises(ScenarioError, match=problem):
-        stage(said(learners={"one": learner, "two": learner}, **changes))
+        prepare_run(said(learners={"one": learner, "two": learner}, **changes))
 
 
 def test_data_with_validation_examples_bring_their_own():
-    staged = stage(said(evaluate={"metrics": ["validation"]}, **SYNTHETIC))
+    staged = prepare_run(said(evaluate={"metrics": ["validation"]}, **SYNTHETIC))
     assert staged.validation[0] is staged.dataset.validation
-    assert stage(said(**SYNTHETIC)).validation == []
-    anyone = stage(said(evaluate={"metrics": ["validation"]}, **(SYNTHETIC | {"partition": {"kind": "iid"}})))
+    assert prepare_run(said(**SYNTHETIC)).validation == []
+    anyone = prepare_run(said(evaluate={"metrics": ["validation"]}, **(SYNTHETIC | {"partition": {"kind": "iid"}})))
     assert anyone.validation[0].user is None
 
 
 def test_the_users_table_tells_the_order_that_the_partition_went_by():
     access = {"kind": "stationary", "rho": [0.1, 0.4, 0.2, 0.3]}
-    staged = stage(said(access=access, partition={"kind": "rare_classes", "classes": [9], "users": 1}))
+    staged = prepare_run(said(access=access, partition={"kind": "rare_classes", "classes": [9], "users": 1}))
     assert staged.users(0)["rank"].tolist() == [3, 0, 2, 1]
     assert staged.users(0)["class:9"].argmax() == 0
-    assert "rank" not in stage(said()).users(0)
+    assert "rank" not in prepare_run(said()).users(0)
 
 
 def test_later_replicas_are_staged_as_they_are_among_all():
-    everything = stage(said(replicas=4))
-    later = stage(said(replicas=4), first=2)
+    everything = prepare_run(said(replicas=4))
+    later = prepare_run(said(replicas=4), first=2)
     assert (everything.replicas, later.replicas) == (range(4), range(2, 4))
     for replica in later.replicas:
         for name, column in everything.users(replica).items():

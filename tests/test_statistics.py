@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from netfl import statistics
-from netfl.statistics import Tally, delays, interval, jain, learned, reached, summary
-from netfl.types import FATES, Delivery, Report, Round
+from netfl.network.counters import delays, jain
+from netfl.results import statistics
+from netfl.results.statistics import RoundStatistics, cost_to_target, interval, learning_summary, summary
+from netfl.types import FATES, Delivery, LearnerReport, Round
 
 NONE = dict.fromkeys(FATES, 0)
 
@@ -52,7 +53,7 @@ def test_delays_are_the_mean_and_the_quantiles():
 
 
 def test_a_tally_of_two_rounds_done_by_hand():
-    tally = Tally(4)
+    tally = RoundStatistics(4)
     tally.add(Round(1, 0.0, 10.0, (Delivery(0, 0, 1.0, 4.0, 2), Delivery(1, 0, 2.0, 8.0, 1)), 1, 100.0, 7.0))
     tally.add(Round(2, 10.0, 30.0, (Delivery(0, 1, 12.0, 16.0, 3),), 2, 50.0, 7.0))
     found = tally.figures(NONE | {"delivered": 3, "collided": 1})
@@ -68,7 +69,7 @@ def test_a_tally_of_two_rounds_done_by_hand():
 
 
 def test_a_tally_of_silence_has_no_delay_and_says_so():
-    tally = Tally(2)
+    tally = RoundStatistics(2)
     tally.add(Round(1, 0.0, 10.0, (), 1))
     found = tally.figures(NONE)
     assert found["delivered_per_round"] == 0.0
@@ -78,11 +79,11 @@ def test_a_tally_of_silence_has_no_delay_and_says_so():
 
 def test_figures_of_learning_are_those_of_each_replica():
     lanes = [("A", 3), ("A", 4), ("B", 3), ("B", 4)]
-    reports = [Report(at, {"loss": np.arange(4.0) + at, "loss/user:0": np.zeros(4)}) for at in (0, 95, 100)]
-    found = learned(lanes, reports)
+    reports = [LearnerReport(at, {"loss": np.arange(4.0) + at, "loss/user:0": np.zeros(4)}) for at in (0, 95, 100)]
+    found = learning_summary(lanes, reports)
     assert found.keys() == {3, 4}
     assert found[4] == {"A.loss.last_tenth": 98.5, "B.loss.last_tenth": 100.5}
-    assert learned(lanes, []) == {3: {}, 4: {}}
+    assert learning_summary(lanes, []) == {3: {}, 4: {}}
 
 
 class TestSummary:
@@ -106,13 +107,13 @@ class TestSummary:
 def test_what_it_took_to_reach_an_accuracy():
     lanes = [("A", 0), ("A", 1), ("B", 0), ("B", 1)]
     figures = {0: [0.1, 0.1, 0.9, 0.1], 2: [0.7, 0.3, 0.8, math.nan], 4: [0.6, 0.7, 0.95, math.nan]}
-    reports = [Report(index, {"accuracy": np.array(own)}) for index, own in figures.items()]
-    tallies = {replica: Tally(2) for replica in (0, 1)}
+    reports = [LearnerReport(index, {"accuracy": np.array(own)}) for index, own in figures.items()]
+    tallies = {replica: RoundStatistics(2) for replica in (0, 1)}
     for index in range(1, 5):
         for replica, tally in tallies.items():
             closed_s = 10.0 * index + replica
             tally.add(Round(index, closed_s - 10.0, closed_s, (), index, 100.0 * index, 8.0))
-    found = reached(lanes, reports, tallies, (0.7, 0.9))
+    found = cost_to_target(lanes, reports, tallies, (0.7, 0.9))
     assert found[0]["A.target:0.7.rounds"] == 2
     assert found[0]["A.target:0.7.time_s"] == 20.0
     assert found[0]["A.target:0.7.uplink_bits"] == 300.0
@@ -127,17 +128,17 @@ def test_what_it_took_to_reach_an_accuracy():
 
 
 def test_joules_to_a_target_are_told_where_they_are_counted():
-    tally = Tally(2)
+    tally = RoundStatistics(2)
     for index in range(1, 4):
         tally.add(Round(index, index - 1.0, float(index), (), index, energy_j=1.5 * index))
-    reports = [Report(index, {"accuracy": np.array([0.2 * index])}) for index in range(4)]
-    found = reached([("A", 0)], reports, {0: tally}, (0.0, 0.4))
+    reports = [LearnerReport(index, {"accuracy": np.array([0.2 * index])}) for index in range(4)]
+    found = cost_to_target([("A", 0)], reports, {0: tally}, (0.0, 0.4))
     assert found[0]["A.target:0.4.energy_J"] == 3.0
     assert found[0]["A.target:0.energy_J"] == 0.0
 
 
 def test_a_figure_that_a_lane_never_had_is_left_out_and_one_that_it_lost_is_not():
-    reports = [Report(at, {"t": np.array([math.nan, 1.0 if at < 2 else math.nan])}) for at in range(3)]
-    found = learned([("A", 0), ("B", 0)], reports)
+    reports = [LearnerReport(at, {"t": np.array([math.nan, 1.0 if at < 2 else math.nan])}) for at in range(3)]
+    found = learning_summary([("A", 0), ("B", 0)], reports)
     assert found[0].keys() == {"B.t.last_tenth"}
     assert math.isnan(found[0]["B.t.last_tenth"])

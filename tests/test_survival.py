@@ -14,10 +14,10 @@ from small import SECTION
 from stopping import StopAfter
 
 import netfl
-from netfl.document import Document
 from netfl.errors import MachineError, ScenarioError
-from netfl.keeping import BEFORE, CHECKPOINT, Keeper
-from netfl.scenario import checked
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.checkpoints import BEFORE, CHECKPOINT, CheckpointStore
 
 TABLES = ("rounds", "deliveries", "events", "metrics", "users", "nodes", "figures", "regions", "points")
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
@@ -41,7 +41,7 @@ def a_scenario(**more):
         "checkpoint": {"rounds": 1},
         **more,
     }
-    return checked(Document({key: value for key, value in said.items() if value is not None}, "small"))
+    return checked(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "small"))
 
 
 def run(folder, **more):
@@ -199,11 +199,13 @@ class TestCheckpoints:
         return Path(shutil.copytree(stopped.folder, tmp_path / "run"))
 
     def test_a_damaged_one_costs_what_came_after_the_one_before(self, halted, alone, caplog, monkeypatch):
-        from netfl.learning.learner import Learner  # noqa: PLC0415 - torch
+        from netfl.learning.learner import BatchedLearner
 
         damage(halted / CHECKPOINT)
-        steps, real = [], Learner.step
-        monkeypatch.setattr(Learner, "step", lambda self, rounds: steps.append(rounds[0].index) or real(self, rounds))
+        steps, real = [], BatchedLearner.step
+        monkeypatch.setattr(
+            BatchedLearner, "step", lambda self, rounds: steps.append(rounds[0].index) or real(self, rounds)
+        )
         assert_same(netfl.resume(halted, device="cpu"), alone)
         assert steps == [2, 3, 4]
         told = f"{halted / CHECKPOINT} is not a whole checkpoint; going on from the one before it, of round 1"
@@ -259,10 +261,10 @@ class TestCheckpoints:
     def test_data_may_have_been_moved_since(self, tmp_path):
         kept = {"data": {"kind": "table", "file": "/here/a.csv"}, "seed": 1}
         about = {"data": {"kind": "table", "file": "/there/a.csv", "new": 1}, "seed": 1}
-        Keeper(tmp_path, kept).save(3, "", {}, [])
-        assert Keeper(tmp_path, about).load()["round"] == 3
+        CheckpointStore(tmp_path, kept).save(3, "", {}, [])
+        assert CheckpointStore(tmp_path, about).load()["round"] == 3
         with pytest.raises(MachineError, match="there seed is 1, here 2"):
-            Keeper(tmp_path, about | {"seed": 2}).load()
+            CheckpointStore(tmp_path, about | {"seed": 2}).load()
 
     @pytest.mark.parametrize(
         ("pace", "kept"),
@@ -270,11 +272,13 @@ class TestCheckpoints:
     )
     def test_they_are_written_as_often_as_is_said(self, tmp_path, monkeypatch, pace, kept):
         """A second of the clock goes by with each look at it: one look at the start, then one each round."""
-        from netfl import keeping  # noqa: PLC0415
+        from netfl.simulation import checkpoints
 
-        saved, real, clock = [], Keeper.save, iter(range(1000))
-        monkeypatch.setattr(Keeper, "save", lambda self, index, *more: saved.append(index) or real(self, index, *more))
-        monkeypatch.setattr(keeping.time, "monotonic", lambda: next(clock))
+        saved, real, clock = [], CheckpointStore.save, iter(range(1000))
+        monkeypatch.setattr(
+            CheckpointStore, "save", lambda self, index, *more: saved.append(index) or real(self, index, *more)
+        )
+        monkeypatch.setattr(checkpoints.time, "monotonic", lambda: next(clock))
         netfl.run(a_scenario(checkpoint=pace, record="none"), tmp_path / "run", device="cpu")
         assert saved == kept
 

@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.document import Document
 from netfl.errors import MachineError, ScenarioError
-from netfl.lock import locked
-from netfl.scenario import checked
-from netfl.sweeping import Local
-from netfl.sweeping.engine import place
-from netfl.sweeping.ledger import Ledger
-from netfl.sweeping.plan import points_of, tasks_of
-from netfl.sweeping.work import Telling, Told, do
-from netfl.version import FORMAT
+from netfl.results.locking import locked
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.sweeps import LocalEngine
+from netfl.sweeps.engine import task_folder
+from netfl.sweeps.index import SweepIndex
+from netfl.sweeps.plan import points_of, tasks_of
+from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task
+from netfl.types import FORMAT
 
 SAID = {
     "name": "tiny", "seed": 3, "users": 4, "rounds": 12, "replicas": 2,
@@ -44,12 +44,12 @@ TABLES = ("metrics", "figures", "rounds", "deliveries", "events", "users")
 
 
 def scenario(sweep, **said):
-    return checked(Document({**SAID, **said, "sweep": sweep}, "tiny"))
+    return checked(ScenarioDocument({**SAID, **said, "sweep": sweep}, "tiny"))
 
 
 def trace_only(sweep, **said):
     left = {name: SAID[name] for name in ("name", "seed", "users", "rounds", "replicas", "access")}
-    return checked(Document({**left, **said, "sweep": sweep}, "tiny"))
+    return checked(ScenarioDocument({**left, **said, "sweep": sweep}, "tiny"))
 
 
 def NOTHING(cell):
@@ -315,25 +315,25 @@ class TestAgain:
 
     def test_a_task_that_was_stopped_goes_on_where_it_was(self, tmp_path):
         (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.5]})), NOTHING, 32)
-        watch = Telling(task.key, lambda _: None)
+        watch = TaskReporter(task.key, lambda _: None)
         watch.stop = True
-        folder = place(tmp_path, task.key)
-        assert do(task, folder, "cpu", watch).stopped
+        folder = task_folder(tmp_path, task.key)
+        assert run_task(task, folder, "cpu", watch).stopped
         assert netfl.open_run(folder).status == "interrupted"
         (folder / "mark").touch()
-        assert do(task, folder, "cpu", Telling(task.key, lambda _: None)) == Told(task.key, ended=True)
+        assert run_task(task, folder, "cpu", TaskReporter(task.key, lambda _: None)) == TaskUpdate(task.key, ended=True)
         assert netfl.open_run(folder).status == "done"
         assert (folder / "mark").exists()
 
     def test_a_damaged_checkpoint_costs_no_more_than_its_task(self, tmp_path):
         (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2]})), NOTHING, 32)
-        watch = Telling(task.key, lambda _: None)
+        watch = TaskReporter(task.key, lambda _: None)
         watch.stop = True
-        folder = place(tmp_path, task.key)
-        do(task, folder, "cpu", watch)
+        folder = task_folder(tmp_path, task.key)
+        run_task(task, folder, "cpu", watch)
         for file in folder.glob("checkpoint*"):
             file.write_bytes(b"cut")
-        assert do(task, folder, "cpu", Telling(task.key, lambda _: None)) == Told(task.key, ended=True)
+        assert run_task(task, folder, "cpu", TaskReporter(task.key, lambda _: None)) == TaskUpdate(task.key, ended=True)
 
 
 class TestFolder:
@@ -385,7 +385,7 @@ class TestFolder:
         told = json.loads((whole[0].folder / "sweep.json").read_text())
         assert told["format"] == FORMAT
         assert len(told["points"]) == 6
-        pd.testing.assert_frame_equal(Ledger.read(whole[0].folder).lane_table(), whole[0].lanes)
+        pd.testing.assert_frame_equal(SweepIndex.read(whole[0].folder).lane_table(), whole[0].lanes)
 
 
 class Watched:
@@ -441,14 +441,16 @@ class TestProcesses:
     @pytest.mark.slow
     def test_workers_bring_what_this_process_brings(self, whole, tmp_path):
         watch = Watched()
-        equal(netfl.sweep(scenario(GRID), tmp_path / "s", engine=Local(2, "cpu"), watch=watch), whole[0])
+        equal(netfl.sweep(scenario(GRID), tmp_path / "s", engine=LocalEngine(2, "cpu"), watch=watch), whole[0])
         assert watch.count == (2, 0)
         assert [word.ended for word in watch.words].count(True) == 2
 
     @pytest.mark.slow
     def test_a_task_that_fails_or_dies_leaves_the_others_alone(self, broken, tmp_path):
         sweep = netfl.sweep(
-            trace_only({"access.how": ["raise", "die", "always", ""]}, access=broken), tmp_path / "s", engine=Local(2)
+            trace_only({"access.how": ["raise", "die", "always", ""]}, access=broken),
+            tmp_path / "s",
+            engine=LocalEngine(2),
         )
         assert sweep.points["status"].tolist() == ["missing", "done", "missing", "done"]
         errors = [error for error in sweep.tasks["error"] if error]
@@ -459,10 +461,10 @@ class TestProcesses:
     def test_asked_to_stop_it_ends_soon_and_goes_on_later(self, broken, tmp_path):
         said = trace_only({"seed": [1, 2, 3]}, access=broken | {"how": "slow"}, rounds=60)
         watch = Watched(after=3)
-        stopped = netfl.sweep(said, tmp_path / "s", engine=Local(1), watch=watch)
+        stopped = netfl.sweep(said, tmp_path / "s", engine=LocalEngine(1), watch=watch)
         assert stopped.status == "partial"
         assert stopped.tasks["status"].tolist() == ["interrupted", "missing", "missing"]
-        assert netfl.sweep(said, tmp_path / "s", engine=Local(2)).status == "done"
+        assert netfl.sweep(said, tmp_path / "s", engine=LocalEngine(2)).status == "done"
 
 
 class TestCommand:
@@ -492,7 +494,7 @@ class TestCommand:
 
     @pytest.mark.slow
     def test_tasks_are_told_by_the_values_of_the_axes(self, monkeypatch):
-        monkeypatch.setattr("netfl.sweepboard.PLAIN_EVERY_S", 0.0)
+        monkeypatch.setattr("netfl.cli.views.sweep.PLAIN_EVERY_S", 0.0)
         code, output = self.call("sweep", "s.yaml", "--workers", "1")
         assert code == 0
         assert "under way: probability=0.3, replicas 0 to 1 " in output

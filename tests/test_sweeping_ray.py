@@ -14,19 +14,19 @@ import slow_toys
 from typer.testing import CliRunner
 
 import netfl
-from netfl import cluster as cluster_module
 from netfl.cli import app
-from netfl.cluster import Cluster
-from netfl.document import Document
 from netfl.errors import MachineError
-from netfl.scenario import checked
-from netfl.schooling import learner_of
-from netfl.staging import stage
-from netfl.sweeping import Unwatched
-from netfl.sweeping.cluster import Ray
-from netfl.sweeping.engine import place
-from netfl.sweeping.work import Telling, do
-from netfl.watch import Unwatched as Watcher
+from netfl.learning.workers import ray_cluster as cluster_module
+from netfl.learning.workers.ray_cluster import Cluster
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.learners import build_learner
+from netfl.simulation.observers import NullObserver as Watcher
+from netfl.simulation.setup import prepare_run
+from netfl.sweeps import NullSweepObserver
+from netfl.sweeps.engine import task_folder
+from netfl.sweeps.ray_engine import RayEngine
+from netfl.sweeps.task import TaskReporter, run_task
 
 ray = pytest.importorskip("ray", reason="netfl-sim[ray] is not installed")
 TABLES = ("metrics", "figures", "rounds", "deliveries", "events", "users")
@@ -43,10 +43,10 @@ LEARNING = {
 
 def a_scenario(pause=0.0, rounds=12, **more):
     slow = {"kind": "slow_toys:Slow", "pause": pause}
-    return checked(Document({"name": "small", "users": 4, "rounds": rounds, "access": slow, **more}, "small"))
+    return checked(ScenarioDocument({"name": "small", "users": 4, "rounds": rounds, "access": slow, **more}, "small"))
 
 
-class Seeing(Unwatched):
+class Seeing(NullSweepObserver):
     """Notes what it is told of tasks, and does *act* once, when so *many* are in their middle."""
 
     def __init__(self, act=None, many=1):
@@ -90,7 +90,7 @@ class Here:
 
     def run(self, tasks, folder, heard, stop):
         for task in tasks:
-            heard(do(task, place(folder, task.key), "cpu", Telling(task.key, heard)))
+            heard(run_task(task, task_folder(folder, task.key), "cpu", TaskReporter(task.key, heard)))
 
 
 class World:
@@ -151,7 +151,7 @@ def test_a_sweep_of_networks_is_the_same_as_here(world, here, tmp_path):
     scenario = a_scenario(replicas=2, sweep={"users": [3, 4], "access.offset": [0, 1, 2]})
     wanted = netfl.sweep(scenario, tmp_path / "here", engine=here, learning=False)
     watch = Seeing()
-    there = netfl.sweep(scenario, tmp_path / "there", engine=Ray(world.cluster), learning=False, watch=watch)
+    there = netfl.sweep(scenario, tmp_path / "there", engine=RayEngine(world.cluster), learning=False, watch=watch)
     assert there.status == "done"
     assert len(there.rounds) == 6 * 2 * 12
     assert watch.ended == sorted(there.tasks["task"])
@@ -161,14 +161,14 @@ def test_a_sweep_of_networks_is_the_same_as_here(world, here, tmp_path):
 @pytest.mark.slow
 def test_tasks_that_fail_are_listed_and_begun_again(world, here, tmp_path):
     scenario = a_scenario(replicas=2, sweep={"users": [3, 4], "access.until": [None, 5]})
-    sweep = netfl.sweep(scenario, tmp_path / "s", engine=Ray(world.cluster), learning=False)
+    sweep = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster), learning=False)
     tasks = sweep.tasks
     failed = tasks["status"] == "failed"
     assert (sweep.status, [*failed]) == ("partial", [False, True] * 2)
     assert all("the toy is broken" in error for error in tasks["error"][failed])
     assert not any(tasks["error"][~failed])
     again = Seeing()
-    netfl.sweep(scenario, tmp_path / "s", engine=Ray(world.cluster), learning=False, watch=again)
+    netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster), learning=False, watch=again)
     assert again.ended == sorted(tasks["task"][failed])
 
 
@@ -187,7 +187,7 @@ def test_missing_data_fail_the_tasks_that_need_them(world, here, tmp_path):
     watch = Seeing()
     watch.planned = lambda *_: Path(files[1]).unlink()
     scenario = a_scenario(**more, sweep={"data.file": files})
-    sweep = netfl.sweep(scenario, tmp_path / "s", engine=Ray(world.cluster), watch=watch)
+    sweep = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster), watch=watch)
     assert [*sweep.tasks["status"]] == ["done", "failed"]
     assert "data.file: there is no such file" in sweep.tasks["error"][1]
 
@@ -199,13 +199,13 @@ def test_a_sweep_that_is_stopped_ends_soon_and_goes_on_where_it_was(world, here,
 
     scenario = a_scenario(0.15, 20, **LEARNING, sweep={"access.offset": [*range(5)]})
     watch = Seeing(ask_to_stop, many=2)
-    stopped = netfl.sweep(scenario, tmp_path / "s", engine=Ray(world.of(3).cluster), watch=watch)
+    stopped = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.of(3).cluster), watch=watch)
     assert time.monotonic() - watch.at_s < 2.5  # where a task takes three
     status = stopped.tasks.set_index("task")["status"]
     begun = {*status[status == "interrupted"].index}
     assert len(begun) in {2, 3}  # as many as there are cores
     assert "missing" in {*status} <= {"missing", "interrupted", "done"}  # what waited has not begun
-    done = netfl.sweep(scenario, tmp_path / "s", engine=Ray(world.cluster))
+    done = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster))
     assert {task for task in status.index if done.run(task).manifest["timings"]["rounds_kept"]} == begun
     assert_equal(netfl.sweep(scenario, tmp_path / "here", engine=here), done)
 
@@ -223,7 +223,9 @@ def test_a_node_that_dies_costs_a_sweep_nothing_but_time(world, here, tmp_path):
     scenario = a_scenario(0.2, replicas=2, sweep={"access.offset": [*range(5)]})
     wanted = netfl.sweep(scenario, tmp_path / "here", engine=here, learning=False)
     watch = Seeing(lambda _: world.kill(), many=3)
-    there = netfl.sweep(scenario, tmp_path / "there", engine=Ray(world.of(3).cluster), learning=False, watch=watch)
+    there = netfl.sweep(
+        scenario, tmp_path / "there", engine=RayEngine(world.of(3).cluster), learning=False, watch=watch
+    )
     assert watch.ended == sorted(there.tasks["task"])  # each once
     assert any(rounds != sorted(rounds) for rounds in watch.far.values())  # and one was begun again
     assert_equal(wanted, there)
@@ -244,7 +246,7 @@ def test_more_workers_than_there_is_room_for_are_refused(world, here, tmp_path):
     with pytest.raises(MachineError, match=r"9 workers are wanted, and the Ray cluster has room for \d; write --work"):
         netfl.run(a_scenario(replicas=9, **LEARNING), tmp_path / "s", workers=9, cluster=world.cluster)
     with pytest.raises(MachineError, match=r"no node of the Ray cluster has a core and 0\.5 of a GPU"):
-        Ray(replace(world.cluster, gpus=0.5)).run([], tmp_path, None, None)
+        RayEngine(replace(world.cluster, gpus=0.5)).run([], tmp_path, None, None)
 
 
 SWEEP = """\
@@ -323,4 +325,4 @@ def test_devices_of_this_machine_say_nothing_of_a_cluster(monkeypatch):
         raise AssertionError(device)
 
     monkeypatch.setattr("netfl.learning.tensors.device_of", of_this_machine)
-    assert learner_of(stage(a_scenario(**LEARNING)), "cuda", 2, Cluster("there:1")).lanes[0] == ("A", 0)
+    assert build_learner(prepare_run(a_scenario(**LEARNING)), "cuda", 2, Cluster("there:1")).lanes[0] == ("A", 0)

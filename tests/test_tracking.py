@@ -12,8 +12,8 @@ from exported import Stopping, call
 
 import netfl
 from netfl.errors import MachineError, ScenarioError
-from netfl.tracking.follower import PLACES, Follower
-from netfl.types import Report
+from netfl.results.tracking.tracker import PLACES, MetricTracker
+from netfl.types import LearnerReport
 
 SCENARIO = """\
 name: tracked
@@ -140,7 +140,7 @@ class TestMlflow(Either):
         pytest.importorskip("alembic", reason="the extra netfl-sim[mlflow] is not installed")
 
     def same(self, run):
-        from mlflow.tracking import MlflowClient  # noqa: PLC0415
+        from mlflow.tracking import MlflowClient
 
         client = MlflowClient(tracking_uri=f"sqlite:///{Path('flow.db').absolute()}")
         experiment = client.get_experiment_by_name("x").experiment_id
@@ -173,7 +173,7 @@ class TestMlflow(Either):
         self.same(netfl.open_run("r"))
 
     def test_a_crash_before_it_is_noted_how_far_the_figures_are(self, scenario):
-        from netfl.tracking.mlflow import Mlflow  # noqa: PLC0415
+        from netfl.results.tracking.mlflow import Mlflow
 
         run = netfl.run(scenario(SCENARIO + MLFLOW), "r")
         places = json.loads((run.folder / PLACES).read_text())["mlflow"]
@@ -214,10 +214,10 @@ class TestFollower:
 
     def test_each_lane_is_told_what_it_has(self):
         heard, nan = Heard(), np.nan
-        follower = Follower({"x": heard}, self.LANES, "")
+        follower = MetricTracker({"x": heard}, self.LANES, "")
         metrics = {"accuracy": [0.1, nan], "loss/class:1": [0.2, 0.3], "loss/user:1": [1, 1], "norm/layer:w": [1, 1]}
-        follower.metrics(Report(7, {name: np.array(values) for name, values in metrics.items()}), [5.0, 6.0])
-        follower.metrics(Report(8), [7.0, 8.0])
+        follower.metrics(LearnerReport(7, {name: np.array(values) for name, values in metrics.items()}), [5.0, 6.0])
+        follower.metrics(LearnerReport(8), [7.0, 8.0])
         follower.summary({"replicas": 4, "rounds": None, "a.accuracy": 0.5})
         follower.close("done")
         assert heard.told == [
@@ -228,9 +228,9 @@ class TestFollower:
         ]
 
     def test_what_goes_wrong_is_one_line(self):
-        follower = Follower({"mlflow": Heard(broken=True)}, self.LANES, "netfl extend r --replicas 4")
+        follower = MetricTracker({"mlflow": Heard(broken=True)}, self.LANES, "netfl extend r --replicas 4")
         with pytest.raises(MachineError) as found:
-            follower.metrics(Report(0, {"accuracy": np.zeros(2)}), [0.0, 0.0])
+            follower.metrics(LearnerReport(0, {"accuracy": np.zeros(2)}), [0.0, 0.0])
         problem = "track.mlflow: cannot be told of the run: ValueError: no room; when that is mended, go on with"
         assert str(found.value) == f"{problem}: netfl extend r --replicas 4"
 
@@ -246,10 +246,10 @@ def stand_in(monkeypatch):
             self.folder, self.lanes = folder, lanes
             made.append(self)
 
-    module = types.ModuleType("netfl.tracking.tensorboard")
-    module.TensorBoard, module.place_for = Board, lambda folder, name: folder / name
-    monkeypatch.setitem(sys.modules, "netfl.tracking.tensorboard", module)
-    monkeypatch.setattr("netfl.tracking._NEEDED", {})
+    module = types.ModuleType("netfl.results.tracking.tensorboard")
+    module.TensorBoard, module.new_log_folder = Board, lambda folder, name: folder / name
+    monkeypatch.setitem(sys.modules, "netfl.results.tracking.tensorboard", module)
+    monkeypatch.setattr("netfl.scenario.tracking._NEEDED", {})
     return made
 
 
@@ -331,7 +331,7 @@ class TestFaults:
 
     def test_a_package_that_is_missing(self, scenario, monkeypatch):
         monkeypatch.setattr(
-            "netfl.tracking._NEEDED", {"tensorboard": ("nowhere_board",), "mlflow": ("nowhere_a", "nowhere_b")}
+            "netfl.scenario.tracking._NEEDED", {"tensorboard": ("nowhere_board",), "mlflow": ("nowhere_a", "nowhere_b")}
         )
         scenario(SCENARIO + "track: {tensorboard: x, mlflow: {}}\n")
         code, output = call("check", "x.yaml")

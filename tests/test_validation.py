@@ -17,7 +17,7 @@ from scipy import stats
 
 import netfl
 from netfl.errors import ScenarioError
-from netfl.registry import base_of, kinds
+from netfl.registry import base_of, list_kinds
 from netfl.streams import Streams
 
 ROOT = Path(__file__).parents[1]
@@ -275,7 +275,9 @@ def test_a_theory_that_does_not_hold_is_a_located_fault(tmp_path, name, changes,
 
 def test_every_theory_has_a_scenario():
     shown = {netfl.load(path).access.theory for path in FOLDER.glob("*.yaml")} - {None}
-    assert {type(theory).__module__.rpartition(".")[2] for theory in shown} == set(kinds(base_of("network/theory")))
+    assert {type(theory).__module__.rpartition(".")[2] for theory in shown} == set(
+        list_kinds(base_of("network/theory"))
+    )
 
 
 def test_every_scenario_is_on_the_page():

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.environment import told
+from netfl.cli.version_info import environment_info
 from netfl.errors import ScenarioError
-from netfl.parquet import opened
-from netfl.sweeping.ledger import Ledger
-from netfl.version import FORMAT, STAMP
+from netfl.network.files import open_parquet
+from netfl.sweeps.index import SweepIndex
+from netfl.types import FORMAT, STAMP
 
 ROOT = Path(__file__).parents[1]
 GOOD = "name: good\nusers: 3\nrounds: 6\naccess: {kind: stationary, rho: [0.5, 0.3, 0.2]}\n"
@@ -96,13 +96,13 @@ def test_version_tells_what_a_bug_report_needs(monkeypatch):
 
 
 def test_an_extra_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("netfl.environment._EXTRAS", {"ray": "no-such-package"})
-    assert dict(told())["netfl-sim[ray]"] == "not installed"
+    monkeypatch.setattr("netfl.cli.version_info._EXTRAS", {"ray": "no-such-package"})
+    assert dict(environment_info())["netfl-sim[ray]"] == "not installed"
 
 
 def test_a_torch_that_is_broken_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "netfl.learning.tensors", None)
-    assert dict(told())["devices"].startswith("torch cannot be imported: ")
+    assert dict(environment_info())["devices"].startswith("torch cannot be imported: ")
 
 
 class TestScenarios:
@@ -161,27 +161,27 @@ class TestRuns:
         netfl.trace(netfl.load("good.yaml"), "run")
         path = Path("run/rounds.parquet")
         restamped(path, dict.fromkeys(STAMP, str(NEWER).encode()))
-        with pytest.raises(ScenarioError, match=r"run/rounds.parquet: format: newer than"), opened(path):
+        with pytest.raises(ScenarioError, match=r"run/rounds.parquet: format: newer than"), open_parquet(path):
             pass
 
     def test_a_stamp_that_is_no_number_is_let_be(self, folder):
         netfl.trace(netfl.load("good.yaml"), "run")
         path = Path("run/rounds.parquet")
         restamped(path, dict.fromkeys(STAMP, b"?"))
-        with opened(path) as file:
+        with open_parquet(path) as file:
             assert file.metadata.num_rows == 6
 
 
 class TestSweeps:
     def test_its_folder_says_its_format_and_that_of_before_is_read(self, tmp_path):
-        Ledger(tmp_path, replicas=3).write()
+        SweepIndex(tmp_path, replicas=3).write()
         path = tmp_path / "sweep.json"
         told = json.loads(path.read_text())
         assert told.pop("format") == FORMAT
         path.write_text(json.dumps(told | {"form": 1}))
-        assert Ledger.read(tmp_path).replicas == 3
+        assert SweepIndex.read(tmp_path).replicas == 3
 
     def test_a_newer_one_is_refused(self, tmp_path):
         (tmp_path / "sweep.json").write_text(json.dumps({"format": NEWER}))
         with pytest.raises(ScenarioError, match=r"sweep.json: format: newer than"):
-            Ledger.read(tmp_path)
+            SweepIndex.read(tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from netfl.errors import MachineError
-from netfl.versionfile import Album, Versions
+from netfl.results.model_snapshots import ModelSnapshots, SnapshotWriter
 
 LAYOUT = {"0.weight": (2, 3), "0.bias": (2,)}
 LANES = [("plain", 0), ("with t", 1)]
@@ -19,7 +19,7 @@ def rows(count, seed=0):
 
 
 def album(folder, rounds=range(10)):
-    return Album(folder, LANES, LAYOUT, {"with t"}, rounds)
+    return SnapshotWriter(folder, LANES, LAYOUT, {"with t"}, rounds)
 
 
 def test_the_package_reads_what_was_kept(tmp_path):
@@ -43,7 +43,7 @@ def test_the_package_reads_what_was_kept(tmp_path):
             if lane:
                 assert found[f"{index}/t"].shape == ()
                 assert found[f"{index}/t"] == row[8]
-        ours = Versions(tmp_path / "versions" / f"{name}.safetensors")
+        ours = ModelSnapshots(tmp_path / "versions" / f"{name}.safetensors")
         assert [*ours] == [0, 1, 2, 3]
         for index in ours:
             assert {f"{index}/{name}" for name in ours[index]} <= found.keys()
@@ -83,7 +83,7 @@ def test_some_rounds_alone_are_kept_and_the_last(tmp_path):
             if one.due(index):
                 one.add(told[index])
     one.close()
-    found = Versions(tmp_path / "versions" / "plain-0.safetensors")
+    found = ModelSnapshots(tmp_path / "versions" / "plain-0.safetensors")
     assert [*found] == [0, 4, 8, 10]
     assert np.array_equal(found[8]["0.bias"], told[8, 0, 6:8])
     assert np.array_equal(found[10]["0.bias"], told[10, 0, 6:8])
@@ -93,7 +93,7 @@ def test_some_rounds_alone_are_kept_and_the_last(tmp_path):
 def test_what_is_no_such_file_is_told(tmp_path, content):
     (tmp_path / "x.safetensors").write_bytes(content)
     with pytest.raises(MachineError, match=r"x\.safetensors cannot be read"):
-        Versions(tmp_path / "x.safetensors")
+        ModelSnapshots(tmp_path / "x.safetensors")
 
 
 def test_a_full_disk_leaves_what_there_was(tmp_path, monkeypatch):

@@ -8,12 +8,11 @@ import pytest
 from rich.console import Console
 
 import netfl
-from netfl.console import SHOWN, Watcher
-from netfl.lookout import Lookout
-from netfl.pulse import Pulse
-from netfl.sweepboard import SweepWatcher
-from netfl.sweeping.plan import Task
-from netfl.watch import Progress, Unwatched
+from netfl.cli.progress import SHOWN, ProgressDisplay
+from netfl.cli.views.sweep import SweepDisplay
+from netfl.simulation.observers import NullObserver, OutageTracker, Progress
+from netfl.sweeps.plan import Task
+from netfl.types import RoundProgress
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,7 +37,7 @@ class Notebook:
 
 
 def test_who_is_out_is_whom_the_last_event_in_time_took_down():
-    lookout = Lookout(Notebook())
+    lookout = OutageTracker(Notebook())
     lookout.event("up", np.array([5.0, 30.0]), round=1, user=np.array([3, 4]))  # ups are told before downs
     lookout.event("down", np.array([1.0, 2.0, 20.0]), round=1, user=np.array([3, 9, 4]))
     lookout.event("down", 7.0, round=1, node="tower:0")
@@ -51,7 +50,7 @@ def test_who_is_out_is_whom_the_last_event_in_time_took_down():
 
 def test_all_is_passed_on():
     notebook = Notebook()
-    lookout = Lookout(notebook)
+    lookout = OutageTracker(notebook)
     lookout.event("down", 1.0, round=2, user=3, value=4.0, detail="storm")
     lookout.figures({"a": 1.0})
     lookout.spent({"b": np.ones(2)})
@@ -65,7 +64,7 @@ def test_all_is_passed_on():
 
 @pytest.mark.slow
 def test_a_watcher_is_told_who_is_down_at_the_end_of_each_round(tmp_path):
-    class Spy(Unwatched):
+    class Spy(NullObserver):
         seen: list
 
         def __init__(self):
@@ -88,7 +87,7 @@ def test_a_watcher_is_told_who_is_down_at_the_end_of_each_round(tmp_path):
 def screen(*, terminal, learners=2):
     """What a watcher writes of one round."""
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    watcher = Watcher(console, quiet=False)
+    watcher = ProgressDisplay(console, quiet=False)
     lanes = [(f"learner {one}", replica) for one in range(learners) for replica in range(2)]
     metrics = {"accuracy": np.linspace(0, 1, len(lanes)), "rare_accuracy": np.full(len(lanes), 0.25)}
     if not terminal:
@@ -111,7 +110,7 @@ def test_the_screen_of_a_terminal():
 
 def test_the_screen_says_that_it_was_asked_to_stop():
     console = Console(file=io.StringIO(), force_terminal=True, width=100, markup=False, color_system=None)
-    with Watcher(console, quiet=False) as watcher:
+    with ProgressDisplay(console, quiet=False) as watcher:
         watcher.opened(Path("here"), netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 200}))
         assert not watcher.stop
         watcher.ask_to_stop()
@@ -124,7 +123,7 @@ def test_the_screen_says_that_it_was_asked_to_stop():
 
 def test_so_does_that_of_a_sweep():
     console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, color_system=None)
-    with SweepWatcher(console, quiet=False) as watcher:
+    with SweepDisplay(console, quiet=False) as watcher:
         watcher.planned(Path("here"), 1, [Task("world", {}, 0, 1, (), "", learning=False)], 0)
         watcher.ask_to_stop()
         watcher._screen.refresh()
@@ -147,9 +146,9 @@ def test_the_lines_of_a_pipe():
 
 def test_the_time_left_goes_by_the_newest_rounds_and_a_lost_replica_does_not_count(monkeypatch):
     clock = iter([0.0, 0.0, 10.0, 20.0])
-    monkeypatch.setattr("netfl.console.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("netfl.cli.progress.time.monotonic", lambda: next(clock))
     console = Console(file=io.StringIO(), width=200, markup=False)
-    watcher = Watcher(console, quiet=False)
+    watcher = ProgressDisplay(console, quiet=False)
     watcher.opened(Path("here"), netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 1000}))
     lanes = [("A", 0), ("A", 1), ("B", 0)]
     metrics = {"accuracy": np.array([0.5, np.nan, np.nan])}
@@ -162,17 +161,17 @@ def test_the_time_left_goes_by_the_newest_rounds_and_a_lost_replica_does_not_cou
 def within(monkeypatch, *times, terminal=False, opened=True, stop=False, timed=False):
     """A watcher of a round that is told of at these times, in seconds, and what it has written."""
     now = [0.0]
-    monkeypatch.setattr("netfl.console.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("netfl.cli.progress.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
     changes = {"rounds": 200}
-    watcher = Watcher(console, quiet=False)
+    watcher = ProgressDisplay(console, quiet=False)
     scenario = netfl.load(ROOT / "scenarios/rural_outage.yaml", changes)
     if opened:
         watcher.opened(Path("here"), scenario.model_copy(update={"duration": 9000.0}) if timed else scenario)
     if stop:
         watcher.ask_to_stop()
     for index, now[0] in enumerate(times):
-        watcher.within(Pulse(3, 60.0 * index, 10_000 * index, 5_000 * index))
+        watcher.within(RoundProgress(3, 60.0 * index, 10_000 * index, 5_000 * index))
     return watcher, console.file.getvalue()
 
 
@@ -210,6 +209,6 @@ def test_the_screen_tells_of_a_slow_round_until_it_is_over(monkeypatch):
 def test_who_wants_quiet_is_told_of_no_round(monkeypatch):
     watcher, told = within(monkeypatch, 0.1)
     watcher._quiet = True
-    monkeypatch.setattr("netfl.console.time.monotonic", lambda: 99.0)
-    watcher.within(Pulse(3, 1.0, 1, 0))
+    monkeypatch.setattr("netfl.cli.progress.time.monotonic", lambda: 99.0)
+    watcher.within(RoundProgress(3, 1.0, 1, 0))
     assert watcher._console.file.getvalue() == told

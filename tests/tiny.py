@@ -8,12 +8,11 @@ import pandas as pd
 from small import SECTION
 
 import netfl
-from netfl.document import Document, plain
-from netfl.registry import FAMILIES, Spec, base_of, example, find, kinds
-from netfl.scenario import checked
-from netfl.yamltext import parse
+from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
 
-MODELS = [(family, kind) for family in FAMILIES for kind in kinds(base_of(family))]
+MODELS = [(family, kind) for family in FAMILIES for kind in list_kinds(base_of(family))]
 
 TINY = {
     "name": "tiny",
@@ -63,14 +62,14 @@ def world(family: str, said: dict, folder: Path) -> dict:
         if said["kind"] == "replay":
             recorded = {key: data[key] for key in ("name", "users", "rounds")}
             recorded["access"] = {"kind": "stationary", "rho": {"zipf": 1}}
-            netfl.trace(checked(Document(recorded, "tiny")), folder / "recorded")
+            netfl.trace(checked(ScenarioDocument(recorded, "tiny")), folder / "recorded")
             data["access"] = said | {"run": str(folder / "recorded")}
     elif family == "access/selection":
         direct = {"kind": "bernoulli", "probability": 0.5}
         data["access"] = (copy.deepcopy(SECTION) if said["kind"] in _OF_NETWORKS else direct) | {"selection": said}
     elif family == "network/theory":
         shown = _SHOWN / f"{said['kind']}.yaml"
-        data = plain(parse(shown.read_text(), shown.name)) | {"duration": "1 s", "warmup": 0}
+        data = plain_value(parse(shown.read_text(), shown.name)) | {"duration": "1 s", "warmup": 0}
         data["access"]["theory"] = said
     elif family.startswith("network/"):
         data["access"] = copy.deepcopy(SECTION)
@@ -113,5 +112,5 @@ def own_file(said: dict, folder: Path) -> dict:
 
 def said_of(family: str, kind: str) -> dict:
     """The example of a model, as plain data."""
-    model: type[Spec] = find(base_of(family), kind)
-    return plain(parse(example(model), kind))
+    model: type[Spec] = find_model(base_of(family), kind)
+    return plain_value(parse(example(model), kind))

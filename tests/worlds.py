@@ -20,12 +20,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from tiny import MODELS, OF_FILES, said_of, world
 
-from netfl import document as documents
-from netfl.document import Document
 from netfl.errors import ScenarioError
-from netfl.learning.data._sources import SOURCES
-from netfl.registry import Member, Spec, family_of, find, kinds
-from netfl.scenario import checked
+from netfl.learning.data._download import SOURCES
+from netfl.registry import FamilyMember, Spec, family_of, find_model, list_kinds
+from netfl.scenario import yaml_document as documents
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.units import Unit
 
 USUAL = {
@@ -46,7 +46,7 @@ EDITS = 6
 WILD = (0, 1e-300, 1e-12, 1e-6, 1e-3, 1, 1e3, 1e6, 1e12, 1e300, -1e3, -1e300)
 """Figures at which reckoning ends."""
 MUCH = {"users", "rounds", "duration", "replicas"}
-"""Figures that only ask for much; what is too much is told by `netfl.workload`."""
+"""Figures that only ask for much; what is too much is told by `netfl.simulation.cost_estimate`."""
 BASES = [(family, kind) for family, kind in MODELS if family != "learning/data" or kind not in SOURCES]
 
 
@@ -65,7 +65,7 @@ def good(draw, bases=BASES, edits=EDITS, wild=False):
             if wild and isinstance(told, int | float) and not isinstance(told, bool) and key[0] not in MUCH:
                 told = draw(st.sampled_from(WILD))
             changed = put(data, key, told)
-            scenario = checked(Document(changed, "world"))
+            scenario = checked(ScenarioDocument(changed, "world"))
         except (ScenarioError, UndrawnError):
             continue
         data = changed
@@ -95,7 +95,7 @@ def spoilt(draw):
 def base(family, kind):
     """The tiny world of a model, and what it is read as."""
     data = world(family, said_of(family, kind), _folder())
-    return data, checked(Document(data, "tiny"))
+    return data, checked(ScenarioDocument(data, "tiny"))
 
 
 @cache
@@ -124,7 +124,7 @@ def _below(part, key):
 
 def put(data, key, value):
     """A copy of *data* with another value at *key*."""
-    document = Document(copy.deepcopy(data), "world")
+    document = ScenarioDocument(copy.deepcopy(data), "world")
     document.put(".".join(map(str, key)), value, "an edit")
     return document.data
 
@@ -183,7 +183,7 @@ def value(draw, kind, metadata=(), name=""):
         kind, *more = get_args(kind)
         for one in more:
             metadata += one.metadata if isinstance(one, FieldInfo) else [one]
-    if any(isinstance(one, Member) for one in metadata):
+    if any(isinstance(one, FamilyMember) for one in metadata):
         return member(draw, kind)
     if kind in _PLAIN:
         return _PLAIN[kind](draw, metadata, name)
@@ -212,9 +212,9 @@ def _several(draw, kind, args, metadata):
 
 def member(draw, family):
     """A model of a family: its example, with some keys said otherwise where that makes one."""
-    kind = draw(st.sampled_from([kind for kind in kinds(family) if _drawn(family_of(family), kind)]))
+    kind = draw(st.sampled_from([kind for kind in list_kinds(family) if _drawn(family_of(family), kind)]))
     said = said_of(family_of(family), kind) | OF_FILES.get((family_of(family), kind), {})
-    model = find(family, kind)
+    model = find_model(family, kind)
     changed = said | fields(draw, model, said)
     return changed if _makes(model, changed) else said
 

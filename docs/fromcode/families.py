@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from fromcode import words
-from netfl.catalogue import keys_of, laws_of, summary_of
-from netfl.registry import FAMILIES, Spec, base_of, example, find, kinds
+from netfl.cli.views.model_list import keys_of, laws_of, summary_of
+from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
 from netfl.types import Law
 
 HEAD = ("key", "type", "default", "meaning")
@@ -56,7 +56,7 @@ def _page(family: str) -> str:
     """The page of one family."""
     base = base_of(family)
     module = inspect.getmodule(base)
-    found = {kind: find(base, kind) for kind in kinds(base)}
+    found = {kind: find_model(base, kind) for kind in list_kinds(base)}
     index = [(f"[`{kind}`](#{_slug(kind)})", words.line(summary_of(model))) for kind, model in found.items()]
     parts = [part for kind, model in found.items() for part in _model(kind, model)]
     return words.page(

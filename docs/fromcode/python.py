@@ -10,42 +10,54 @@ from fromcode import words
 PARTS = (
     ("Pictures", "netfl.plots", ()),
     ("Diagnosis", "netfl.diagnosis", ()),
-    ("Versions that were kept", "netfl.versionfile", ("Versions",)),
-    ("Who watches a run", "netfl.watch", ("Watch", "Progress")),
-    ("How far a round is", "netfl.pulse", ("Pulse",)),
-    ("Who does a sweep", "netfl.sweeping", ("Local", "Engine", "SweepWatch", "Told")),
-    ("A sweep on a cluster", "netfl.sweeping.cluster", ("Ray",)),
-    ("Clusters", "netfl.cluster", ("Cluster",)),
-    ("What models say and are told", "netfl.types", ("Setting", "Facts", "Round", "Delivery", "Recorder")),
-    ("What learners say", "netfl.replies", ("Report", "Divergence")),
-    ("Laws", "netfl.claims", ("Law", "Figure")),
-    ("Holding a model to its laws", "netfl.laws", ("check",)),
-    ("Figures over time, for laws", "netfl.timelaws", ("autocorrelation", "crossing_rate", "fade_duration")),
-    ("Random streams", "netfl.streams", ("Streams", "Field")),
+    ("Versions that were kept", "netfl.results.model_snapshots", ("ModelSnapshots",)),
+    ("Who watches a run", "netfl.simulation.observers", ("RunObserver", "Progress")),
+    ("Who does a sweep", "netfl.sweeps", ("LocalEngine", "Engine", "SweepObserver", "TaskUpdate")),
+    ("A sweep on a cluster", "netfl.sweeps.ray_engine", ("RayEngine",)),
+    ("Clusters", "netfl.learning.workers.ray_cluster", ("Cluster",)),
+    (
+        "What the packages exchange",
+        "netfl.types",
+        (
+            *("AccessContext", "ScenarioFacts", "Round", "Delivery", "Recorder", "LearnerReport", "Divergence"),
+            *("Law", "StatisticClaim", "RoundProgress"),
+        ),
+    ),
+    ("Holding a model to its laws", "netfl.testing.laws", ("check_laws",)),
+    (
+        "Figures over time, for laws",
+        "netfl.network.channel._correlation_laws",
+        ("autocorrelation", "crossing_rate", "fade_duration"),
+    ),
+    ("Random streams", "netfl.streams", ("Streams", "RandomField")),
     ("Errors", "netfl.errors", ("NetflError", "ScenarioError", "ModelError", "MachineError", "Fault")),
-    ("Models and their kinds", "netfl.registry", ("Spec", "Member", "FAMILIES", "base_of", "kinds", "find", "example")),
-    ("Sites", "netfl.network.sites", ("Sites", "Paths")),
+    (
+        "Models and their kinds",
+        "netfl.registry",
+        ("Spec", "FamilyMember", "FAMILIES", "base_of", "list_kinds", "find_model", "example"),
+    ),
+    ("Layout", "netfl.network.layout", ("Layout", "Trajectories")),
     ("What channels are made of", "netfl.network.gains", ()),
-    ("The cell that a MAC serves", "netfl.network.cell", ("Cell",)),
+    ("The cell that a MAC serves", "netfl.network.radio.cell", ("Cell",)),
 )
 """Modules for scripts and for models, by what they are for, and their names that are of use; ``()``: ``__all__``."""
 HELD = (
     "rates.Rates",
     "rates.Concentration",
-    "waits.Waits",
-    "reach.Reach",
-    "reach.Tail",
-    "result.Order",
-    "order.Chains",
-    "order.Memory",
-    "stays.Stays",
-    "cycle.Cycle",
+    "age_of_information.Waits",
+    "cvar_reach.CvarReach",
+    "cvar_reach.LossTail",
+    "result.MarkovOrder",
+    "memory.TransitionCounts",
+    "memory.Memory",
+    "run_lengths.RunLengths",
+    "periodicity.Periodicity",
     "drift.Drift",
-    "drift.Windows",
+    "drift.WindowedRates",
     "dependence.Dependence",
 )
 """What the parts of a diagnosis are, below `netfl.diagnosis`."""
-_NEVER_MADE = {"netfl.Scenario", "netfl.network.cell.Cell"}
+_NEVER_MADE = {"netfl.Scenario", "netfl.network.radio.cell.Cell"}
 """Classes that netfl alone makes: nobody needs to know how."""
 
 

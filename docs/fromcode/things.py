@@ -9,8 +9,8 @@ from typing import get_args
 
 import netfl.units
 from fromcode import families, words
-from netfl.scenario import Scenario
-from netfl.tables import SCHEMAS
+from netfl.results.tables import SCHEMAS
+from netfl.scenario.scenario import Scenario
 from netfl.types import FATES, KINDS
 from netfl.units import Unit
 
@@ -70,8 +70,8 @@ def columns() -> str:
     steps = [kind for kind in KINDS if kind not in FATES]
     return words.page(
         "Columns and their types",
-        "What `netfl.tables` writes.  [Run directories and their tables](../../tables.md) says what each column "
-        "means; `users`, `nodes`, `spent`, `regions` and `points` have columns that depend on the scenario.",
+        "What `netfl.results.tables` writes.  [Run directories and their tables](../../tables.md) says what each "
+        "column means; `users`, `nodes`, `spent`, `regions` and `points` have columns that depend on the scenario.",
         *parts,
         "## Kinds of events",
         "Fates, one for each update: " + ", ".join(map(words.literal, FATES)) + ".",

@@ -15,10 +15,9 @@ from collections.abc import Generator, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.blocks import Block
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Report, Round, Setting
+from netfl.types import AccessContext, LearnerReport, Round, RoundBatch
 
 _ROUND_S, _UPDATE_S = 3e-4, 1e-6
 """Processor time of a round, and of an update in it that is told whether it is heard."""
@@ -28,13 +27,13 @@ class Access(Spec):
     """The contract of an access."""
 
     @abstractmethod
-    def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
+    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         """Yield ``setting.rounds`` rounds in order; what is sent back is the learner's report on each.
 
         Draws come from ``setting.streams`` only, so that the same setting gives the same rounds.
         """
 
-    def blocks(self, setting: Setting) -> Iterator[Block] | None:
+    def blocks(self, setting: AccessContext) -> Iterator[RoundBatch] | None:
         """What `rounds` yields, and records, as arrays of many rounds at a time; ``None`` where that is no faster.
 
         For a world in which nobody learns.  How many rounds there are in a block is the same in every replica.
@@ -61,7 +60,7 @@ class Access(Spec):
         """Roughly the processor time of all this; *counted*: whether nobody learns, and updates are only counted."""
         return _ROUND_S * rounds + _UPDATE_S * self.work(users, rounds, duration_s)
 
-    def warnings(self, setting: Setting) -> Iterator[str]:
+    def warnings(self, setting: AccessContext) -> Iterator[str]:
         """What there is to say before the first round, though nothing is wrong."""
         yield from ()
 
@@ -85,15 +84,15 @@ class Access(Spec):
         """
         return None
 
-    def places(self, setting: Setting) -> Mapping[str, NDArray]:  # type: ignore[type-arg]
+    def places(self, setting: AccessContext) -> Mapping[str, NDArray]:  # type: ignore[type-arg]
         """Columns of the users table that this access knows, such as ``x_m``, ``y_m`` and ``distance_m``."""
         return {}
 
-    def nodes(self, setting: Setting) -> Mapping[str, NDArray]:  # type: ignore[type-arg]
+    def nodes(self, setting: AccessContext) -> Mapping[str, NDArray]:  # type: ignore[type-arg]
         """Columns of the nodes table: ``node``, ``role``, ``x_m`` and ``y_m`` of towers, routers and the server."""
         return {}
 
-    def ranking(self, setting: Setting) -> NDArray | None:  # type: ignore[type-arg]
+    def ranking(self, setting: AccessContext) -> NDArray | None:  # type: ignore[type-arg]
         """The users from the most to the least often heard, where that is on record; ``None`` elsewhere."""
         return None
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, ValidationInfo
+from pydantic_core import PydanticCustomError
 
 from netfl import streams
-from netfl.access._selecting import Chooser, Selecting, selection_faults
-from netfl.access.selection import Population
+from netfl.access._rates import Chances, LabelCorrelated, correlated_rates
+from netfl.access.selection import UserInfo
+from netfl.access.selection._base import SelectionState, WithSelection, selection_faults
 from netfl.access.selection.all import All
-from netfl.blocks import Block
-from netfl.errors import Fault
+from netfl.errors import Fault, ModelError
+from netfl.network.rates import chances_of
+from netfl.registry import kind_of
 from netfl.streams import Streams
-from netfl.types import Delivery, Facts, Report, Round, Setting
+from netfl.types import AccessContext, Delivery, LearnerReport, NullRecorder, Round, RoundBatch, ScenarioFacts
 from netfl.units import Seconds
 
 _BLOCK = 1 << 16
@@ -33,7 +36,7 @@ Censor = Callable[[int, NDArray[np.int64]], NDArray[np.bool_]]
 """Of a round, by its number, and the users whose updates would arrive in it, in that order: which ones pass."""
 
 
-class Direct(Selecting):
+class DirectAccess(WithSelection):
     """An access that is told, round by round, who is heard; every user starts each round from its newest version."""
 
     first: Annotated[int, Field(ge=1)] | None = None
@@ -42,7 +45,7 @@ class Direct(Selecting):
     """How long a round takes; round ``r`` closes at ``r`` times this."""
 
     @abstractmethod
-    def heard(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]]:
+    def heard(self, setting: AccessContext, most: int | None = None) -> Iterator[NDArray[np.int64]]:
         """Who could be heard in each of the wanted rounds, in the order in which they would be.
 
         Args:
@@ -55,11 +58,11 @@ class Direct(Selecting):
         """Whether all rounds can be drawn at once where everybody may try."""
         return False
 
-    def heard_at_once(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]] | None:
+    def heard_at_once(self, setting: AccessContext, most: int | None = None) -> Iterator[NDArray[np.int64]] | None:
         """The same, ``[rounds, users]`` for many rounds at a time; ``None`` where rounds cannot be drawn so."""
         return None
 
-    def blocks(self, setting: Setting) -> Iterator[Block] | None:
+    def blocks(self, setting: AccessContext) -> Iterator[RoundBatch] | None:
         """Where rounds can be drawn at once, everybody may try, and no event of each of the rounds is recorded."""
         if not self._everybody or any(map(setting.recorder.wants, _RECORDED)):
             return None
@@ -72,13 +75,15 @@ class Direct(Selecting):
             return _DRAWN_S * rounds
         return super().seconds(users, rounds, duration_s, counted=counted)
 
-    def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
+    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         """Put what `heard` says on the clock: the updates of a round arrive evenly spaced, the last as it closes."""
         yield from self.played(setting)
 
-    def played(self, setting: Setting, censor: Censor | None = None) -> Generator[Round, Report | None, None]:
+    def played(
+        self, setting: AccessContext, censor: Censor | None = None
+    ) -> Generator[Round, LearnerReport | None, None]:
         """The rounds, of whose updates *censor*, if there is one, lets only some through."""
-        chooser = Chooser(self.selection, Population(setting.users, setting.streams.at("selection"), setting.held))
+        chooser = SelectionState(self.selection, UserInfo(setting.users, setting.streams.at("selection"), setting.held))
         everybody, reply = np.arange(setting.users), None
         for index, able in enumerate(self.heard(setting, self.first if chooser.everybody else None), start=1):
             chosen = everybody if chooser.everybody else chooser.choose(index, reply)
@@ -101,7 +106,7 @@ class Direct(Selecting):
                 asks=chooser.asks(index + 1) if index < setting.rounds else {},
             )
 
-    def _blocks_of(self, told: Iterator[NDArray[np.int64]], setting: Setting) -> Iterator[Block]:
+    def _blocks_of(self, told: Iterator[NDArray[np.int64]], setting: AccessContext) -> Iterator[RoundBatch]:
         """Blocks of rounds in which everybody tries, and those are heard who are *told*."""
         done = 0
         for users in told:
@@ -111,7 +116,7 @@ class Direct(Selecting):
             opened_s, closed_s, arrived_s = self._clock(index, heard)
             delivered, one = np.full(rounds, heard), np.ones(rounds)
             _count(setting, index, delivered)
-            yield Block(
+            yield RoundBatch(
                 index=index,
                 opened_s=opened_s,
                 closed_s=closed_s,
@@ -169,7 +174,7 @@ class Direct(Selecting):
         """One in each round, where everybody may try."""
         return users * rounds if self._everybody else 0
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """More heard than there are; what is wrong with the selection."""
         if self.first is not None and self.first > facts.users:
             yield Fault("first", f"more than the {facts.users} users", self.first, "name at most the number of users")
@@ -178,17 +183,17 @@ class Direct(Selecting):
         yield from selection_faults(self, facts)
 
 
-def uniforms(field: streams.Field, users: NDArray[np.int64], rounds: int) -> Iterator[NDArray[np.float64]]:
+def uniform_rows(field: streams.RandomField, users: NDArray[np.int64], rounds: int) -> Iterator[NDArray[np.float64]]:
     """A uniform number for each of *users*, for each round from 1 on; drawn in blocks, the same in any block."""
     size = max(1, _BLOCK // len(users))
     for start in range(1, rounds + 1, size):
         yield from field.uniform(users, np.arange(start, min(start + size, rounds + 1))[:, None])
 
 
-def soonest(times: NDArray[np.float64], most: int | None) -> NDArray[np.int64]:
+def earliest(times: NDArray[np.float64], most: int | None) -> NDArray[np.int64]:
     """The places of the *most* least of *times*, or of all, in rising order: a sort of these alone.
 
-    >>> soonest(np.array([3.0, 1.0, 2.0, 9.0]), 2).tolist()
+    >>> earliest(np.array([3.0, 1.0, 2.0, 9.0]), 2).tolist()
     [1, 2]
     """
     if most is None or most >= len(times):
@@ -197,8 +202,8 @@ def soonest(times: NDArray[np.float64], most: int | None) -> NDArray[np.int64]:
     return np.asarray(first[np.argsort(times[first])])
 
 
-def _record(  # noqa: PLR0913, PLR0917 - a round
-    setting: Setting,
+def _record(
+    setting: AccessContext,
     index: int,
     chosen: NDArray[np.int64],
     users: NDArray[np.int64],
@@ -225,7 +230,7 @@ def _record(  # noqa: PLR0913, PLR0917 - a round
     recorder.event(fate, closed_s, round=index, user=np.flatnonzero(unheard))
 
 
-def _count(setting: Setting, index: NDArray[np.int64], delivered: NDArray[np.int64]) -> None:
+def _count(setting: AccessContext, index: NDArray[np.int64], delivered: NDArray[np.int64]) -> None:
     """Have the fates of all updates of some rounds counted, in which everybody tries; none of them is recorded."""
     left, last = setting.users - delivered, index == setting.rounds
     fates = (
@@ -235,3 +240,124 @@ def _count(setting: Setting, index: NDArray[np.int64], delivered: NDArray[np.int
     )
     for fate, number in fates:
         setting.recorder.event(fate, np.broadcast_to(0.0, int(number)), round=int(index[-1]))
+
+
+# What the accesses share in which users come and go: their probabilities, and who of those present is heard.
+
+
+_FIRST = 100
+"""Users whose probabilities stand for all that a formula gives: those of the first differ most."""
+
+
+class IntermittentAccess(DirectAccess):
+    """An access whose users are there or not, round by round; those who are there are heard."""
+
+    probability: Chances
+    """How likely each user is to be there: one number for all; a list with one for each user; ``{zipf: s}``, which is
+    ``p_i = highest * (i + 1) ** -s`` with ``highest: 1`` by default; or
+    ``{label_correlated: {concentration: 0.1, minimum: 0.02, mean: 0.1}}``, which makes it follow the user's labels."""
+
+    @abstractmethod
+    def present(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
+        """Who is there, ``[users]``, in each round from 1 on."""
+
+    def heard(self, setting: AccessContext, most: int | None = None) -> Iterator[NDArray[np.int64]]:
+        """Those who are there, in random order."""
+        return shuffled_users(self.present(self.chances(setting), setting.rounds, setting.streams), setting)
+
+    def chances(self, setting: AccessContext) -> NDArray[np.float64]:
+        """How likely each user is to be there, ``[users]``."""
+        if not isinstance(self.probability, LabelCorrelated):
+            return chances_of(self.probability, setting.users)
+        if setting.label_mix is None:
+            raise ModelError(kind_of(type(self)), "the users' label mix is wanted, and is not known")
+        return correlated_rates(self.probability.label_correlated, setting.label_mix, setting.streams)
+
+    @property
+    def typical(self) -> float:
+        """The probability of the first user, where all users have all labels alike."""
+        if isinstance(self.probability, LabelCorrelated):
+            return max(self.probability.label_correlated.minimum, self.probability.label_correlated.mean)
+        return float(chances_of(self.probability, 1)[0])
+
+    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+        """How often each user is there, where it does not depend on labels; `first` keeps its order."""
+        if isinstance(self.probability, LabelCorrelated):
+            return None
+        return self.shares(chances_of(self.probability, users))
+
+    def heard_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
+        """How often each user is there, where all who are there are heard; of users with such labels, if need be."""
+        if not self.hears_all(users):
+            return None
+        if not isinstance(self.probability, LabelCorrelated) or label_mix is None:
+            return self.rates(users, streams)
+        return self.shares(correlated_rates(self.probability.label_correlated, label_mix, streams))
+
+    def shares(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """In what share of the rounds users are there whose probabilities are *chances*: just so often."""
+        return chances
+
+    @property
+    def listed(self) -> tuple[float, ...]:
+        """The probabilities that are stated, of a formula those of the first users; empty where they follow labels."""
+        if isinstance(self.probability, LabelCorrelated):
+            return ()
+        return tuple(chances_of(self.probability, 1 if isinstance(self.probability, float) else _FIRST).tolist())
+
+    @property
+    def always(self) -> bool:
+        """Whether nobody is ever away, so that all rounds are alike."""
+        return set(self.listed) == {1.0}
+
+    @property
+    def wants_label_mix(self) -> bool:
+        """Whether the probabilities follow the users' labels."""
+        return isinstance(self.probability, LabelCorrelated)
+
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        """A list for another number of users, labels without data, more heard than there are."""
+        if isinstance(self.probability, tuple) and len(self.probability) != facts.users:
+            problem = f"{len(self.probability)} probabilities for {facts.users} users"
+            yield Fault("probability", problem, remedy="give one for each user, or one number for all, or {zipf: 1.0}")
+        if self.wants_label_mix and facts.classes is None:
+            yield Fault("probability", "follows the users' labels, and there are no data", remedy="add data")
+        yield from DirectAccess.faults(self, facts)
+
+
+def shuffled_users(there: Iterable[NDArray[np.bool_]], setting: AccessContext) -> Iterator[NDArray[np.int64]]:
+    """Those who are *there*, ``[users]`` for each round, in random order."""
+    order = uniform_rows(setting.streams.field("order"), np.arange(setting.users), setting.rounds)
+    for present, keys in zip(there, order, strict=True):
+        users = np.flatnonzero(present)
+        yield users[np.argsort(keys[users])]
+
+
+# Times that are counted in seconds on the clock, or in rounds.
+
+
+def parse_number(value: Any, info: ValidationInfo) -> Any:
+    """*value*, unless it is a quantity such as ``2 h`` and the ``unit``, which was read before it, is rounds."""
+    if isinstance(value, str) and info.data.get("unit") == "rounds":
+        raise PydanticCustomError("unit", "a time, and the unit is rounds", {"remedy": "write a number of rounds"})
+    return value
+
+
+# Small worlds in which an access is asked for draws, to hold it to its laws.
+
+
+def make_world(users: int, rounds: int, streams: Streams) -> AccessContext:
+    """A world of *users* that nothing records, each with the same mix of ten labels."""
+    return AccessContext(
+        users=users,
+        rounds=rounds,
+        replica=0,
+        streams=streams,
+        samples=np.ones(users),
+        uplink_bits=1.0,
+        downlink_bits=1.0,
+        recorder=NullRecorder(),
+        label_mix=np.full((users, 10), 0.1),
+    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from netfl.rates import Zipf, ZipfChances
+from netfl.network.rates import Zipf, ZipfChances
 from netfl.registry import Spec
 from netfl.streams import Streams
 
@@ -82,7 +82,9 @@ Chances = Annotated[tuple[float, ...] | float | ZipfChances | LabelCorrelated, B
 """A list with one probability for each user, one for all, ``{zipf: power}``, or ``{label_correlated: {…}}``."""
 
 
-def shares(rho: tuple[float, ...] | Zipf | Literal["random_simplex"], users: int, streams: Streams) -> NDArray[Any]:
+def normalized_rates(
+    rho: tuple[float, ...] | Zipf | Literal["random_simplex"], users: int, streams: Streams
+) -> NDArray[Any]:
     """The rates of all users, made to sum to 1."""
     if isinstance(rho, Zipf):
         raw = rho.weights(users)
@@ -93,7 +95,7 @@ def shares(rho: tuple[float, ...] | Zipf | Literal["random_simplex"], users: int
     return np.asarray(raw / raw.sum())
 
 
-def correlated(form: LabelCorrelation, label_mix: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
+def correlated_rates(form: LabelCorrelation, label_mix: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
     """The users' probabilities, given the shares of the labels in their data, ``[users, classes]``."""
     classes = label_mix.shape[1]
     liking = streams.rng("labels").dirichlet(np.full(classes, form.concentration))

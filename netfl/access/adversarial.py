@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.access import Access
-from netfl.access._direct import Direct
+from netfl.access._direct import DirectAccess
 from netfl.errors import Fault
-from netfl.registry import Member, kind_of
+from netfl.registry import FamilyMember, kind_of
 from netfl.streams import Streams
-from netfl.types import Facts, Law, Report, Round, Setting
+from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 
 
 class Adversarial(Access):
@@ -38,7 +38,7 @@ class Adversarial(Access):
         probability: 0.8
     """
 
-    of: Annotated[Access, Member()]
+    of: Annotated[Access, FamilyMember()]
     """The access that it interferes with, one that is given directly; its keys are below its own ``kind``."""
     target: Literal["listed", "rarest", "most_heard"] = "listed"
     """Whom it is after."""
@@ -59,7 +59,7 @@ class Adversarial(Access):
     every: Annotated[int, Field(ge=1)] = 1
     """It acts in every so-manyth round, counted from the first."""
 
-    def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
+    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         """The other access's rounds, without what is held back."""
         yield from self._direct.played(setting, _Censor(self, setting.users, setting.streams.at("adversary")))
 
@@ -131,9 +131,9 @@ class Adversarial(Access):
         """As of the other access."""
         return self.of.follows
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """An access that is not given directly; targets that are not said, or said twice over; keys without effect."""
-        if not isinstance(self.of, Direct):
+        if not isinstance(self.of, DirectAccess):
             problem = "not an access that says itself, round by round, who is heard"
             yield Fault("of", problem, kind_of(type(self.of)), "take stationary, bernoulli, markov or the like")
         wanted, unused = ("users", "size") if self.target == "listed" else ("size", "users")
@@ -170,9 +170,9 @@ class Adversarial(Access):
         return within and (index - self.begin) % self.every == 0
 
     @property
-    def _direct(self) -> Direct:
+    def _direct(self) -> DirectAccess:
         """The other access."""
-        if not isinstance(self.of, Direct):
+        if not isinstance(self.of, DirectAccess):
             raise TypeError(f"{kind_of(type(self.of))} is not given directly")
         return self.of
 
@@ -186,7 +186,7 @@ class Adversarial(Access):
         held = np.where(np.isin(np.arange(len(rates)), self.users or ()), self.probability / self.every, 0.0)
         return np.asarray(rates * (1.0 - held))
 
-    def _window_faults(self, facts: Facts) -> Iterator[Fault]:
+    def _window_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Rounds that never come."""
         if self.until is not None and self.until < self.begin:
             yield Fault("until", f"before it begins, in round {self.begin}", self.until, "make it later")

@@ -11,18 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, field_validator
 
-from netfl.access._direct import Direct
-from netfl.access._intermittent import shuffled
-from netfl.access._unit import number
-from netfl.availability import Row, Timetable, beyond, read, shortened, strangers
+from netfl.access._direct import DirectAccess, parse_number, shuffled_users
 from netfl.errors import Fault, ScenarioError
+from netfl.network.outage._availability_file import (
+    AvailabilitySchedule,
+    Row,
+    limit_faults,
+    past_period_faults,
+    read_availability,
+    unknown_user_faults,
+)
 from netfl.network.periods import SLACK, STEPS
 from netfl.streams import Streams
-from netfl.types import Facts, Law, Setting
+from netfl.types import AccessContext, Law, ScenarioFacts
 from netfl.units import Seconds
 
 
-class Availability(Direct):
+class Availability(DirectAccess):
     """Users are there when a file says so; those who are there are heard, or the first few of them in random order.
 
     The file has one row for each user, in CSV ``user,start,times…`` or in JSON ``[{"user": 0, "start": "on", "times":
@@ -49,9 +54,9 @@ class Availability(Direct):
     repeat: Annotated[Seconds, Field(gt=0)] | None = None
     """After what time all begins anew, in that unit; by default each user stays as it is after its last change."""
 
-    _count = field_validator("repeat", mode="before")(number)
+    _count = field_validator("repeat", mode="before")(parse_number)
 
-    def heard(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]]:
+    def heard(self, setting: AccessContext, most: int | None = None) -> Iterator[NDArray[np.int64]]:
         """Those who are there, in random order.
 
         Raises:
@@ -60,7 +65,7 @@ class Availability(Direct):
         rows, faults = self._read(setting.users)
         if faults:
             raise ScenarioError(faults)
-        return shuffled(self._present(Timetable.of(rows, setting.users), setting.rounds), setting)
+        return shuffled_users(self._present(AvailabilitySchedule.of(rows, setting.users), setting.rounds), setting)
 
     def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
         """The share of a repeated file in which each user is there; not known where nothing repeats."""
@@ -94,9 +99,9 @@ class Availability(Direct):
         """Cyclic if it is repeated."""
         return None if self.repeat is None else "cyclic"
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """What is wrong with the file, line by line; users that there are not, or who are not in it."""
-        yield from Direct.faults(self, facts)
+        yield from DirectAccess.faults(self, facts)
         yield from self._read(facts.users)[1]
 
     def laws(self) -> tuple[Law, ...]:
@@ -106,21 +111,21 @@ class Availability(Direct):
     @cached_property
     def _file(self) -> tuple[list[Row], list[Fault]]:
         """What the file says, read once."""
-        return read(self.file)
+        return read_availability(self.file)
 
     def _read(self, users: int) -> tuple[list[Row], list[Fault]]:
         """The rows of the file, and what keeps it from serving so many *users*."""
         rows, faults = self._file
-        faults = [*faults, *strangers(rows, users)]
-        faults += beyond(rows, np.inf if self.repeat is None else self.repeat)
+        faults = [*faults, *unknown_user_faults(rows, users)]
+        faults += past_period_faults(rows, np.inf if self.repeat is None else self.repeat)
         missing = np.setdiff1d(np.arange(users), [row.user for row in rows])
         if missing.size and not faults:
             who = ", ".join(map(str, missing[:8])) + (" …" if missing.size > 8 else "")
             problem = f"{self.file.name} tells nothing of user {who}"
             faults.append(Fault("file", problem, None, f"give a row for each of the {users} users"))
-        return rows, shortened(faults)
+        return rows, limit_faults(faults)
 
-    def _present(self, told: Timetable, rounds: int) -> Iterator[NDArray[np.bool_]]:
+    def _present(self, told: AvailabilitySchedule, rounds: int) -> Iterator[NDArray[np.bool_]]:
         """Who is there at the end of each round: changes are taken in as they are passed, from each start on."""
         length = 1.0 if self.unit == "rounds" else self.round_length
         period = np.inf if self.repeat is None else self.repeat / length

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.access._direct import uniforms
-from netfl.access._intermittent import Intermittent
-from netfl.access._worlds import world
+from netfl.access._direct import IntermittentAccess, make_world, uniform_rows
 from netfl.streams import Streams
 from netfl.types import Law
 
 
-class Bernoulli(Intermittent):
+class Bernoulli(IntermittentAccess):
     """Each user is there with its own probability, independently of all others and of all other rounds.
 
     ``P(user n is there in round r) = p_n``; the process of Wang and Ji, "A lightweight method for tackling unknown
@@ -29,7 +27,7 @@ class Bernoulli(Intermittent):
 
     def present(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
         """A coin for each user and round."""
-        for draws in uniforms(streams.field("present"), np.arange(len(chances)), rounds):
+        for draws in uniform_rows(streams.field("present"), np.arange(len(chances)), rounds):
             yield draws < chances
 
     @property
@@ -42,7 +40,7 @@ class Bernoulli(Intermittent):
         users = len(self.probability) if isinstance(self.probability, tuple) else 1
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            setting = world(users, size, streams)
+            setting = make_world(users, size, streams)
             return np.array([there[0] for there in self.present(self.chances(setting), size, streams)], float)
 
         p = self.typical

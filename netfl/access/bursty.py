@@ -3,20 +3,149 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
-from netfl.access._intermittent import Intermittent
+from netfl.access._direct import IntermittentAccess, parse_number
 from netfl.access._rates import LabelCorrelated
-from netfl.access._sojourns import Absence, Lengths, Stay, alternating
-from netfl.access._unit import number
 from netfl.errors import Fault
-from netfl.rates import chances_of
-from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.network.outage._distributions import PositiveDistribution, UnitMeanDistribution
+from netfl.network.rates import chances_of
+from netfl.streams import RandomField, Streams
+from netfl.types import Law, ScenarioFacts
+from netfl.units import Seconds
+
+# How long users stay and stay away: laws whose mean may differ from user to user, and users who alternate by them.
+
+
+Name = Literal[
+    "geometric", "exponential", "weibull", "lognormal", "gamma", "pareto", "uniform", "hyperexponential", "fixed"
+]
+
+
+def _unsaid(value: object) -> object:
+    """Nothing, and nothing else."""
+    if value is not None:
+        remedy = "leave it out; make the mean stay or the probability another"
+        raise PydanticCustomError("mean", "follows from the probability and the mean stay", {"remedy": remedy})
+    return value
+
+
+class OnDuration(PositiveDistribution):
+    """The law of a stay: one of those of the outage `renewal`, or geometric.
+
+    Geometric: whole numbers n from 1 on, P(n) = (1 - 1/mean)^(n - 1) / mean.
+    """
+
+    law: Name  # type: ignore[assignment]
+    """Which law."""
+    mean: Annotated[Seconds, Field(gt=0)]
+    """The mean."""
+
+    def by(self, mean: NDArray[np.float64]) -> DurationLaw:
+        """The law with a mean for each row."""
+        return Geometric(mean) if self.law == "geometric" else ScaledDuration(mean, self._unit)
+
+    def moment(self, power: int) -> float:
+        """E[X^power]; infinity if there is none, or it is not known."""
+        if self.law != "geometric":
+            return PositiveDistribution.moment(self, power)
+        p = 1.0 / self.mean
+        known = (1.0, 1.0, 2.0 - p, 6.0 - 6.0 * p + p**2, (2.0 - p) * (12.0 - 12.0 * p + p**2))
+        return known[power] / p**power if power < len(known) else inf
+
+    def cdf(self, x: object) -> NDArray[np.float64]:
+        """P(X ≤ x)."""
+        if self.law != "geometric":
+            return PositiveDistribution.cdf(self, np.asarray(x))
+        return np.asarray(1.0 - (1.0 - 1.0 / self.mean) ** np.floor(np.maximum(np.asarray(x, float), 0.0)))
+
+
+class OffDuration(OnDuration):
+    """The law of the times away, whose mean follows from the probability."""
+
+    mean: Annotated[None, BeforeValidator(_unsaid)] = None  # type: ignore[assignment]
+    """Not to be given: it follows."""
+
+
+class DurationLaw(Protocol):
+    """A law of times, with a mean for each row."""
+
+    def draw(self, field: RandomField, rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Draws keyed by (row, index)."""
+
+    def residual(self, streams: Streams) -> NDArray[np.float64]:
+        """What is left of the sojourn that each row is in, in a stationary process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometric:
+    """Whole numbers from 1 on."""
+
+    mean: NDArray[np.float64]
+
+    def draw(self, field: RandomField, rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """By inversion."""
+        with np.errstate(divide="ignore"):  # of mean 1, which is always 1
+            trials = np.log(field.uniform(rows, index)) / np.log1p(-1.0 / self.mean[rows])
+        return np.maximum(np.ceil(trials), 1.0)
+
+    def residual(self, streams: Streams) -> NDArray[np.float64]:
+        """An even part of one unit, and the whole ones that follow, which have no memory."""
+        rows = np.arange(len(self.mean))
+        return streams.field("part").uniform(rows) + self.draw(streams.field("rest"), rows, np.zeros_like(rows)) - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledDuration:
+    """A law of mean 1 times each row's mean."""
+
+    mean: NDArray[np.float64]
+    unit: UnitMeanDistribution
+
+    def draw(self, field: RandomField, rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Draws of mean 1, times the mean."""
+        return self.mean[rows] * self.unit.draw(field, rows, index)
+
+    def residual(self, streams: Streams) -> NDArray[np.float64]:
+        """Residuals of mean 1, times the mean."""
+        return self.mean * self.unit.residual(streams, len(self.mean))
+
+
+def alternating_availability(
+    stay: DurationLaw, absence: DurationLaw, chances: NDArray[np.float64], step: float, rounds: int, streams: Streams
+) -> Iterator[NDArray[np.bool_]]:
+    """Who is there, ``[users]``, at each of *rounds* times that are *step* apart, in a stationary process.
+
+    Args:
+        stay: how long users stay.
+        absence: how long they stay away; its means go with those of *stay* and the *chances*.
+        chances: the share of time that each is there; with 1, always.
+        step: the time between two looks; the first is a step after the start.
+        rounds: how many looks.
+        streams: where draws come from.
+    """
+    users, field = np.arange(len(chances)), streams.field("sojourn")
+    there = streams.field("start").uniform(users) < chances
+    until = np.where(there, stay.residual(streams.at("rest of stay")), absence.residual(streams.at("rest away")))
+    until[chances == 1.0] = np.inf
+    index = np.zeros(len(users), np.int64)
+    for now in step * np.arange(1, rounds + 1):
+        over = np.flatnonzero(until <= now)
+        while over.size:
+            there[over] ^= True
+            index[over] += 1
+            for law, who in ((stay, over[there[over]]), (absence, over[~there[over]])):
+                until[who] += law.draw(field, who, index[who])
+            over = over[until[over] <= now]
+        yield there.copy()
+
 
 _LATE = 20
 """The round that the laws look at."""
@@ -24,7 +153,7 @@ _SHORTEST = 1e-3
 """Rounds that a stay lasts at least in the mean."""
 
 
-class Bursty(Intermittent):
+class Bursty(IntermittentAccess):
     """Each user stays for a while and stays away for a while, an alternating renewal process in stationarity.
 
     Stays have the law `stay`; the times away the law `away`, with the mean ``mean (1 / p_n - 1)`` that makes ``p_n =
@@ -48,21 +177,21 @@ class Bursty(Intermittent):
 
     unit: Literal["s", "rounds"] = "s"
     """What times are counted in: seconds on the clock, of which `round_length` make a round, or rounds."""
-    stay: Stay
+    stay: OnDuration
     """How long a user stays: a law and its mean."""
-    away: Absence | None = None
+    away: OffDuration | None = None
     """How long it then stays away: a law without a mean; by default the law of the stays."""
 
     @field_validator("stay", mode="before")
     @classmethod
     def _no_seconds(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse a quantity in seconds where rounds are counted."""
-        number(value.get("mean") if isinstance(value, Mapping) else None, info)
+        parse_number(value.get("mean") if isinstance(value, Mapping) else None, info)
         return value
 
     def present(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
         """Whose stay is on as each round closes."""
-        return alternating(*self._laws(chances), chances, self._step, rounds, streams)
+        return alternating_availability(*self._laws(chances), chances, self._step, rounds, streams)
 
     @property
     def coming(self) -> str | None:
@@ -73,9 +202,9 @@ class Bursty(Intermittent):
         whole = laws == {"geometric"} and float(self._step).is_integer()
         return "Markovian" if whole or laws == {"exponential"} else None
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Stays that are over before a round is; geometric times of less than one unit in the mean."""
-        yield from Intermittent.faults(self, facts)
+        yield from IntermittentAccess.faults(self, facts)
         if self.stay.mean < _SHORTEST * self._step:
             problem = f"less than a thousandth of a round, {self._step:g} {self.unit}"
             yield Fault("stay.mean", problem, self.stay.mean, "make it longer, or take bernoulli")
@@ -121,7 +250,7 @@ class Bursty(Intermittent):
             laws.append(Law(f"rest of a stay in {self.unit}", statement, rest, second / (2.0 * mean)))
         return tuple(laws)
 
-    def _laws(self, chances: NDArray[np.float64]) -> tuple[Lengths, Lengths]:
+    def _laws(self, chances: NDArray[np.float64]) -> tuple[DurationLaw, DurationLaw]:
         """The laws of stays and of times away, with each user's mean; any for those who are always there."""
         mean = np.full(len(chances), self.stay.mean)
         away = np.where(chances < 1.0, mean * (1.0 / chances - 1.0), mean)

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from netfl.access._direct import uniforms
-from netfl.access._intermittent import Intermittent
+from netfl.access._direct import IntermittentAccess, uniform_rows
 from netfl.access._rates import LabelCorrelated
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.markov import Markov
 from netfl.errors import Fault
-from netfl.rates import chances_of
+from netfl.network.rates import chances_of
 from netfl.streams import Streams
-from netfl.types import Facts, Figure, Law
+from netfl.types import Law, ScenarioFacts, StatisticClaim
 
 _LISTS: TypeAdapter[tuple[tuple[int, ...], ...]] = TypeAdapter(
     Annotated[tuple[Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)], ...], Field(min_length=1)]
@@ -32,7 +31,7 @@ def _read_groups(value: object) -> object:
     return (_LISTS if isinstance(value, list | tuple) else _NUMBER).validate_python(value)
 
 
-class Correlated(Intermittent):
+class Correlated(IntermittentAccess):
     """Each user is there if its group is up and its own coin says so, so that users of a group fail together.
 
     A group is up with probability ``g``, and user n of it is then there with probability ``c_n = p_n / g``, so that
@@ -79,9 +78,9 @@ class Correlated(Intermittent):
         member[alone] = len(self.groups) + np.arange(len(alone))
         return member
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not, or who are in two groups; groups of one; users who are always there."""
-        yield from Intermittent.faults(self, facts)
+        yield from IntermittentAccess.faults(self, facts)
         if isinstance(self.groups, int):
             if self.groups >= facts.users:
                 problem = f"no two of the {facts.users} users would share a group"
@@ -124,7 +123,7 @@ class Correlated(Intermittent):
             return (there,)
         formula, at = "r; 0; r (1 - on - off) of the groups' chain", ("a group", "two groups", "a user's next round")
         claims = (self.correlation, 0.0, self.correlation * self._memory(p))
-        figure = Figure("correlation", formula, products, claims, at)
+        figure = StatisticClaim("correlation", formula, products, claims, at)
         return (there, Law("users there together", "by a group that is up with probability g", figures=(figure,)))
 
     def _there(
@@ -135,7 +134,7 @@ class Correlated(Intermittent):
         np.maximum.at(highest, member, chances)
         up = self._up(highest)
         groups = self._chain.present(up, rounds, streams.at("groups"))
-        coins = uniforms(streams.field("present"), np.arange(len(chances)), rounds)
+        coins = uniform_rows(streams.field("present"), np.arange(len(chances)), rounds)
         share = chances / up[member]
         for on, draws in zip(groups, coins, strict=True):
             yield on[member] & (draws < share)
@@ -145,7 +144,7 @@ class Correlated(Intermittent):
         return highest / (highest + self.correlation * (1.0 - highest))
 
     @property
-    def _chain(self) -> Intermittent:
+    def _chain(self) -> IntermittentAccess:
         """The process of a group; its probability is said elsewhere."""
         return (
             Bernoulli(probability=1.0) if self.switch_on is None else Markov(probability=1.0, switch_on=self.switch_on)
@@ -158,7 +157,7 @@ class Correlated(Intermittent):
         on, off = self._chain.switches(self._up(np.array([highest])))
         return float(1.0 - on[0] - off[0])
 
-    def _misnamed(self, facts: Facts) -> Iterator[Fault]:
+    def _misnamed(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """What is wrong with groups that are listed."""
         named = [user for group in self.groups for user in group] if isinstance(self.groups, tuple) else []
         yield from facts.strangers("groups", named)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.access._intermittent import Intermittent
+from netfl.access._direct import IntermittentAccess
 from netfl.streams import Streams
 from netfl.types import Law
 
 
-class Cyclic(Intermittent):
+class Cyclic(IntermittentAccess):
     """Each user is there for one stretch of rounds in every cycle, which begins at an offset of its own.
 
     The stretch is ``max(1, round(cycle * p_n))`` rounds long and the offset is drawn evenly (``cyclic-100`` of Wang and

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.access._direct import uniforms
-from netfl.access._intermittent import Intermittent
+from netfl.access._direct import IntermittentAccess, uniform_rows
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -18,7 +17,7 @@ _CUT = 8
 """Rounds after which the law on runs stops looking."""
 
 
-class Markov(Intermittent):
+class Markov(IntermittentAccess):
     """Each user is there for a while and away for a while, a Markov chain in stationarity.
 
     ``P(away -> there) = s`` and ``P(there -> away) = s (1 / p_n - 1)``; where the latter exceeds 1, both are scaled
@@ -41,7 +40,7 @@ class Markov(Intermittent):
         """One step of all chains per round."""
         on, off = self.switches(chances)
         threshold = chances
-        for draws in uniforms(streams.field("present"), np.arange(len(chances)), rounds):
+        for draws in uniform_rows(streams.field("present"), np.arange(len(chances)), rounds):
             there = draws < threshold
             yield there
             threshold = np.where(there, 1.0 - off, on)

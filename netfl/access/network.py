@@ -9,18 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from netfl.access._building import build, compute_streams, sites_of
-from netfl.access._consulting import consulting
-from netfl.access._fast_fading import fast_fading
-from netfl.access._load import changes, fragile_updates, idle_slots, overload, packets, packets_of_update
-from netfl.access._network_faults import network_faults
-from netfl.access._observed import observed
-from netfl.access._selecting import Selecting
+from netfl.access._admission import build_admission
+from netfl.access._builder import build_layout, build_network, compute_streams, with_probe
+from netfl.access._cost import fragile_updates, idle_slots, outage_changes, overload, packet_rate, packets_of_update
+from netfl.access._validation import fast_fading, network_faults
+from netfl.access.selection._base import WithSelection
 from netfl.errors import Fault
 from netfl.network.channel import Channel
-from netfl.network.compute import Compute, listed
-from netfl.network.conduct import Busy
-from netfl.network.downlink import Downlink
+from netfl.network.compute import Compute, as_tuple
+from netfl.network.config import Downlink
+from netfl.network.counterfactual import Exemptions
 from netfl.network.energy import Energy
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
@@ -28,26 +26,26 @@ from netfl.network.outage import Outage
 from netfl.network.probe import Probe
 from netfl.network.queue import Queue
 from netfl.network.queue.drop_tail import DropTail
-from netfl.network.radio import Radio
+from netfl.network.radio.link_budget import Radio
 from netfl.network.reception import Reception
-from netfl.network.round import Rule
+from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.routing.shortest_path import ShortestPath
-from netfl.network.spare import Spare
+from netfl.network.simulator import NetworkSimulator
 from netfl.network.theory import Theory
 from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
-from netfl.network.transport import Transport
-from netfl.network.world import World
-from netfl.registry import Member
-from netfl.types import Facts, Law, Report, Round, Setting
+from netfl.network.transport.spec import Transport
+from netfl.network.users import Busy
+from netfl.registry import FamilyMember
+from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 from netfl.units import Bitrate, Bits, Decibels
 
 _SENT_S = 3e-4
 """Processor time of an update that crosses a network, or of a packet."""
 
 
-class Network(Selecting):
+class NetworkAccess(WithSelection):
     """Who is heard emerges from a simulated network: towers, fading links, contention, routers, outages.
 
     **The round.**  Round r opens when the server broadcasts version r-1 to those who may try (``selection``), and
@@ -95,15 +93,15 @@ class Network(Selecting):
         round: {kind: first, m: 1}
     """
 
-    topology: Annotated[Topology, Member()]
+    topology: Annotated[Topology, FamilyMember()]
     """Where users, towers, routers and the server stand, and the links between them."""
-    motion: Annotated[Motion, Member()] | None = None
+    motion: Annotated[Motion, FamilyMember()] | None = None
     """How users move; ``null``: they stand still.  A user stays with the tower that was nearest at the start."""
     radio: Radio | None = None
     """What users send with."""
-    channel: tuple[Annotated[Channel, Member()], ...] = ()
+    channel: tuple[Annotated[Channel, FamilyMember()], ...] = ()
     """What the air does to their signals; the gains add up in dB.  None at all is a gain of 0 dB."""
-    reception: Annotated[Reception, Member()] | None = None
+    reception: Annotated[Reception, FamilyMember()] | None = None
     """Which signal is enough, and how fast bits are sent."""
     interference: Literal["collide", "sinr"] = "collide"
     """What becomes of those who meet on one channel: they ``collide``, or each is held against its ``sinr``."""
@@ -113,21 +111,21 @@ class Network(Selecting):
     """Whether users of other cells disturb, too; with ``sinr`` or ``capture`` only, and not with `csma_ca`."""
     unreachable: Literal["fault", "keep"] = "fault"
     """Whether users whose signal is too weak at its best are a fault, or part of what is studied."""
-    mac: Annotated[Mac, Member()] | None = None
+    mac: Annotated[Mac, FamilyMember()] | None = None
     """How the users of a cell share its medium."""
-    queue: Annotated[Queue, Member()] = DropTail()
+    queue: Annotated[Queue, FamilyMember()] = DropTail()
     """What the output ports of towers and routers do with messages that wait."""
-    queues: Mapping[str, Annotated[Queue, Member()]] = Field(default_factory=dict)
+    queues: Mapping[str, Annotated[Queue, FamilyMember()]] = Field(default_factory=dict)
     """Other queues for the ports of a node (``router:0``) or for one port (``router:0-server``)."""
-    routing: Annotated[Routing, Member()] = ShortestPath()
+    routing: Annotated[Routing, FamilyMember()] = ShortestPath()
     """Which way messages go."""
-    outages: tuple[Annotated[Outage, Member()], ...] = ()
+    outages: tuple[Annotated[Outage, FamilyMember()], ...] = ()
     """When users, towers, routers and links are cut off; a node is up when all of them let it be."""
-    traffic: Annotated[tuple[Annotated[Traffic, Member()], ...], BeforeValidator(listed)] = ()
+    traffic: Annotated[tuple[Annotated[Traffic, FamilyMember()], ...], BeforeValidator(as_tuple)] = ()
     """What comes beside the updates, or with ``duration`` in place of them: one kind, or a list."""
     probe: Probe | None = None
     """What is looked at while a ``duration`` runs: links and outages as such."""
-    theory: Annotated[Theory, Member()] | None = None
+    theory: Annotated[Theory, FamilyMember()] | None = None
     """A formula whose figures are told beside those of the network, with a ``duration``."""
     compute: Compute | None = None
     """How long users train."""
@@ -142,7 +140,7 @@ class Network(Selecting):
     transport: Transport | None = None
     """What an update is sent as: whole or in packets, with headers, compressed; ``null``: as it is, and whole if a
     frame of the MAC can hold that."""
-    round: Annotated[Rule, Member()] | None = None
+    round: Annotated[RoundPolicy, FamilyMember()] | None = None
     """When a round closes."""
     busy: Busy = "restart"
     """What a user does that is at an update when a newer version reaches it: it gives that up and starts from the new
@@ -151,7 +149,7 @@ class Network(Selecting):
     staleness: Annotated[int, Field(ge=0)] | None = None
     """How many versions behind the newest an update may start that still counts; by default 0 where busy users restart
     at the broadcast of an ideal way down, and any number elsewhere."""
-    spare: Spare | None = None
+    spare: Exemptions | None = None
     """A what-if: users who are spared what keeps others from being heard; all draws stay as they are without it."""
 
     @property
@@ -180,11 +178,11 @@ class Network(Selecting):
         """An update for each who may try, in each round, or its packets; or the packets and looks of a watched time."""
         if duration_s is None:
             return float(self.selection.most(users)) * rounds * packets_of_update(self)
-        return packets(self, users) * duration_s
+        return packet_rate(self, users) * duration_s
 
     def changes(self, users: int, rounds: int, duration_s: float | None) -> float:
         """Those of the outages."""
-        return changes(self, users, rounds, duration_s)
+        return outage_changes(self, users, rounds, duration_s)
 
     def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
         """Most is what crosses the network; the packets of an update together take as long as one, at the least."""
@@ -207,11 +205,11 @@ class Network(Selecting):
         """It is one."""
         return True
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """What is missing for rounds, or has no effect without them; a round that cannot close."""
         yield from network_faults(self, facts)
 
-    def warnings(self, setting: Setting) -> Iterator[str]:
+    def warnings(self, setting: AccessContext) -> Iterator[str]:
         """Frames that outlast the coherence time, idle slots, fragile updates, and rounds that get ever longer."""
         yield from fast_fading(self, setting)
         yield from idle_slots(self, setting)
@@ -219,20 +217,20 @@ class Network(Selecting):
             yield from fragile_updates(self, setting)
             yield from overload(self, setting)
 
-    def places(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
+    def places(self, setting: AccessContext) -> Mapping[str, NDArray[Any]]:
         """Where each user stands, how far from its tower, the tower's number, its device, and how fast that is."""
-        sites = sites_of(self, setting)
+        sites = build_layout(self, setting)
         x_m, y_m = sites.user_xy_m.T
         told = {"x_m": x_m, "y_m": y_m, "distance_m": sites.distance_m, "tower": sites.cell}
         return told if self.compute is None else told | self.compute.columns(setting.users, compute_streams(setting))
 
-    def nodes(self, setting: Setting) -> Mapping[str, NDArray[Any]]:
+    def nodes(self, setting: AccessContext) -> Mapping[str, NDArray[Any]]:
         """Towers, routers and the server."""
-        graph = sites_of(self, setting).graph
+        graph = build_layout(self, setting).graph
         columns = {key: np.array([graph.nodes[name][key] for name in graph]) for key in ("role", "x_m", "y_m")}
         return {"node": np.array([*graph]), **columns}
 
-    def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
+    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         """Build the network and let it run.
 
         Raises:
@@ -240,10 +238,10 @@ class Network(Selecting):
                 that does not fit the sites.
             netfl.errors.ModelError: a model failed, or nothing can happen any more.
         """
-        parts = observed(self, build(self, setting), setting)
-        world = World(parts, setting.streams, setting.recorder, setting.pulse)
+        parts = with_probe(self, build_network(self, setting), setting)
+        world = NetworkSimulator(parts, setting.streams, setting.recorder, setting.pulse)
         if setting.duration_s is None:
-            yield from world.rounds(setting.rounds, consulting(self, parts, setting))
+            yield from world.rounds(setting.rounds, build_admission(self, parts, setting))
         else:
             yield from world.windows(setting.rounds, setting.duration_s, setting.warmup_s)
 

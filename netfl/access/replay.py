@@ -14,9 +14,8 @@ from pydantic import AfterValidator
 
 from netfl.access import Access
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.parquet import opened
-from netfl.tables import SCHEMAS
-from netfl.types import Delivery, Facts, Law, Report, Round, Setting
+from netfl.network.files import open_parquet
+from netfl.types import AccessContext, Delivery, Law, LearnerReport, Round, ScenarioFacts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +24,8 @@ _ROUNDS = ("round", "opened_s", "closed_s", "delivered", "oldest", "uplink_bits"
 _ENERGY = "energy_J"
 """A column that ``rounds`` may have."""
 _DELIVERIES = ("user", "base", "sent_s", "arrived_s", "attempts")
+_INTEGERS = {"replica", "round", "delivered", "oldest", "user", "base", "attempts"}
+"""The columns of ``rounds`` and ``deliveries`` that hold integers; all others hold floats."""
 
 
 class Replay(Access):
@@ -44,7 +45,7 @@ class Replay(Access):
     run: Annotated[Path, AfterValidator(Path.absolute)]
     """The run directory, or any folder that holds the two tables; a relative path starts at the current directory."""
 
-    def rounds(self, setting: Setting) -> Generator[Round, Report | None, None]:
+    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         """Give each round as it was recorded.
 
         Raises:
@@ -81,10 +82,10 @@ class Replay(Access):
         path = self.run / "users.parquet"
         if not path.is_file():
             return False
-        with opened(path) as file:
+        with open_parquet(path) as file:
             return "rank" in file.schema_arrow.names
 
-    def ranking(self, setting: Setting) -> NDArray[np.int64] | None:
+    def ranking(self, setting: AccessContext) -> NDArray[np.int64] | None:
         """The order that the recorded run went by, so that the same users hold the same data."""
         if not self.ranked:
             return None
@@ -92,7 +93,7 @@ class Replay(Access):
         own = table[table["replica"] == setting.replica].sort_values("rank")
         return np.asarray(own["user"], np.int64)
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """No recording, or one that does not fit; of its first replica, the others are checked when they are opened."""
         try:
             recorded = int(self._table("rounds", ("replica",))["replica"].nunique())
@@ -127,14 +128,15 @@ class Replay(Access):
             problem = f"there is no file {path}" if self.run.is_dir() else f"there is no folder {self.run}"
             raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
         try:
-            with opened(path) as file:
+            with open_parquet(path) as file:
                 missing = [column for column in columns if column not in file.schema_arrow.names]
                 if missing:
                     raise MachineError(f"{path} has no column {', '.join(missing)}")
                 there = (*columns, *(column for column in optional if column in file.schema_arrow.names))
                 read = file.read(columns=list(there))
-            if name in SCHEMAS:
-                read = read.cast(pa.schema([SCHEMAS[name].field(column) for column in there]))
+            if name != "users":
+                types = {column: pa.int64() if column in _INTEGERS else pa.float64() for column in there}
+                read = read.cast(pa.schema(types))
         except (OSError, pa.ArrowException) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
         if any(read[column].null_count for column in columns):
@@ -188,7 +190,7 @@ def _misfits(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted:
         yield Fault("run", "rounds and deliveries disagree on who was heard", remedy="mend the recording")
 
 
-def _record(setting: Setting, one: Round) -> None:
+def _record(setting: AccessContext, one: Round) -> None:
     """Record the broadcast and what was delivered; the fate of the other updates is not in a recording."""
     if setting.recorder.wants("broadcast"):
         setting.recorder.event("broadcast", one.opened_s, round=one.index, node="server", value=one.downlink_bits)

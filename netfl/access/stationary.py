@@ -9,18 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.access._direct import Direct, soonest, uniforms
-from netfl.access._rates import Rho, shares
-from netfl.access._worlds import world
+from netfl.access._direct import DirectAccess, earliest, make_world, uniform_rows
+from netfl.access._rates import Rho, normalized_rates
 from netfl.errors import Fault
 from netfl.streams import Streams
-from netfl.types import Facts, Law, Setting
+from netfl.types import AccessContext, Law, ScenarioFacts
 
 _BLOCK = 1 << 14
 """Rounds that are drawn at a time."""
 
 
-class Stationary(Direct):
+class Stationary(DirectAccess):
     """A few distinct users are heard in each round, drawn one after another in proportion to fixed rates.
 
     With one user per round, ``P(user i is heard) = rho_i``, independently from round to round: the RAM of Kalogerias
@@ -40,30 +39,30 @@ class Stationary(Direct):
     first: Annotated[int, Field(ge=1)] = 1
     """How many users are heard in a round; users of rate 0 never are."""
 
-    def heard(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]]:
+    def heard(self, setting: AccessContext, most: int | None = None) -> Iterator[NDArray[np.int64]]:
         """One user by inverting the distribution, several by a race of exponential clocks."""
         at_once = self.heard_at_once(setting, most)
         if at_once is not None:
             for block in at_once:
                 yield from block
             return
-        rho, draws = shares(self.rho, setting.users, setting.streams), setting.streams.field("heard")
+        rho, draws = normalized_rates(self.rho, setting.users, setting.streams), setting.streams.field("heard")
         able = np.flatnonzero(rho)
-        for clocks in uniforms(draws, able, setting.rounds):
-            yield able[soonest(-np.log(clocks) / rho[able], most)]
+        for clocks in uniform_rows(draws, able, setting.rounds):
+            yield able[earliest(-np.log(clocks) / rho[able], most)]
 
     @property
     def at_once(self) -> bool:
         """With one user in each round."""
         return self.first == 1
 
-    def heard_at_once(self, setting: Setting, most: int | None = None) -> Iterator[NDArray[np.int64]] | None:
+    def heard_at_once(self, setting: AccessContext, most: int | None = None) -> Iterator[NDArray[np.int64]] | None:
         """One user in each round."""
         return self._drawn(setting) if most == 1 else None
 
-    def _drawn(self, setting: Setting) -> Iterator[NDArray[np.int64]]:
+    def _drawn(self, setting: AccessContext) -> Iterator[NDArray[np.int64]]:
         """One user for each round, ``[rounds, 1]``, by inverting the distribution."""
-        upto = np.cumsum(shares(self.rho, setting.users, setting.streams))
+        upto = np.cumsum(normalized_rates(self.rho, setting.users, setting.streams))
         upto /= upto[-1]
         draws = setting.streams.field("heard")
         for start in range(1, setting.rounds + 1, _BLOCK):
@@ -72,7 +71,7 @@ class Stationary(Direct):
 
     def rates(self, users: int, streams: Streams) -> NDArray[np.float64]:
         """The stated rates, made to sum to 1; with more than one user in a round they keep the order of being heard."""
-        return shares(self.rho, users, streams)
+        return normalized_rates(self.rho, users, streams)
 
     def heard_rates(
         self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
@@ -85,25 +84,25 @@ class Stationary(Direct):
         """Rounds are independent and alike."""
         return "stationary"
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """A list for another number of users, and what any direct access may have."""
         if isinstance(self.rho, tuple) and len(self.rho) != facts.users:
             problem = f"{len(self.rho)} rates for {facts.users} users"
             yield Fault("rho", problem, remedy="give one for each user, or {zipf: 1.0}, or random_simplex")
-        yield from Direct.faults(self, facts)
+        yield from DirectAccess.faults(self, facts)
 
     def laws(self) -> tuple[Law, ...]:
         """How often the users of the highest and the lowest rate are the first to be heard."""
         if self.rho == "random_simplex":
             return (Law.none("the rates are themselves drawn, once; given them, the law is that of a list"),)
         users = len(self.rho) if isinstance(self.rho, tuple) else 5
-        rho = shares(self.rho, users, Streams(0))
+        rho = normalized_rates(self.rho, users, Streams(0))
         return tuple(self._law(users, int(user), float(rho[user])) for user in (rho.argmax(), rho.argmin()))
 
     def _law(self, users: int, user: int, rate: float) -> Law:
         """How often *user* is the first to be heard."""
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.array([heard[0] == user for heard in self.heard(world(users, size, streams), 1)], float)
+            return np.array([heard[0] == user for heard in self.heard(make_world(users, size, streams), 1)], float)
 
         return Law(f"user {user} heard first", "Bernoulli(rho_i), independent", draw, rate, rate * (1 - rate))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from netfl.cli import data, exporting, looking, running, studying, sweeping
+from netfl.cli import data, export, inspect, report, run, sweep
 from netfl.cli.app import app
-from netfl.distribution import conflict
+from netfl.cli.distribution import conflict
 
-__all__ = ["app", "data", "exporting", "looking", "main", "running", "studying", "sweeping"]
+__all__ = ["app", "data", "export", "inspect", "main", "report", "run", "sweep"]
 
 
 def main() -> None:

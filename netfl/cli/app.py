@@ -10,9 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from netfl.inputs import REMEDY, local_path
-from netfl.outside import refused
-from netfl.version import __version__
+from netfl.errors import __version__
 
 _UsageError: Any = typer.BadParameter.__base__
 """What is raised for wrong words, of whichever click typer is built on."""
@@ -34,7 +32,7 @@ class Commands(TyperGroup):
             option, command = getattr(error, "option_name", ""), getattr(error.ctx, "command", None)
             options = [] if command is None else [name.lstrip("-") for one in command.params for name in one.opts]
             if "set" in options:
-                from netfl.scenario import Scenario  # noqa: PLC0415 - slow to import
+                from netfl.scenario.scenario import Scenario
 
                 names = [*Scenario.model_fields, *options]
                 near = get_close_matches(option.lstrip("-"), names, n=1, cutoff=0.8)
@@ -66,8 +64,10 @@ app = typer.Typer(
 
 def local(text: str) -> Path:
     """A path as it is written; the parser of every argument and option that is one."""
+    from netfl.network.files import REMEDY, check_local
+
     try:
-        return local_path(text)
+        return check_local(text)
     except ValueError as error:
         raise typer.BadParameter(f"{text}: {error}; {REMEDY}.") from None
 
@@ -102,7 +102,9 @@ Report = Annotated[bool, typer.Option("--report", help="Write the report at the 
 def _close(context: typer.Context, asked: bool) -> bool:
     """Refuse models of the user's own until the command ends."""
     if asked:
-        context.with_resource(refused())
+        from netfl.registry import plugins_disabled
+
+        context.with_resource(plugins_disabled())
     return asked
 
 

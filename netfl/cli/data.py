@@ -7,25 +7,25 @@ from typing import Annotated
 import typer
 
 from netfl.cli.app import app
-from netfl.guard import guarded
+from netfl.cli.common import handle_errors
 
 data_app = typer.Typer(help="Real data sets: what is there, and how to get it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 
 @data_app.command("list")
-@guarded
+@handle_errors
 def data_list() -> None:
     """Show which data sets are there, and where they are looked for."""
-    from netfl.catalogue import show_data  # noqa: PLC0415
+    from netfl.cli.views.model_list import show_data
 
     show_data()
 
 
 @data_app.command("fetch")
-@guarded
+@handle_errors
 def data_fetch(name: Annotated[str, typer.Argument(help="A data set, such as mnist.")]) -> None:
     """Fetch a data set into the cache and check it."""
-    from netfl.learning.data import _cache  # noqa: PLC0415
+    from netfl.learning.data import _download
 
-    typer.echo(f"{_cache.fetch(name)}")
+    typer.echo(f"{_download.fetch(name)}")

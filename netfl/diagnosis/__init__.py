@@ -10,18 +10,18 @@
 from __future__ import annotations
 
 from netfl.diagnosis.diagnose import diagnose
-from netfl.diagnosis.participation import Participation, from_matrix, from_sequence, from_table
-from netfl.diagnosis.result import Diagnosis, Expected
-from netfl.diagnosis.verdict import Kind, Test
+from netfl.diagnosis.multiple_testing import HypothesisTest, Kind
+from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
+from netfl.diagnosis.result import Diagnosis, ExpectedProcess
 
 __all__ = [
     "Diagnosis",
-    "Expected",
+    "ExpectedProcess",
+    "HypothesisTest",
     "Kind",
     "Participation",
-    "Test",
     "diagnose",
     "from_matrix",
-    "from_sequence",
     "from_table",
+    "participation_from_sequence",
 ]

@@ -116,7 +116,7 @@ def _groups(
     z: NDArray[np.float64], expected: NDArray[np.float64], able: NDArray[np.int64]
 ) -> tuple[tuple[int, ...], ...]:
     """Users linked by pairs that are heard together far too often, by Bonferroni over pairs at 0.1 %."""
-    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - here alone
+    from scipy.sparse.csgraph import connected_components
 
     bound = stats.norm.isf(1e-3 / max(1, len(expected)))
     linked = np.triu(z > bound, 1)

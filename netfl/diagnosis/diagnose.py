@@ -9,19 +9,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.diagnosis import words
-from netfl.diagnosis.cycle import Cycle, find_cycle
+from netfl.diagnosis import text
+from netfl.diagnosis.age_of_information import age_statistics
+from netfl.diagnosis.cvar_reach import check_alpha, cvar_reach
 from netfl.diagnosis.dependence import Dependence, find_dependence
-from netfl.diagnosis.drift import Drift, changes, find_drift, in_windows
-from netfl.diagnosis.order import Chains, Memory, chains, find_memory, mixing_time, second_order, sequence, transitions
-from netfl.diagnosis.participation import Participation, from_matrix, from_sequence, from_table
+from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift
+from netfl.diagnosis.memory import (
+    Memory,
+    TransitionCounts,
+    count_transitions,
+    find_memory,
+    mixing_time,
+    second_order,
+    single_user_sequence,
+    transitions,
+)
+from netfl.diagnosis.multiple_testing import DECIDES, holm_rejections, kind_of
+from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
+from netfl.diagnosis.periodicity import Periodicity, find_cycle, find_lines, remove_cycle, whiten
 from netfl.diagnosis.rates import Rates, chains_entropy, concentration, entropy_rate, rates
-from netfl.diagnosis.reach import check_alpha, reach
-from netfl.diagnosis.result import Diagnosis, Expected, Order
-from netfl.diagnosis.spectrum import find_lines, whiten, without
-from netfl.diagnosis.stays import stays
-from netfl.diagnosis.verdict import DECIDES, holm, kind_of
-from netfl.diagnosis.waits import waits
+from netfl.diagnosis.result import Diagnosis, ExpectedProcess, MarkovOrder
+from netfl.diagnosis.run_lengths import run_lengths
 from netfl.errors import Fault, ScenarioError
 from netfl.streams import Streams
 
@@ -33,14 +41,14 @@ _MATRIX = 64
 """Up to so many users the transition matrix is estimated."""
 
 
-def diagnose(  # noqa: PLR0913 - the options
+def diagnose(
     source: Participation | pd.DataFrame | ArrayLike,
     *,
     users: int | None = None,
     rounds: int | None = None,
     level: float = 0.05,
     alphas: Sequence[float] = (),
-    expected: Expected | None = None,
+    expected: ExpectedProcess | None = None,
     seed: int = 0,
 ) -> Diagnosis:
     """Say what kind of process a selection is.
@@ -67,12 +75,12 @@ def diagnose(  # noqa: PLR0913 - the options
         check_alpha(alpha, often.share)
     if expected is not None and expected.rates is not None and len(expected.rates) != seen.users:
         expected = replace(expected, rates=None)  # of all users, where some are looked at as they were heard often
-    kind, at = kind_of(told.found), changes(still) if told.found["drift"] else []
+    kind, at = kind_of(told.found), find_changes(still) if told.found["drift"] else []
     return Diagnosis(
         verdict=kind,
-        sentence=words.sentence(kind, seen, told, at),
+        sentence=text.verdict_sentence(kind, seen, told, at),
         level=level,
-        tests=words.tests(told),
+        tests=text.all_tests(told),
         seen=seen,
         rates=often,
         concentration=concentration(often.heard),
@@ -84,8 +92,8 @@ def diagnose(  # noqa: PLR0913 - the options
         windows=told.windows,
         changes=tuple(at),
         dependence=_renumbered(told.dependence, tested),
-        waits=waits(seen.heard, seen.span_s),
-        reach=reach(often.share, [*alphas, *(_alphas(expected))]),
+        waits=age_statistics(seen.heard, seen.span_s),
+        reach=cvar_reach(often.share, [*alphas, *(_alphas(expected))]),
         expected=expected,
         agrees=_agrees(expected, often),
         notes=(*seen.notes, *_limits(seen, len(tested)), *_sticky(told, seen.rounds)),
@@ -94,24 +102,24 @@ def diagnose(  # noqa: PLR0913 - the options
 
 def _asked(
     seen: Participation, tested: NDArray[np.int64], level: float, streams: Streams
-) -> tuple[words.Findings, Rates, NDArray[np.float64]]:
+) -> tuple[text.DiagnosisText, Rates, NDArray[np.float64]]:
     """Every test once; the rates, and the innovations without cycles."""
     heard = seen.heard[:, tested].astype(float)
     white = whiten(heard)
     lines = find_lines(white, level / len(DECIDES))
     cycle = find_cycle(heard, seen, lines, level / len(DECIDES))
-    still = without(white.series, lines)
+    still = remove_cycle(white.series, lines)
     memory = find_memory(seen.heard[:, tested], streams.rng("memory"))
     drift = find_drift(still, remembers=memory.p <= level)
-    own = chains(seen.heard)
+    own = count_transitions(seen.heard)
     dependence = find_dependence(seen.heard[:, tested], own.eigenvalue[tested])
     found = _decided(drift, cycle, memory, dependence, level, seen.rounds)
     inflation = _inflation(own, drift, cycle if found["cycle"] else None)
     often = rates(seen.heard, inflation, level)
     second = second_order(seen.heard[:, tested])
     order = _order(seen, memory, second, own, often, remembers=bool(found["memory"]))
-    stay, windows = stays(seen.heard, streams.rng("stays"), tested), in_windows(heard, inflation[tested])
-    return words.Findings(found, drift, cycle, memory, dependence, order, stay, windows, own), often, still
+    stay, windows = run_lengths(seen.heard, streams.rng("stays"), tested), assess_windows(heard, inflation[tested])
+    return text.DiagnosisText(found, drift, cycle, memory, dependence, order, stay, windows, own), often, still
 
 
 def _read(source: Participation | pd.DataFrame | ArrayLike, users: int | None, rounds: int | None) -> Participation:
@@ -120,7 +128,7 @@ def _read(source: Participation | pd.DataFrame | ArrayLike, users: int | None, r
         return source
     if isinstance(source, pd.DataFrame):
         return from_table(source, users=users, rounds=rounds)
-    return from_sequence(source, users) if np.ndim(source) == 1 else from_matrix(source)
+    return participation_from_sequence(source, users) if np.ndim(source) == 1 else from_matrix(source)
 
 
 def _tested(seen: Participation) -> NDArray[np.int64]:
@@ -131,18 +139,18 @@ def _tested(seen: Participation) -> NDArray[np.int64]:
     return np.sort(np.argsort(-seen.heard.sum(axis=0), kind="stable")[:most])
 
 
-def _decided(  # noqa: PLR0913, PLR0917 - what it rests on
-    drift: Drift, cycle: Cycle, memory: Memory, dependence: Dependence, level: float, rounds: int
+def _decided(
+    drift: Drift, cycle: Periodicity, memory: Memory, dependence: Dependence, level: float, rounds: int
 ) -> dict[str, bool | None]:
     """What the deciding tests found."""
-    told = holm([drift.p, cycle.p, memory.p, dependence.p], level)
+    told = holm_rejections([drift.p, cycle.p, memory.p, dependence.p], level)
     found = dict(zip(DECIDES, told, strict=True))
     slow = bool(found["drift"]) and cycle.period is not None and cycle.period > rounds / 10  # a part of the drift
     found["cycle"] = bool(found["cycle"]) and cycle.period is not None and not slow
     return found
 
 
-def _inflation(own: Chains, drift: Drift, cycle: Cycle | None) -> NDArray[np.float64]:
+def _inflation(own: TransitionCounts, drift: Drift, cycle: Periodicity | None) -> NDArray[np.float64]:
     """The long-run variance of each user's participation in that of independent rounds, at least 1; 1 for cycles."""
     eigenvalue = np.clip(np.nan_to_num(own.eigenvalue), 0.0, 1 - 1e-6)
     if cycle is not None:
@@ -150,29 +158,29 @@ def _inflation(own: Chains, drift: Drift, cycle: Cycle | None) -> NDArray[np.flo
     return np.asarray(max(1.0, drift.level) * (1 + eigenvalue) / (1 - eigenvalue))
 
 
-def _order(  # noqa: PLR0913 - what it rests on
-    seen: Participation, memory: Memory, second: float | None, own: Chains, often: Rates, *, remembers: bool
-) -> Order:
+def _order(
+    seen: Participation, memory: Memory, second: float | None, own: TransitionCounts, often: Rates, *, remembers: bool
+) -> MarkovOrder:
     """Transitions, the second eigenvalue, mixing and entropy; those of a memoryless process if it does not remember."""
-    who = sequence(seen.heard)
+    who = single_user_sequence(seen.heard)
     if who is not None and seen.users <= _MATRIX:
         counts = transitions(who, seen.users)
         rows = counts.sum(axis=1, keepdims=True)
         matrix = np.where(rows > 0, counts / np.maximum(rows, 1), often.share)
         size = np.sort(np.abs(np.linalg.eigvals(matrix)))[-2]
         chain = matrix if remembers else np.tile(often.share, (seen.users, 1))
-        return Order(
+        return MarkovOrder(
             memory, second, min(1.0, float(size)), mixing_time(chain), matrix, entropy_rate(chain, often.share)
         )
     largest = float(np.nanmax(np.abs(own.eigenvalue), initial=0.0))
     if not remembers:
         entropy = chains_entropy(often.rho, often.rho, 1 - often.rho)
         entropy = concentration(often.heard).entropy if who is not None else entropy
-        return Order(memory, second, largest, 1, None, entropy)
-    return Order(memory, second, largest, _slowest(own, often), None, chains_entropy(often.rho, own.on, own.off))
+        return MarkovOrder(memory, second, largest, 1, None, entropy)
+    return MarkovOrder(memory, second, largest, _slowest(own, often), None, chains_entropy(often.rho, own.on, own.off))
 
 
-def _slowest(own: Chains, often: Rates) -> int | None:
+def _slowest(own: TransitionCounts, often: Rates) -> int | None:
     """Rounds until the slowest user's chain is within 1/4 of its long-run law: ``max(p, 1-p) |λ|^t <= 1/4``."""
     able = np.isfinite(own.eigenvalue) & (np.abs(own.eigenvalue) > 0)
     size = np.minimum(np.abs(own.eigenvalue[able]), 1.0)
@@ -188,12 +196,12 @@ def _renumbered(dependence: Dependence, tested: NDArray[np.int64]) -> Dependence
     return Dependence(dependence.p, dependence.spread, dependence.correlation, groups, dependence.why_not)
 
 
-def _alphas(expected: Expected | None) -> list[float]:
+def _alphas(expected: ExpectedProcess | None) -> list[float]:
     """The α of learners."""
     return [] if expected is None or expected.alphas is None else list(expected.alphas.values())
 
 
-def _agrees(expected: Expected | None, often: Rates) -> bool | None:
+def _agrees(expected: ExpectedProcess | None, often: Rates) -> bool | None:
     """Whether the stated rates lie within the intervals of all users at once."""
     if expected is None or expected.rates is None:
         return None
@@ -211,7 +219,7 @@ def _limits(seen: Participation, tested: int) -> list[str]:
     return found
 
 
-def _sticky(told: words.Findings, rounds: int) -> list[str]:
+def _sticky(told: text.DiagnosisText, rounds: int) -> list[str]:
     """Where memory is long for so many *rounds*, in a sentence."""
     slow = rounds * (1 - told.chains.eigenvalue) < _STAYS
     if not slow.any() or told.found["cycle"] or not (told.found["memory"] or told.found["drift"]):

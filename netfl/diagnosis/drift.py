@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, stats
 
-from netfl.diagnosis.floor import floors
-from netfl.diagnosis.spectrum import SLACK, blocks, freedom
+from netfl.diagnosis.noise_floor import floors
+from netfl.diagnosis.periodicity import SLACK, column_blocks, effective_columns
 
 SLOW = (1, 2, 4, 8)
 """How many of the slowest movements are taken together; one test each, by Bonferroni."""
@@ -38,7 +38,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class WindowedRates:
     """Counts of each user in even windows of rounds against even rates.
 
     Args:
@@ -63,8 +63,8 @@ def find_drift(series: NDArray[np.float64], *, remembers: bool = True) -> Drift:
         series: the innovations, ``[rounds, columns]``, from which cycles were taken out.
         remembers: whether there may be memory; without any the level expected is the same for all movements.
     """
-    columns = freedom(series)
-    squares = ((fft.dct(series[:, part], axis=0, norm="ortho") ** 2).sum(axis=1) for part in blocks(series))
+    columns = effective_columns(series)
+    squares = ((fft.dct(series[:, part], axis=0, norm="ortho") ** 2).sum(axis=1) for part in column_blocks(series))
     spectrum = np.sum([*squares], axis=0) / series.shape[1]
     first = min(_FIRST, len(spectrum) // 4)
     counts = np.array([count for count in SLOW if count < first])
@@ -78,7 +78,7 @@ def find_drift(series: NDArray[np.float64], *, remembers: bool = True) -> Drift:
     return Drift(float(ratios[least]), float(min(1.0, len(counts) * chances[least])), float(curves[0, 0]))
 
 
-def in_windows(heard: NDArray[np.float64], inflation: NDArray[np.float64], windows: int = 8) -> Windows:
+def assess_windows(heard: NDArray[np.float64], inflation: NDArray[np.float64], windows: int = 8) -> WindowedRates:
     """The χ² test of even windows.
 
     Args:
@@ -101,10 +101,10 @@ def in_windows(heard: NDArray[np.float64], inflation: NDArray[np.float64], windo
     total = float(squares.sum())
     degrees = (windows - 1) * int(able.sum())
     p = float(stats.gamma.sf(total, share * (windows - 1) / 2, scale=2 * able.sum() / share)) if degrees else 1.0
-    return Windows(windows, total, float(degrees), p, rates)
+    return WindowedRates(windows, total, float(degrees), p, rates)
 
 
-def changes(series: NDArray[np.float64], most: int = 5) -> list[int]:
+def find_changes(series: NDArray[np.float64], most: int = 5) -> list[int]:
     """Rows at which the mean of *series* changes, by halving again and again while that pays.
 
     A split pays by how much it lowers the sum of squares of the columns, which have mean square 1, less what the best

@@ -10,8 +10,69 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.diagnosis.tables import numbers, said, wrong
 from netfl.errors import Fault, ScenarioError
+
+# What can be wrong with a table of deliveries.
+
+
+_FARTHEST = 10_000_000
+"""No recording has more rounds."""
+
+
+def deliveries_faults(table: pd.DataFrame, users: int | None) -> Iterator[Fault]:
+    """What is wrong with a table of deliveries."""
+    missing = [name for name in ("round", "user") if name not in table]
+    if missing:
+        there = ", ".join(map(str, table.columns)) or "none"
+        yield Fault(
+            ", ".join(missing), "no such column", None, f"columns round and user are wanted; there are: {there}"
+        )
+        return
+    if table.empty:
+        yield Fault("", "the table has no rows", None, "there is nothing to diagnose")
+        return
+    blank = table[["round", "user"]].isna().any(axis=1)
+    if blank.any():
+        yield Fault(
+            "", f"row {int(blank.to_numpy().argmax()) + 1} has an empty round or user", None, "fill it or drop it"
+        )
+        return
+    index = numeric_column(table["round"])
+    odd = ~np.isfinite(index) | (index != np.round(index)) | (index < 0)
+    if odd.any():
+        yield Fault(
+            "round", "no round's number", first_value(table["round"][odd]), "rounds are counted 1, 2, 3, … or from 0"
+        )
+        return
+    if index.max() > _FARTHEST:
+        yield Fault("round", "too far a round", int(index.max()), "number the rounds 1, 2, 3, …")
+        return
+    yield from _strangers(table["user"], users)
+
+
+def numeric_column(column: pd.Series[Any]) -> NDArray[np.float64]:
+    """*column* as numbers, however they are written; NaN for what is none."""
+    return np.asarray(pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan))
+
+
+def first_value(column: pd.Series[Any]) -> object:
+    """The first value of *column*, as Python says it."""
+    value = column.iloc[0]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _strangers(column: pd.Series[Any], users: int | None) -> Iterator[Fault]:
+    """Users beyond those that there are said to be."""
+    if users is None:
+        return
+    if not pd.api.types.is_integer_dtype(column):
+        if column.nunique() > users:
+            yield Fault("users", f"the table has {column.nunique()} users", users, "give at least as many")
+        return
+    outside = column[(column < 0) | (column >= users)]
+    if len(outside):
+        yield Fault("user", "no such user", int(outside.iloc[0]), f"{users} users are numbered 0 to {users - 1}")
+
 
 _TIMES = ("closed_s", "arrived_s", "time_s")
 """Columns of a table of deliveries that say when, the first that there is counts."""
@@ -83,7 +144,7 @@ def from_matrix(heard: ArrayLike) -> Participation:
     return Participation(table.astype(bool), tuple(map(str, range(table.shape[1]))))
 
 
-def from_sequence(who: ArrayLike, users: int | None = None) -> Participation:
+def participation_from_sequence(who: ArrayLike, users: int | None = None) -> Participation:
     """One user in each round: who it was, ``[rounds]``, -1 for nobody; *users* are counted from 0."""
     order = np.asarray(who)
     if order.ndim != 1 or not len(order) or not np.issubdtype(order.dtype, np.integer):
@@ -112,10 +173,10 @@ def from_table(
     Raises:
         ScenarioError: with all that is wrong with it.
     """
-    faults = list(wrong(deliveries, users))
+    faults = list(deliveries_faults(deliveries, users))
     if faults:
         raise ScenarioError(faults)
-    index = numbers(deliveries["round"]).astype(np.int64)
+    index = numeric_column(deliveries["round"]).astype(np.int64)
     first = 0 if index.min() == 0 else 1
     length = int(index.max()) - first + 1
     if rounds is not None and rounds < length:
@@ -177,7 +238,7 @@ def _times(table: pd.DataFrame, index: NDArray[np.int64], rounds: int, first: in
         return None
     value = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
     if not np.isfinite(value).all():
-        raise ScenarioError([Fault(name, "no time in seconds", said(table[name][~np.isfinite(value)]))])
+        raise ScenarioError([Fault(name, "no time in seconds", first_value(table[name][~np.isfinite(value)]))])
     last = pd.Series(value).groupby(index).max()
     if (back := _goes_back(last.to_numpy())) is not None:
         raise ScenarioError([_back(int(last.index[back]) + first, last.to_numpy(), back, name)])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from netfl.statistics import jain
+from netfl.network.counters import jain
 
 _BLOCK = 1 << 20
 """Entries of participation that are looked at at a time."""

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.diagnosis.cycle import Cycle
+from netfl.diagnosis.age_of_information import TIMES, Waits
+from netfl.diagnosis.cvar_reach import CvarReach
 from netfl.diagnosis.dependence import Dependence
-from netfl.diagnosis.drift import Drift, Windows
-from netfl.diagnosis.order import Chains, Memory
+from netfl.diagnosis.drift import Drift, WindowedRates
+from netfl.diagnosis.memory import Memory, TransitionCounts
+from netfl.diagnosis.multiple_testing import HypothesisTest, Kind
 from netfl.diagnosis.participation import Participation
+from netfl.diagnosis.periodicity import Periodicity
 from netfl.diagnosis.rates import Concentration, Rates
-from netfl.diagnosis.reach import Reach
-from netfl.diagnosis.stays import Stays
-from netfl.diagnosis.verdict import Kind, Test
-from netfl.diagnosis.waits import TIMES, Waits
+from netfl.diagnosis.run_lengths import RunLengths
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedProcess:
     """What is known of a selection beforehand, as from its scenario.
 
     Args:
@@ -40,7 +40,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class MarkovOrder:
     """What memory there is.
 
     Args:
@@ -91,21 +91,21 @@ class Diagnosis:
     verdict: Kind
     sentence: str
     level: float
-    tests: tuple[Test, ...]
+    tests: tuple[HypothesisTest, ...]
     seen: Participation
     rates: Rates
     concentration: Concentration
-    chains: Chains
-    stays: Stays
-    order: Order
-    cycle: Cycle
+    chains: TransitionCounts
+    stays: RunLengths
+    order: MarkovOrder
+    cycle: Periodicity
     drift: Drift
-    windows: Windows
+    windows: WindowedRates
     changes: tuple[int, ...]
     dependence: Dependence
     waits: Waits
-    reach: Reach
-    expected: Expected | None
+    reach: CvarReach
+    expected: ExpectedProcess | None
     agrees: bool | None
     notes: tuple[str, ...]
 

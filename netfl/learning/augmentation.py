@@ -1,8 +1,8 @@
-"""Pictures that are moved and mirrored inside the mini-batch, each time anew.
+"""Random crops and flips of the pictures of a mini-batch.
 
-What becomes of an example is drawn at random access, keyed by (replica, user, base version, turn, how manieth example
-of the update it is), so that no draw depends on who else trains, or on how updates are batched.  Learners of one
-replica that see the same shuffles see the same pictures.
+The draws of an example are keyed by (replica, user, base version, turn, number of the example in the update).  No draw
+depends on who else trains, or on how updates are batched.  Learners of one replica that use the same mini-batches see
+the same pictures.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from netfl.learning.tensors import tensor
-from netfl.streams import Field, Streams
+from netfl.streams import RandomField, Streams
 
 if TYPE_CHECKING:
-    from netfl.learning.batches import Batches
     from netfl.learning.cohort import Cohort
     from netfl.learning.data import Dataset
-    from netfl.learning.data._augment import Augment
+    from netfl.learning.data._augmentation import Augment
+    from netfl.learning.minibatches import Batches
 
 _TURN_BITS = _WORD_BITS = 32
 
@@ -67,7 +67,7 @@ class Augmentation:
         before = np.cumsum(counts, axis=1) - counts
         seen = before[..., None] + np.arange(batches.places.shape[2])
         keys = self._keys[replicas].T.swapaxes(1, 3)
-        word = Field((keys[0], keys[1])).words(users, index, seen)[0]  # NumPy broadcasts them
+        word = RandomField((keys[0], keys[1])).words(users, index, seen)[0]  # NumPy broadcasts them
         drawn = (word * np.uint64(self._moves)) >> np.uint64(_WORD_BITS)
         return tensor(drawn.astype(np.int64).swapaxes(0, 1).copy()).to(self._rows.device)
 

@@ -10,20 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from netfl.durable import whole
 from netfl.errors import MachineError
-from netfl.types import Report
+from netfl.types import LearnerReport
 
 _KEYS = {"round", "digest", "learner", "reports", "answers"}
 
 
-def save(path: Path, content: dict[str, Any]) -> None:
-    """Write *content* (tensors, numbers, strings, lists and dictionaries of them) beside *path* and move it there.
+def save(file: IO[bytes], content: dict[str, Any]) -> None:
+    """Write *content* (tensors, numbers, strings, lists and dictionaries of them) into an open *file*.
 
     It goes straight into the file, as there may be no room in memory for a second copy.
     """
-    with whole(path) as part, part.open("wb") as file:
-        _write(content, _Remembering(file))
+    _write(content, _Remembering(file))
 
 
 class _Remembering:
@@ -71,7 +69,7 @@ def load(path: Path) -> dict[str, Any]:
     return content
 
 
-def pack(reports: Sequence[Report]) -> list[dict[str, Any]]:
+def pack(reports: Sequence[LearnerReport]) -> list[dict[str, Any]]:
     """The figures in *reports* as what `save` takes."""
     return [
         {"round": one.round, "names": [*one.metrics], "values": torch.from_numpy(np.stack([*one.metrics.values()]))}
@@ -79,7 +77,7 @@ def pack(reports: Sequence[Report]) -> list[dict[str, Any]]:
     ]
 
 
-def pack_answers(reports: Sequence[Report]) -> dict[str, Any]:
+def pack_answers(reports: Sequence[LearnerReport]) -> dict[str, Any]:
     """The answers in *reports* as what `save` takes: their figures one after the other, and what they are about."""
     mappings = [answers for one in reports for answers in one.answers]
     figures = [values for answers in mappings for values in answers.values()]
@@ -103,6 +101,6 @@ def unpack_answers(packed: Mapping[str, Any]) -> dict[int, tuple[Mapping[str, ND
     return found
 
 
-def unpack(packed: Sequence[dict[str, Any]]) -> list[Report]:
+def unpack(packed: Sequence[dict[str, Any]]) -> list[LearnerReport]:
     """What `pack` packed."""
-    return [Report(one["round"], dict(zip(one["names"], one["values"].numpy(), strict=True))) for one in packed]
+    return [LearnerReport(one["round"], dict(zip(one["names"], one["values"].numpy(), strict=True))) for one in packed]

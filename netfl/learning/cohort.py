@@ -69,7 +69,7 @@ class Cohort:
             own += [] if part is None else [part]
 
 
-class Turns:
+class RepeatCounter:
     """How often each user has been heard with an update from each base, which decides what it trained on."""
 
     def __init__(self) -> None:

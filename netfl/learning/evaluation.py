@@ -3,22 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.evaluation_set import EvaluationSet, together
-from netfl.learning.figures import NAMES, Floats, Performance, over_classes, over_objectives, over_users, spread
+from netfl.learning.batch_limits import evaluation_slices
+from netfl.learning.performance import (
+    NAMES,
+    Floats,
+    UserPerformance,
+    accuracy_spread,
+    class_metrics,
+    objective_metrics,
+    user_metrics,
+)
 from netfl.learning.tensors import tensor
-from netfl.learning.validation import tested_alone, weights
+from netfl.learning.validation_split import user_weights, users_have_test_data
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from netfl.learning.architecture import Architecture
     from netfl.learning.data import Dataset, Examples
-    from netfl.learning.network import Network
     from netfl.learning.objective import Objective
+
+
+# Examples that models are tried on: how many each gets right and what it loses, by groups.
+
+
+class EvaluationSet:
+    """Examples on the device, sorted into groups in one or more ways, such as by label and by user.
+
+    Args:
+        x: the examples, ``[examples, *shape]``.
+        y: their labels.
+        ways: for each way of grouping, the group of each example, from 0, and the number of groups.
+        like: a tensor of the type and on the device to work with.
+    """
+
+    def __init__(
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.int64],
+        ways: Sequence[tuple[NDArray[np.int64], int]],
+        like: Tensor,
+    ) -> None:
+        self._x, self._y = tensor(x).to(like), tensor(y).to(like.device)
+        self._groups = [tensor(groups).to(like.device) for groups, _ in ways]
+        self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in ways]
+
+    def performance(self, network: Architecture, theta: Tensor) -> list[UserPerformance]:
+        """How well the models *theta*, ``[models, parameters]``, do, for each way of grouping."""
+        stack, models = network.open(theta, trained=False), len(theta)
+        sums = [theta.new_zeros((2, models, len(counts)), dtype=torch.float64) for counts in self.counts]
+        for rows in evaluation_slices(len(self._y)):
+            x, labels = self._x[rows], self._y[rows].expand(models, -1)
+            right = stack.scores(x.expand(models, *x.shape)).argmax(2) == labels
+            found = torch.stack([right.to(sums[0].dtype), stack.losses(labels).to(sums[0].dtype)])
+            for groups, total in zip(self._groups, sums, strict=True):
+                total.scatter_add_(2, groups[rows].expand(2, models, -1), found)
+        return [_performance(total.cpu().numpy(), counts) for total, counts in zip(sums, self.counts, strict=True)]
+
+
+def merge_performance(parts: Sequence[tuple[NDArray[np.int64], UserPerformance]]) -> UserPerformance:
+    """The performance of all lanes, from those of some lanes each."""
+    order = np.argsort(np.concatenate([lanes for lanes, _ in parts]))
+    names = ("accuracy", "loss", "counts")
+    return UserPerformance(
+        *(np.concatenate([getattr(performance, name) for _, performance in parts])[order] for name in names)
+    )
+
+
+def _performance(sums: NDArray[Any], counts: NDArray[np.float64]) -> UserPerformance:
+    """Sums over the examples of groups as their means."""
+    accuracy, loss = sums / np.maximum(counts, 1.0)
+    return UserPerformance(accuracy, loss, np.broadcast_to(counts, accuracy.shape))
 
 
 class Evaluation:
@@ -38,7 +98,7 @@ class Evaluation:
         validation: the validation examples of each replica; empty where nothing is validated.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a run's whole evaluation
+    def __init__(
         self,
         datasets: Sequence[Dataset],
         splits: Sequence[Sequence[NDArray[np.int64]]],
@@ -50,7 +110,7 @@ class Evaluation:
         self._replicas, self._rare = np.array(replicas), rare
         users = len(splits[0])
         pairs = [*zip(datasets, splits, strict=True)]
-        own = [tested_alone(data, split) for data, split in pairs]
+        own = [users_have_test_data(data, split) for data, split in pairs]
         self._tests = [
             (lanes, _tests(datasets[replica], users if own[replica] else 0, like))
             for lanes, replica in self._alike([(id(data), flag) for data, flag in zip(datasets, own, strict=True)])
@@ -61,11 +121,11 @@ class Evaluation:
         ]
         self._personal = all(one.user is not None for one in validation)
         self._mixes = [_mixes(data, split) for data, split in pairs]
-        self._weights = np.stack([weights(data, split) for data, split in pairs])
+        self._weights = np.stack([user_weights(data, split) for data, split in pairs])
 
     def metrics(
         self,
-        network: Network,
+        network: Architecture,
         versions: Tensor,
         objectives: Sequence[Objective],
         heard: NDArray[np.int64],
@@ -83,37 +143,37 @@ class Evaluation:
         classes, users = self._tested(network, versions[:, :-1])
         t = versions[:, -1].cpu().double().numpy()
         return {
-            **dict(over_classes(classes, self._rare)),
-            **dict(over_users(users)),
-            **dict(spread(users)),
-            **dict(over_objectives(objectives, users, heard[self._replicas].astype(float), t, levels)),
+            **dict(class_metrics(classes, self._rare)),
+            **dict(user_metrics(users)),
+            **dict(accuracy_spread(users)),
+            **dict(objective_metrics(objectives, users, heard[self._replicas].astype(float), t, levels)),
             **dict(self._validated(network, versions[:, :-1])),
         }
 
-    def _tested(self, network: Network, theta: Tensor) -> tuple[Performance, Performance]:
+    def _tested(self, network: Architecture, theta: Tensor) -> tuple[UserPerformance, UserPerformance]:
         """How well models do on each label, and for each user."""
         found = [
             (lanes, examples.performance(network, theta[tensor(lanes).to(theta.device)]))
             for lanes, examples in self._tests
         ]
-        classes = together([(lanes, performance[0]) for lanes, performance in found])
-        return classes, together(
+        classes = merge_performance([(lanes, performance[0]) for lanes, performance in found])
+        return classes, merge_performance(
             [
                 (lanes, performance[1] if len(performance) > 1 else self._met(lanes, performance[0]))
                 for lanes, performance in found
             ]
         )
 
-    def _met(self, lanes: NDArray[np.int64], classes: Performance) -> Performance:
+    def _met(self, lanes: NDArray[np.int64], classes: UserPerformance) -> UserPerformance:
         """What users meet whose mixes of labels are all that is known of them; they weigh what they train on."""
         whose = self._replicas[lanes]
         accuracy, loss = np.empty((2, *self._weights[whose].shape))
         for replica in np.unique(whose).tolist():
             own, mixes = whose == replica, self._mixes[replica].T
             accuracy[own], loss[own] = classes.accuracy[own] @ mixes, classes.loss[own] @ mixes
-        return Performance(accuracy, loss, self._weights[whose])
+        return UserPerformance(accuracy, loss, self._weights[whose])
 
-    def _validated(self, network: Network, theta: Tensor) -> Iterator[tuple[str, Floats]]:
+    def _validated(self, network: Architecture, theta: Tensor) -> Iterator[tuple[str, Floats]]:
         """Accuracy and loss on the validation examples, of all of them and of each user's."""
         if not self._validations:
             return
@@ -121,10 +181,10 @@ class Evaluation:
             (lanes, examples.performance(network, theta[tensor(lanes).to(theta.device)])[0])
             for lanes, examples in self._validations
         ]
-        performance = together(found)
+        performance = merge_performance(found)
         yield from zip((f"validation_{name}" for name in NAMES), performance.whole(), strict=True)
         if self._personal:
-            yield from over_users(performance, "validation_")
+            yield from user_metrics(performance, "validation_")
 
     def _alike(self, keys: Sequence[object]) -> list[tuple[NDArray[np.int64], int]]:
         """The lanes whose replicas have one key, together, and one of those replicas; nothing without keys."""

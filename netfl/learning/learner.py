@@ -18,26 +18,26 @@ from torch import Tensor
 
 from netfl.errors import MachineError
 from netfl.learning.aggregation import Updates
-from netfl.learning.answers import Answers
-from netfl.learning.batches import Shuffles
-from netfl.learning.cohort import Cohort, Turns
+from netfl.learning.batch_limits import evaluation_slices, torch_threads
+from netfl.learning.cohort import Cohort, RepeatCounter
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.evaluation import Evaluation
-from netfl.learning.losses import held_losses
+from netfl.learning.local_training import LearnerGroup, group_learners
 from netfl.learning.metrics import Metrics
+from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
-from netfl.learning.pool import Pool
-from netfl.learning.servers import Servers
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.model_versions import Versions
+from netfl.learning.queries import LearnerQueries
+from netfl.learning.server_state import LaneServers
+from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.tensors import device_of, tensor
-from netfl.learning.training import Group, grouped
-from netfl.learning.versions import Versions
-from netfl.learning.ways import examined, threads
+from netfl.learning.user_data import UserDatasets
+from netfl.learning.user_losses import user_losses
 from netfl.streams import Streams
-from netfl.types import Divergence, Report, Round
+from netfl.types import Divergence, LearnerReport, Round
 
 
-class Learner:
+class BatchedLearner:
     """All learners of a run, in all its replicas.
 
     Args:
@@ -59,7 +59,7 @@ class Learner:
         team: all learners of the run, where these lanes are a part of it.
     """
 
-    def __init__(  # noqa: PLR0913 - a run's whole learning
+    def __init__(
         self,
         *,
         learners: Mapping[str, LearnerSpec],
@@ -83,27 +83,27 @@ class Learner:
         self._specs = [learners[name].informed(heard.get(replica)) for name, replica in self.lanes]
         self._replicas, self._every, self._rounds = len(datasets), evaluate.every, rounds
         self._network = model.open(datasets[0].train_x.shape[1:], datasets[0].classes, tokens)
-        self._pool = Pool(datasets, splits, device_of(device), dtype, streams)
-        self._groups = grouped([*learners.values()], self._network, self._pool)
-        self._shuffles, self._turns = Shuffles(streams), Turns()
+        self._pool = UserDatasets(datasets, splits, device_of(device), dtype, streams)
+        self._groups = group_learners([*learners.values()], self._network, self._pool)
+        self._shuffles, self._turns = BatchSampler(streams), RepeatCounter()
         self._voice = [*learners].index(follows) if follows is not None else 0 if len(learners) == 1 else None
         replicas = [replica - first for _, replica in self.lanes]
         starts = np.stack([self._network.start(one.at("start")) for one in streams])
         origins = tensor(np.pad(starts, ((0, 0), (0, 1)))).to(self._pool.x)
-        self._servers = Servers(self.lanes, self._specs, self._pool.sizes.shape[1], origins[replicas], not team)
+        self._servers = LaneServers(self.lanes, self._specs, self._pool.sizes.shape[1], origins[replicas], not team)
         self._versions = Versions(origins[replicas], self._servers.messages())
         evaluation = Evaluation(datasets, splits, replicas, rare_classes, self._pool.x, validation)
         told = evaluate, evaluation, self._network, self._pool
         self._metrics = Metrics(*told, self._specs, self._servers, origins[replicas], team)
 
     @torch.inference_mode()
-    def start(self) -> Report:
+    def start(self) -> LearnerReport:
         """The evaluation of version 0."""
         figures = self._metrics.figures(self._versions.newest, 0)
-        return Report(0, figures, diverged=self._servers.fresh((), 0.0))
+        return LearnerReport(0, figures, diverged=self._servers.fresh((), 0.0))
 
     @torch.inference_mode()
-    def step(self, rounds: Sequence[Round]) -> Report:
+    def step(self, rounds: Sequence[Round]) -> LearnerReport:
         """Make the next version of every lane.
 
         Args:
@@ -138,7 +138,7 @@ class Learner:
         figures = self._metrics.figures(self._versions.newest, index) if due else {}
         heeded = self._heeded if any(one.asks for one in rounds) else range(0)
         diverged = self._servers.fresh(heeded, closed_s)
-        return Report(index, figures, self._answers(rounds) if heeded else (), diverged)
+        return LearnerReport(index, figures, self._answers(rounds) if heeded else (), diverged)
 
     def state(self) -> dict[str, Any]:
         """All that `restore` needs, in tensors (its own: copy them before the next step), words, lists, dicts."""
@@ -168,7 +168,7 @@ class Learner:
     def working(self) -> AbstractContextManager[None]:
         """Let torch have as many threads as pay, for as long as this lasts."""
         batch = max(group.amount.of(self._pool.sizes.ravel())[0].max() for group in self._groups)
-        return threads(len(self.lanes) * batch * self._network.size)
+        return torch_threads(len(self.lanes) * batch * self._network.size)
 
     @property
     def diverged(self) -> tuple[Divergence, ...]:
@@ -184,10 +184,10 @@ class Learner:
         """The labels that a lane's current model gives to examples *x*."""
         theta = self._versions.newest[lane : lane + 1, :-1]
         stack = self._network.open(theta, trained=False)
-        parts = (tensor(x[part]).to(theta) for part in examined(len(x)))
+        parts = (tensor(x[part]).to(theta) for part in evaluation_slices(len(x)))
         return np.concatenate([stack.scores(part[None]).argmax(2)[0].cpu().numpy() for part in parts])
 
-    def _learn(self, group: Group, cohort: Cohort, following: list[Tensor], closed_s: float) -> None:
+    def _learn(self, group: LearnerGroup, cohort: Cohort, following: list[Tensor], closed_s: float) -> None:
         """Train *cohort* for the learners of *group*, and put their next versions into *following*."""
         replicas, users, device = cohort.replicas, cohort.users, self._pool.x.device
         lanes = np.array(group.members) * self._replicas + replicas[:, None]
@@ -225,7 +225,7 @@ class Learner:
         for base in np.unique(bases):
             there = bases == base
             model = self._versions.of(bases[there][:1], np.array([[lane]]))[0, :, :-1]
-            found[there] = held_losses(self._network, self._pool, lane % self._replicas, users[there], model)[:, 0]
+            found[there] = user_losses(self._network, self._pool, lane % self._replicas, users[there], model)[:, 0]
         return tensor(found).to(self._versions.newest)
 
     @property
@@ -242,8 +242,10 @@ class Learner:
     def _answers(self, rounds: Sequence[Round]) -> tuple[Mapping[str, NDArray[np.float64]], ...]:
         """What each replica's access asked about the version that was just made."""
         lanes = self._heeded
-        own = Group({0: self._specs[lanes[0]]}, self._network, self._pool)
-        answers = Answers(own, self._network, self._pool, self._shuffles, [self._servers.name(one) for one in lanes])
+        own = LearnerGroup({0: self._specs[lanes[0]]}, self._network, self._pool)
+        answers = LearnerQueries(
+            own, self._network, self._pool, self._shuffles, [self._servers.name(one) for one in lanes]
+        )
         return tuple(
             answers.to(one.asks, replica, self._versions.number, self._versions.newest[lane])
             for replica, (lane, one) in enumerate(zip(lanes, rounds, strict=True))

@@ -14,7 +14,7 @@ from netfl.registry import kind_of
 if TYPE_CHECKING:
     import torch
 
-    from netfl.learning.settings import LearnerSpec
+    from netfl.learning.spec import LearnerSpec
 
 _MODELS = 6
 """Models that a lane has at most beside its rule's: two versions, what is sent with each, and a copy of both."""
@@ -37,7 +37,7 @@ _GROUPS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class MemoryEstimate:
     """What a run has to hold at once.
 
     Args:
@@ -61,7 +61,7 @@ class Load:
     number: int = 4
 
 
-def check(learners: Mapping[str, LearnerSpec], load: Load, there: int | None) -> None:
+def check_memory(learners: Mapping[str, LearnerSpec], load: MemoryEstimate, there: int | None) -> None:
     """Refuse what does not fit.
 
     Counted are all lanes' versions and rules, for each process one lane's updates, which its rule gets together, and
@@ -100,31 +100,31 @@ def check(learners: Mapping[str, LearnerSpec], load: Load, there: int | None) ->
     raise ScenarioError([Fault(f"learners.{name}.aggregation", problem, None, remedy)])
 
 
-def _needed(learners: Mapping[str, LearnerSpec], load: Load) -> int:
+def _needed(learners: Mapping[str, LearnerSpec], load: MemoryEstimate) -> int:
     """Bytes of all that is counted."""
-    from netfl.learning.ways import trained_at_once  # noqa: PLC0415 - torch
+    from netfl.learning.batch_limits import max_jobs_at_once
 
     model, lanes, kept = load.parameters + 1, load.replicas * len(learners), _kept(learners, load)
-    at_once = load.workers * _COPIES * model * min(lanes * load.most, trained_at_once(model))
+    at_once = load.workers * _COPIES * model * min(lanes * load.most, max_jobs_at_once(model))
     numbers = sum(kept.values()) + lanes * (_MODELS + _TWIN * load.twins) * model + _heard(kept, load) + at_once
     return load.number * numbers + load.examples + (load.workers * _PROCESS if load.workers > 1 else 0)
 
 
-def _kept(learners: Mapping[str, LearnerSpec], load: Load) -> dict[str, int]:
+def _kept(learners: Mapping[str, LearnerSpec], load: MemoryEstimate) -> dict[str, int]:
     """Numbers that the rule of each learner keeps, in all replicas."""
     return {name: load.replicas * one.aggregation.memory(load.users, load.parameters) for name, one in learners.items()}
 
 
-def _heard(kept: Mapping[str, int], load: Load) -> int:
+def _heard(kept: Mapping[str, int], load: MemoryEstimate) -> int:
     """Numbers in the updates of one lane, in each process."""
     return load.workers * (_HEARD + _REMEMBERED * any(kept.values())) * load.most * (load.parameters + 1)
 
 
-def free(device: torch.device) -> int | None:
+def free_memory(device: torch.device) -> int | None:
     """Bytes of memory that can still be had where *device* computes; ``None`` if that is not said."""
     if device.type != "cuda":
         return available()
-    from torch.cuda import mem_get_info  # noqa: PLC0415
+    from torch.cuda import mem_get_info
 
     return int(mem_get_info(device)[0])
 

@@ -6,24 +6,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.slopes import gradient_norms
+from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.tensors import tensor
-from netfl.learning.twin import Twins
 
 if TYPE_CHECKING:
-    from netfl.learning.batches import Shuffles
+    Figures = Mapping[str, NDArray[np.float64]]
+    from netfl.learning.architecture import Architecture
     from netfl.learning.cohort import Cohort
     from netfl.learning.evaluation import Evaluation
-    from netfl.learning.network import Network
-    from netfl.learning.pool import Pool
-    from netfl.learning.servers import Servers
-    from netfl.learning.settings import EvaluateSpec, LearnerSpec
-    from netfl.learning.training import Group, Trained
+    from netfl.learning.local_training import LearnerGroup, LocalResult
+    from netfl.learning.minibatches import BatchSampler
+    from netfl.learning.server_state import LaneServers
+    from netfl.learning.spec import EvaluateSpec, LearnerSpec
+    from netfl.learning.user_data import UserDatasets
 
-    Figures = Mapping[str, NDArray[np.float64]]
+
+# The gradient of the mean training loss of models.
+
+
+def gradient_norms(network: Architecture, pool: UserDatasets, replica: int, models: Tensor) -> NDArray[np.float64]:
+    """``‖∇F‖`` of *models*, where F is the mean loss over all training examples of a replica's users, ``[models]``.
+
+    A step of size 1 down the slope of some examples says what their part of the gradient is.  In float64, for the step
+    is small beside the parameters.
+
+    Args:
+        network: what the models are parameters of.
+        pool: the examples.
+        replica: whose users' examples.
+        models: ``[models, parameters]``.
+    """
+    rows, _ = pool.held(replica, np.arange(pool.sizes.shape[1]))
+    theta, count = models.double(), len(models)
+    slope, after = torch.zeros_like(theta), torch.empty_like(theta)
+    for _, x, y in pool.examined(rows):
+        stack, labels = network.open(theta), y.expand(count, -1)
+        stack.scores(x.double().expand(count, *x.shape))
+        stack.losses(labels)
+        stack.descend(torch.full_like(labels, 1.0 / len(rows), dtype=theta.dtype))
+        stack.store(after)
+        slope += theta - after
+    return np.asarray(torch.linalg.vector_norm(slope, dim=1).cpu().numpy())
 
 
 class Metrics:
@@ -40,14 +67,14 @@ class Metrics:
         team: all learners of the run, where the lanes are a part of it.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - it sees everything
+    def __init__(
         self,
         evaluate: EvaluateSpec,
         evaluation: Evaluation,
-        network: Network,
-        pool: Pool,
+        network: Architecture,
+        pool: UserDatasets,
         specs: Sequence[LearnerSpec],
-        servers: Servers,
+        servers: LaneServers,
         origins: Tensor,
         team: Sequence[LearnerSpec] = (),
     ) -> None:
@@ -60,7 +87,7 @@ class Metrics:
         self._of = np.arange(len(specs)) % self._replicas
         self._heard, self._ages = np.zeros((self._replicas, users), np.int64), np.zeros((3, self._replicas))
         own = specs[:: self._replicas]
-        self._twins = Twins(own, network, pool, origins) if "weight_divergence" in self._asked else None
+        self._twins = CentralizedBaseline(own, network, pool, origins) if "weight_divergence" in self._asked else None
 
     def hear(self, index: int, cohort: Cohort) -> None:
         """Round *index* brought *cohort*."""
@@ -70,7 +97,9 @@ class Metrics:
         np.add.at(self._ages[1], cohort.replicas, ages)
         np.maximum.at(self._ages[2], cohort.replicas, ages)
 
-    def train(self, index: int, cohort: Cohort, shuffles: Shuffles, group: Group, trained: Trained) -> None:
+    def train(
+        self, index: int, cohort: Cohort, shuffles: BatchSampler, group: LearnerGroup, trained: LocalResult
+    ) -> None:
         """In round *index* the learners of *group* made *trained* of *cohort*."""
         if self._twins is not None:
             self._twins.step(index, cohort, shuffles, group, trained.steps.cpu().double().numpy())

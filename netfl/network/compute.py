@@ -12,16 +12,74 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.errors import Fault
-from netfl.network.device import Device, allot
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Facts, Figure, Law
+from netfl.types import Law, ScenarioFacts, StatisticClaim
+
+# Classes of devices: which users have which, and how fast each is.
+
+
+class Device(Spec):
+    """One class of devices: how many users have it, and how fast it computes.
+
+    A ``share`` is a probability: each user draws its class once, independently of all others and of how many there
+    are, so that the numbers of a class differ from replica to replica, as samples of a population do.  ``users`` is
+    exact: so many of them, whichever they are, or those that are listed.
+    """
+
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The probability that a user has it; over all classes they come to 1."""
+    users: Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """In its place: exactly how many users have it, drawn once; or the numbers of those that have it."""
+    speed: Annotated[float, Field(gt=0)]
+    """Training samples per second; with a spread: the median of the class."""
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """Standard deviation of the natural logarithm of the speeds within the class."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Device:
+        """A share, or users."""
+        if (self.share is None) == (self.users is None):
+            raise ValueError("say how many have it: give share or users, one of them")
+        return self
+
+    @property
+    def listed(self) -> tuple[int, ...]:
+        """The users who are named."""
+        return self.users if isinstance(self.users, tuple) else ()
+
+    @property
+    def count(self) -> int:
+        """How many users have it; 0 where that is drawn."""
+        return len(self.listed) if self.users is None or isinstance(self.users, tuple) else self.users
+
+
+def assign_devices(devices: Mapping[str, Device], users: int, streams: Streams) -> NDArray[np.int64]:
+    """The class that each user has, by its place among *devices*, ``[users]``.
+
+    Args:
+        devices: all by share, or all by users.
+        users: how many there are.
+        streams: where the classes are drawn.
+    """
+    luck = streams.field("device").uniform(np.arange(users))
+    shares = [device.share for device in devices.values() if device.share is not None]
+    if shares:
+        return np.searchsorted(np.cumsum(shares[:-1]), luck, side="right")
+    has = np.full(users, -1)
+    for place, device in enumerate(devices.values()):
+        has[[*device.listed]] = place
+    drawn = [0 if device.listed else device.count for device in devices.values()]
+    free = np.flatnonzero(has < 0)
+    has[free[np.argsort(luck[free], kind="stable")]] = np.repeat(np.arange(len(devices)), drawn)
+    return has
+
 
 Luck = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 """By how much longer than usual each user trains for the update of that number, counted from 0."""
 
 
-def listed(value: Any) -> Any:
+def as_tuple(value: Any) -> Any:
     """One thing as a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 
@@ -35,9 +93,9 @@ class Compute(Spec):
     deviation c.
     """
 
-    speed: Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(listed), Field(min_length=1)] | None = (
-        None
-    )
+    speed: (
+        Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
+    ) = None
     """Training samples per second: one number for all users (with a spread: their median), or a list, one for each."""
     spread: Annotated[float, Field(ge=0, le=10)] = 0.0
     """Standard deviation of the natural logarithm of the users' speeds; only where one speed is given for all."""
@@ -64,7 +122,7 @@ class Compute(Spec):
             raise ValueError(f"the shares of the devices come to {sum(shares):g}: let them come to 1")
         return self
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """A list for another number of users, devices for others than there are; no work to compute."""
         if self.speed is not None and len(self.speed) not in {1, facts.users}:
             remedy = f"give one number, or {facts.users} of them"
@@ -88,7 +146,7 @@ class Compute(Spec):
 
     def device(self, users: int, streams: Streams) -> NDArray[np.int64]:
         """Each user's class, by its place among `devices`; 0 where there are none, ``[users]``."""
-        return np.zeros(users, np.int64) if self.devices is None else allot(self.devices, users, streams)
+        return np.zeros(users, np.int64) if self.devices is None else assign_devices(self.devices, users, streams)
 
     def speeds(self, users: int, streams: Streams) -> NDArray[np.float64]:
         """Training samples that each user processes in a second, ``[users]``."""
@@ -135,7 +193,7 @@ class Compute(Spec):
             laws.append(_jitter_law(self))
         return tuple(laws) or (Law.none("nothing is drawn but which of the users have which device"),)
 
-    def _misallotted(self, facts: Facts) -> Iterator[Fault]:
+    def _misallotted(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not, or that have two devices; more or fewer devices than users."""
         devices = self.devices or {}
         for name, device in devices.items():
@@ -150,7 +208,7 @@ class Compute(Spec):
 
 def _speed_law(compute: Compute, parts: list[tuple[float, float, float]]) -> Law:
     """Speeds are a mixture of lognormals: *parts* are share, median and spread of each."""
-    from scipy.special import ndtr  # noqa: PLC0415 - only where laws are asked for
+    from scipy.special import ndtr
 
     def cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Σ share · Φ(ln(x / median) / spread)."""
@@ -177,13 +235,13 @@ def _share_law(compute: Compute, shares: list[float]) -> Law:
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
         return np.eye(len(shares))[compute.device(size, streams)]
 
-    figure = Figure("share", "the class's share", draw, shares, [*(compute.devices or ())])
+    figure = StatisticClaim("share", "the class's share", draw, shares, [*(compute.devices or ())])
     return Law("device", "drawn by the shares, for each user once", figures=(figure,))
 
 
 def _jitter_law(compute: Compute) -> Law:
     """The time of an update over its mean."""
-    from scipy.stats import lognorm  # noqa: PLC0415 - only where laws are asked for
+    from scipy.stats import lognorm
 
     variance = log1p(compute.jitter**2)
 

@@ -4,8 +4,7 @@
 `by_distance` follows the distance between a user and its tower, wherever it moves.
 """
 
-from netfl.network.channel._block import BlockGain
-from netfl.network.channel._distance import by_distance
-from netfl.network.channel._static import StaticGain
+from netfl.network.channel._gains import BlockGain, StaticGain
+from netfl.network.channel._path_loss import distance_gain
 
-__all__ = ["BlockGain", "StaticGain", "by_distance"]
+__all__ = ["BlockGain", "StaticGain", "distance_gain"]

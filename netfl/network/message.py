@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 TRAFFIC = -1
@@ -39,3 +40,27 @@ class Message:
     counted: bool = False
     express: bool = False
     immune: bool = False
+
+
+# A parcel: one copy of a version on its way from the server to a tower.
+
+
+VERSION = -2
+"""The base of what is a version and no update."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class BroadcastMessage(Message):
+    """A copy of a version.
+
+    Args:
+        version: which.
+        way: the nodes from the server to the tower, both included.
+        arrived: called when it is there.
+        lost: called if it ends on the way.
+    """
+
+    version: int
+    way: tuple[str, ...]
+    arrived: Callable[[], None]
+    lost: Callable[[], None]

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.ledger import Ledger
-from netfl.network.outages import Outages
+from netfl.network.event_log import EventLog
+from netfl.network.layout import Layout
+from netfl.network.outage._combined import CombinedOutages
 from netfl.network.periods import period_from
-from netfl.network.radio import Air
-from netfl.network.sites import Sites
+from netfl.network.radio.link_budget import LinkBudget
 from netfl.registry import Spec
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 from netfl.units import Decibels, Seconds
 
 _CHUNK = 1 << 17
@@ -46,7 +46,7 @@ class Probe(Spec):
     lag: Annotated[Seconds, Field(gt=0)] | None = None
     """For the autocorrelation: a whole number of times ``every``."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not, and a lag between two looks."""
         yield from facts.strangers("users", self.users or ())
         if len(set(self.users or ())) < len(self.users or ()):
@@ -71,7 +71,9 @@ class Sampler:
         since_s: from when on looks count for the figures.
     """
 
-    def __init__(self, probe: Probe, sites: Sites, air: Air | None, outages: Outages, since_s: float) -> None:
+    def __init__(
+        self, probe: Probe, sites: Layout, air: LinkBudget | None, outages: CombinedOutages, since_s: float
+    ) -> None:
         self._probe, self._air, self._outages, self._since_s = probe, air, outages, since_s
         self._users = np.arange(sites.users) if probe.users is None else np.array(probe.users, np.int64)
         self._looks = self._pairs = self._moves = 0
@@ -82,7 +84,7 @@ class Sampler:
         self._up_s = self._down_s = 0.0
         self._downs = self._ups = 0
 
-    def look(self, start_s: float, end_s: float, ledger: Ledger) -> None:
+    def look(self, start_s: float, end_s: float, ledger: EventLog) -> None:
         """Look from *start_s*, where the last looks ended, to *end_s*."""
         if self._outages:
             self._watch(max(start_s, self._since_s), end_s)
@@ -112,7 +114,7 @@ class Sampler:
         told |= {"up_mean_s": self._up_s / self._downs} if self._downs else {}
         return told | ({"down_mean_s": self._down_s / self._ups} if self._ups else {})
 
-    def _sample(self, air: Air, times_s: NDArray[np.float64], ledger: Ledger) -> None:
+    def _sample(self, air: LinkBudget, times_s: NDArray[np.float64], ledger: EventLog) -> None:
         """Take the SNR of all users at *times_s*, and count what is no warm-up."""
         who, when = np.tile(self._users, len(times_s)), np.repeat(times_s, len(self._users))
         snr_db = air.snr_db(who, when)

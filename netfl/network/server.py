@@ -9,18 +9,18 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netfl.network.down import Way
-from netfl.network.ledger import Ledger
+from netfl.network.admission import Admission
+from netfl.network.config import RoundServiceConfig
+from netfl.network.downlink import DownlinkPath
+from netfl.network.event_log import EventLog
 from netfl.network.message import Message
-from netfl.network.parts import Service
-from netfl.network.picking import Picking
 from netfl.network.tower import Tower
-from netfl.types import Delivery, Report
+from netfl.types import Delivery, LearnerReport
 
 Users = NDArray[np.int64]
 
 
-class Brought(NamedTuple):
+class RoundResult(NamedTuple):
     """What a round brought."""
 
     deliveries: tuple[Delivery, ...]
@@ -45,14 +45,14 @@ class Server:
         closed: whether no round is open that an update could count in.
     """
 
-    def __init__(  # noqa: PLR0913 - a server joins these
+    def __init__(
         self,
-        service: Service,
+        service: RoundServiceConfig,
         *,
         env: simpy.Environment,
-        ledger: Ledger,
+        ledger: EventLog,
         towers: Mapping[str, Tower],
-        way: Way,
+        way: DownlinkPath,
         name: str,
         close: Callable[[], None],
     ) -> None:
@@ -62,7 +62,7 @@ class Server:
         self._tower, self._place = np.zeros(users, np.int64), np.zeros(users, np.int64)
         for number, tower in enumerate(self._towers):
             self._tower[tower.cell.ids], self._place[tower.cell.ids] = number, np.arange(tower.cell.size)
-        self.picking: Picking
+        self.picking: Admission
         self._chosen: Users = np.empty(0, np.int64)
         self._may = np.zeros(users, np.bool_)
         self._arrived: list[tuple[Message, Delivery]] = []
@@ -72,7 +72,7 @@ class Server:
         if service.rule.continuous:
             ledger.ended = self._ended
 
-    def open(self, report: Report | None) -> None:
+    def open(self, report: LearnerReport | None) -> None:
         """The round that the ledger has opened begins, after *report* on the one before."""
         ledger, version = self._ledger, self._ledger.round - 1
         self._arrived, self.closed = [], False
@@ -108,7 +108,7 @@ class Server:
         if self.closed:
             self._close()
 
-    def close(self) -> Brought:
+    def close(self) -> RoundResult:
         """The open round is over: what it brought."""
         ledger, rule = self._ledger, self._service.rule
         self.closed = True
@@ -119,7 +119,7 @@ class Server:
                 ledger.land(message, "delivered" if counts else "discarded", told.arrived_s, node=self._name)
         deliveries = tuple(told for _, told in self._arrived) if counts else ()
         self.picking.heard(ledger.round, [told.user for told in deliveries])
-        return Brought(deliveries, *self._versions())
+        return RoundResult(deliveries, *self._versions())
 
     @property
     def hopeless(self) -> bool:

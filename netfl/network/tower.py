@@ -10,22 +10,19 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netfl.network.aside import cells
-from netfl.network.both import Both
-from netfl.network.cell import Cell
+from netfl.network.backhaul.routes import Routes
 from netfl.network.clock import call_after
-from netfl.network.conduct import Conduct
-from netfl.network.flight import Ether
-from netfl.network.ledger import Ledger
-from netfl.network.load import Load, Users
-from netfl.network.medium import Medium
+from netfl.network.config import NetworkConfig
+from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC, Message
-from netfl.network.packets import Packets
-from netfl.network.parts import Parts
-from netfl.network.routes import Routes
-from netfl.network.segments import Segments
-from netfl.network.trainees import Trainees
-from netfl.network.updates import Updates
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.isolated_cells import split_cells
+from netfl.network.radio.medium import Medium
+from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, Users
+from netfl.network.transport.segmentation import SegmentedUpdates
+from netfl.network.users import UserBehaviour, UserPopulation, WholeUpdates
 from netfl.streams import Streams
 
 Sink = Callable[[Message], None]
@@ -50,11 +47,11 @@ class Tower:
         coming: how many copies of each version are on their way to users.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a tower joins these
+    def __init__(
         self,
         cell: Cell,
         node: int,
-        updates: Trainees | None,
+        updates: UserPopulation | None,
         medium: Medium,
         name: str = "tower:0",
         aside: Sequence[Cell] = (),
@@ -153,10 +150,10 @@ class Tower:
         return np.asarray(due_s)
 
 
-def open_towers(  # noqa: PLR0913, PLR0917 - all that towers join
-    parts: Parts,
+def build_towers(
+    parts: NetworkConfig,
     env: simpy.Environment,
-    ledger: Ledger,
+    ledger: EventLog,
     sinks: Mapping[str, Sink],
     streams: Streams,
     routes: Routes,
@@ -165,68 +162,75 @@ def open_towers(  # noqa: PLR0913, PLR0917 - all that towers join
     towers: dict[str, Tower] = {}
     if parts.medium is None or parts.mac is None:
         return towers
-    ether, early = Ether(), any(one.leaves == "tower" for one in parts.traffic if one.enters == "users")
+    ether, early = SharedChannel(), any(one.leaves == "tower" for one in parts.traffic if one.enters == "users")
     for index, name in enumerate(parts.sites.towers):
         ids, node = np.flatnonzero(parts.sites.cell == index), parts.sites.number(name)
         updates = _updates(parts, parts.medium, ids, name, ledger, (env, routes)) if ids.size else None
-        loads: list[Load] = [] if updates is None else [updates]
+        loads: list[TxQueue] = [] if updates is None else [updates]
         loads += _packets(parts, parts.medium, ids, name, ledger, streams) if ids.size else []
         if not loads:
             continue
-        load = reduce(Both, loads)
+        load = reduce(MergedTxQueue, loads)
         sink = parts.spare.marking(_early(name, sinks[name], env, ledger) if early else sinks[name])
         make = partial(_cell, env, (name, node), parts.medium, sink)
         alone = np.flatnonzero(parts.spare.among("contention", ids)).tolist()
-        *aside, cell = cells(load, alone, ether if parts.shared_air else Ether(), streams.at("mac", index), make)
+        *aside, cell = split_cells(
+            load, alone, ether if parts.shared_air else SharedChannel(), streams.at("mac", index), make
+        )
         towers[name] = tower = Tower(cell, node, updates, parts.medium, name, aside)
         if updates is not None:
             updates.wake = tower.wake
     return towers
 
 
-def _cell(  # noqa: PLR0913, PLR0917 - a cell joins these
+def _cell(
     env: simpy.Environment,
     tower: tuple[str, int],
     medium: Medium,
     uplink: Sink,
-    load: Load,
-    ether: Ether,
+    load: TxQueue,
+    ether: SharedChannel,
     streams: Streams,
 ) -> Cell:
     """A cell at work."""
     return Cell(env, tower, load, medium=medium, ether=ether, streams=streams, uplink=uplink)
 
 
-def _updates(  # noqa: PLR0913, PLR0917 - a load joins these
-    parts: Parts, medium: Medium, ids: Users, tower: str, ledger: Ledger, above: tuple[simpy.Environment, Routes]
-) -> Trainees | None:
+def _updates(
+    parts: NetworkConfig,
+    medium: Medium,
+    ids: Users,
+    tower: str,
+    ledger: EventLog,
+    above: tuple[simpy.Environment, Routes],
+) -> UserPopulation | None:
     """The updates of one cell's users, whole or in packets; *above* are the clock and the way to the server."""
     service, (env, routes) = parts.service, above
     if service is None:
         return None
     train = partial(_train, medium, service.samples) if parts.presence.metered else None
-    conduct = Conduct(service.busy, service.rule.waits, train, service.luck, parts.spending)
+    conduct = UserBehaviour(service.busy, service.rule.waits, train, service.luck, parts.spending)
     cut, compute_s = service.cut, service.compute_s[ids]
     if service.transport.grain != "packet":
-        return Updates(ids, compute_s, cut.most_bits, tower, ledger, conduct)
+        return WholeUpdates(ids, compute_s, cut.most_bits, tower, ledger, conduct)
 
     def back_s(user: int) -> float:
         air_s = medium.delay_s(np.array([user]), env.now)
         return routes.delay_s(tower, 0.0, env.now) + (0.0 if air_s is None else float(air_s[0]))
 
     arq = service.transport.arq
-    return Segments(ids, compute_s, cut, tower, ledger, arq=arq, env=env, back_s=back_s, conduct=conduct)
+    return SegmentedUpdates(ids, compute_s, cut, tower, ledger, arq=arq, env=env, back_s=back_s, conduct=conduct)
 
 
-def _packets(  # noqa: PLR0913, PLR0917 - a load joins these
-    parts: Parts, medium: Medium, ids: Users, tower: str, ledger: Ledger, streams: Streams
-) -> list[Load]:
+def _packets(
+    parts: NetworkConfig, medium: Medium, ids: Users, tower: str, ledger: EventLog, streams: Streams
+) -> list[TxQueue]:
     """The traffic of one cell's users."""
-    loads: list[Load] = []
+    loads: list[TxQueue] = []
     for number, traffic in enumerate(parts.traffic):
         if traffic.enters == "users":
             link_bps = 1.0 / medium.airtime_s(1.0)
-            loads.append(Packets(ids, traffic, link_bps, tower, ledger, streams.at("traffic", number)))
+            loads.append(UserPacketQueue(ids, traffic, link_bps, tower, ledger, streams.at("traffic", number)))
     return loads
 
 
@@ -235,7 +239,7 @@ def _train(medium: Medium, samples: NDArray[np.float64], ids: Users, at_s: NDArr
     medium.train(ids, at_s, samples[ids])
 
 
-def _early(tower: str, sink: Sink, env: simpy.Environment, ledger: Ledger) -> Sink:
+def _early(tower: str, sink: Sink, env: simpy.Environment, ledger: EventLog) -> Sink:
     """What takes messages at *tower*, where traffic has arrived already."""
 
     def take(message: Message) -> None:

@@ -13,24 +13,24 @@ their colours in all pictures that name them in the same order.
 
 from __future__ import annotations
 
-from netfl.plots.access import fates, heard, outages, participation, places
+from netfl.plots.access import outages, participation, plot_layout, plot_outcomes, plot_participation
 from netfl.plots.learning import class_accuracy, curves, regions, user_accuracy, user_scatter
 from netfl.plots.sweeps import sweep_heat, sweep_lines
-from netfl.plots.waits import ages, delays, held, stays, user_delays, utilisation
+from netfl.plots.waits import delays, plot_backlog, plot_delays, plot_staleness, user_delays, utilisation
 
 __all__ = [
-    "ages",
     "class_accuracy",
     "curves",
     "delays",
-    "fates",
-    "heard",
-    "held",
     "outages",
     "participation",
-    "places",
+    "plot_backlog",
+    "plot_delays",
+    "plot_layout",
+    "plot_outcomes",
+    "plot_participation",
+    "plot_staleness",
     "regions",
-    "stays",
     "sweep_heat",
     "sweep_lines",
     "user_accuracy",

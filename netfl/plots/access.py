@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from netfl.report import plots_access, plots_network, tallies
 
 
-def heard(  # noqa: PLR0913 - what is drawn, over what, for whom
+def plot_participation(
     users: pd.DataFrame,
     deliveries: pd.DataFrame,
     *,
@@ -30,7 +30,7 @@ def heard(  # noqa: PLR0913 - what is drawn, over what, for whom
         replica: whose users.
         ax: where to draw.
     """
-    return plots_access.heard(_one(tallies.counted(users, deliveries, rare), replica), by=by, ax=ax)
+    return plots_access.heard(_one(tallies.with_delivery_counts(users, deliveries, rare), replica), by=by, ax=ax)
 
 
 def participation(
@@ -50,15 +50,17 @@ def participation(
         replica: whose users.
         ax: where to draw.
     """
-    own, few = tallies.sampled(_one(tallies.counted(users, deliveries, rare), replica), plots_access.MOST)
+    own, few = tallies.sample_users(
+        _one(tallies.with_delivery_counts(users, deliveries, rare), replica), plots_access.MOST
+    )
     known = _one(deliveries, replica)
     rounds = max(1, int(known["round"].max())) if len(known) else 1
-    share = tallies.presence(known, own["user"], rounds)
+    share = tallies.delivery_shares(known, own["user"], rounds)
     names = own["user"].astype(str).tolist()
     return plots_access.participation(share, names, rounds, rare=own["rare"].tolist(), few=few, ax=ax)
 
 
-def fates(events: pd.DataFrame, *, attempts: bool = False, ax: Axes | None = None) -> Axes:
+def plot_outcomes(events: pd.DataFrame, *, attempts: bool = False, ax: Axes | None = None) -> Axes:
     """What became of updates, per round, mean over replicas.
 
     Args:
@@ -72,7 +74,7 @@ def fates(events: pd.DataFrame, *, attempts: bool = False, ax: Axes | None = Non
     rows = tallies.failures(events) if attempts else tallies.fates(events)
     if rows.empty:
         raise ValueError("there are no such events in the table; the scenario's 'record' says which are kept")
-    binned = tallies.stacked(rows, max(1, int(rows["round"].max())), rows["replica"].nunique())
+    binned = tallies.outcome_bins(rows, max(1, int(rows["round"].max())), rows["replica"].nunique())
     ax = plots_access.fate_areas(binned, ax=ax)
     ax.set(xlabel="round", ylabel=f"{'failed attempts' if attempts else 'updates'} per round")
     return ax
@@ -98,7 +100,7 @@ def outages(events: pd.DataFrame, *, end_s: float | None = None, replica: int = 
     return plots_network.outage_lines(rows, nothing, nothing, labels=labels, rare=rare, end_s=max(end_s, 1e-9), ax=ax)
 
 
-def places(  # noqa: PLR0913 - what is drawn, over what, for whom
+def plot_layout(
     users: pd.DataFrame,
     deliveries: pd.DataFrame,
     nodes: pd.DataFrame | None = None,
@@ -117,9 +119,9 @@ def places(  # noqa: PLR0913 - what is drawn, over what, for whom
         replica: whose.
         ax: where to draw.
     """
-    own = _one(tallies.counted(users, deliveries, rare), replica)
+    own = _one(tallies.with_delivery_counts(users, deliveries, rare), replica)
     known = None if nodes is None or nodes.empty else _one(nodes, replica)
-    shown, few = tallies.sampled(own, plots_access.MOST)
+    shown, few = tallies.sample_users(own, plots_access.MOST)
     return plots_network.user_map(shown, "heard", f"times heard{few and f' ({few})'}", nodes=known, ax=ax)
 
 

@@ -11,7 +11,7 @@ from netfl.report import measures, plots_learning, tallies
 from netfl.report.measures import Over
 
 
-def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
+def curves(
     metrics: pd.DataFrame,
     metric: str = "accuracy",
     *,
@@ -39,7 +39,7 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
     if over in ("bits", "energy"):
         if rounds is None:
             raise ValueError(f"over={over!r} needs the table of rounds: rounds=run.rounds")
-        metrics = measures.spent(metrics, rounds)
+        metrics = measures.with_cost(metrics, rounds)
     ax = plots_learning.curves(metrics, metric, group=group, over=over, learners=shown, ax=ax)
     plots_learning.learner_legend(ax, shown)
     return ax
@@ -72,12 +72,12 @@ def user_accuracy(metrics: pd.DataFrame, *, learners: Sequence[str] | None = Non
         ax: where to draw.
     """
     shown = _learners(metrics, learners)
-    ax = plots_learning.user_spread(measures.grouped(metrics, "accuracy", "user"), learners=shown, ax=ax)
+    ax = plots_learning.user_spread(measures.grouped_final_metrics(metrics, "accuracy", "user"), learners=shown, ax=ax)
     plots_learning.learner_legend(ax, shown)
     return ax
 
 
-def user_scatter(  # noqa: PLR0913 - what is drawn, over what, for whom
+def user_scatter(
     metrics: pd.DataFrame,
     users: pd.DataFrame,
     deliveries: pd.DataFrame,
@@ -97,8 +97,8 @@ def user_scatter(  # noqa: PLR0913 - what is drawn, over what, for whom
         ax: where to draw.
     """
     shown = _learners(metrics, learners)
-    rows = measures.grouped(metrics, "accuracy", "user").rename(columns={"number": "user"})
-    known = tallies.counted(users, deliveries, rare)
+    rows = measures.grouped_final_metrics(metrics, "accuracy", "user").rename(columns={"number": "user"})
+    known = tallies.with_delivery_counts(users, deliveries, rare)
     rows = rows.merge(known[["replica", "user", "heard", "rare"]], on=["replica", "user"])
     ax = plots_learning.user_scatter(rows, learners=shown, ax=ax)
     plots_learning.learner_legend(ax, shown)

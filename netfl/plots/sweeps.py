@@ -12,7 +12,7 @@ from netfl.report import plots_learning
 from netfl.report.sweeps import plots
 
 
-def sweep_lines(  # noqa: PLR0913 - what is drawn, over what, for whom
+def sweep_lines(
     summary: pd.DataFrame,
     figure: str,
     x: str,
@@ -37,15 +37,15 @@ def sweep_lines(  # noqa: PLR0913 - what is drawn, over what, for whom
     Raises:
         ValueError: there is no such figure, axis, value or learner, or another axis takes several values.
     """
-    rows = plots.chosen(summary, figure, [x], where or {})
-    shown = plots.named(rows, learners)
+    rows = plots.select_rows(summary, figure, [x], where or {})
+    shown = plots.select_learners(rows, learners)
     ax = plots.lines(rows[rows["learner"].isin(shown)], figure, x, learners=shown, ax=ax)
     if any(shown):
         plots_learning.learner_legend(ax, shown)
     return ax
 
 
-def sweep_heat(  # noqa: PLR0913 - what is drawn, over what, for whom
+def sweep_heat(
     summary: pd.DataFrame,
     figure: str,
     x: str,
@@ -69,8 +69,8 @@ def sweep_heat(  # noqa: PLR0913 - what is drawn, over what, for whom
     Raises:
         ValueError: there is no such figure, axis, value or learner, or another axis, or the learner, is not chosen.
     """
-    rows = plots.chosen(summary, figure, [x, y], where or {})
-    shown = plots.named(rows, None if learner is None else [learner])
+    rows = plots.select_rows(summary, figure, [x, y], where or {})
+    shown = plots.select_learners(rows, None if learner is None else [learner])
     if len(shown) > 1:
         raise ValueError(f"{', '.join(shown)} have the figure; choose one, such as learner={shown[0]!r}")
-    return plots.heat(rows[rows["learner"] == shown[0]], figure, x, y, ax=ax)
+    return plots.plot_heatmap(rows[rows["learner"] == shown[0]], figure, x, y, ax=ax)

@@ -22,7 +22,7 @@ def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = 
     return plots_waits.distributions({"": table["delay_s"]}, ax=ax)
 
 
-def user_delays(  # noqa: PLR0913 - what is drawn, over what, for whom
+def user_delays(
     users: pd.DataFrame,
     deliveries: pd.DataFrame,
     rounds: pd.DataFrame,
@@ -43,12 +43,12 @@ def user_delays(  # noqa: PLR0913 - what is drawn, over what, for whom
         replica: whose users.
         ax: where to draw.
     """
-    table, known = waits.delays(deliveries, rounds), tallies.counted(users, deliveries, rare)
+    table, known = waits.delays(deliveries, rounds), tallies.with_delivery_counts(users, deliveries, rare)
     own = [one[one["replica"] == replica] for one in (table, known)]
     return plots_waits.user_delays(own[0], own[1], by=by, ax=ax)
 
 
-def ages(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def plot_staleness(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """How many versions behind the newest, as their round opened, updates had started from that counted.
 
     Args:
@@ -59,7 +59,7 @@ def ages(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = No
     return plots_waits.ages(waits.delays(deliveries, rounds)["age"], ax=ax)
 
 
-def stays(events: pd.DataFrame, *, nodes: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+def plot_delays(events: pd.DataFrame, *, nodes: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
     """How long messages stayed in towers and routers, waiting and being put on the link.
 
     Args:
@@ -76,7 +76,7 @@ def stays(events: pd.DataFrame, *, nodes: Sequence[str] | None = None, ax: Axes 
     return plots_waits.distributions(parts, xlabel="stay in the port", ax=ax)
 
 
-def held(
+def plot_backlog(
     events: pd.DataFrame,
     *,
     nodes: Sequence[str] | None = None,
@@ -100,8 +100,8 @@ def held(
     own = rows[rows["replica"] == replica]
     named = sorted(own["node"].unique()) if nodes is None else nodes
     end_s = float(events["time_s"].max()) if end_s is None else end_s
-    ax = plots_waits.held(own, end_s, named, ax=ax)
-    return plots_waits.named(ax, named)
+    ax = plots_waits.plot_backlog(own, end_s, named, ax=ax)
+    return plots_waits.with_node_legend(ax, named)
 
 
 def utilisation(figures: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -126,7 +126,7 @@ def _recorded(events: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ValueError: that was not recorded.
     """
-    rows = waits.stays(events)
+    rows = waits.node_delays(events)
     if rows.empty:
         raise ValueError("there are no such events in the table; the scenario's 'record' says which are kept")
     return rows

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.legend import Legend
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from netfl.durable import whole
+from netfl.results.atomic_write import atomic_write
 
 INK = "#010203"
 """The colour of text and axes; on the page it becomes the page's own text colour, light or dark."""
@@ -100,7 +100,7 @@ def png(paint: Paint, path: Path, *, size: tuple[float, float], dpi: int = 150) 
     with _style({}), _quiet():
         figure = Figure(figsize=size, facecolor="white")
         paint(figure)
-        with whole(path) as part:
+        with atomic_write(path) as part:
             figure.savefig(part, format="png", dpi=dpi, metadata={"Software": None})
     return path
 
@@ -119,7 +119,7 @@ def logarithmic(ax: Axes, which: Literal["x", "y"]) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def strokes(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, line style and level for each name, in order: gaps of a line show those that it lies on."""
     styles = cycle(enumerate(_DASHES))
     return {
@@ -130,7 +130,7 @@ def strokes(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def colours(names: Sequence[str]) -> dict[str, str]:
     """The colour alone of each name."""
-    return {name: stroke["color"] for name, stroke in strokes(names).items()}
+    return {name: stroke["color"] for name, stroke in line_styles(names).items()}
 
 
 def legend(place: Axes | FigureBase, handles: Sequence[Artist], names: Sequence[str], **where: Any) -> Legend | None:
@@ -144,7 +144,7 @@ def legend(place: Axes | FigureBase, handles: Sequence[Artist], names: Sequence[
     return made
 
 
-def unlegended(ax: Axes) -> Axes:
+def without_legend(ax: Axes) -> Axes:
     """*ax* without its legend, where a neighbour shows it."""
     shown = ax.get_legend()
     if shown is not None:

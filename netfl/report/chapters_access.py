@@ -9,31 +9,31 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from netfl.diagnosis.words import chance
+from netfl.diagnosis.text import format_p_value
 from netfl.report import canvas, chapters_waits, markup, phrases, plots_access, plots_network, tallies, words
 from netfl.report.markup import Chapter
-from netfl.report.view import View
+from netfl.report.view import RunData
 from netfl.types import FATES
 
 MANY = 60
 """More users than this are not all shown in the timeline of outages."""
 
 
-def chapters(view: View) -> Iterator[Chapter]:
+def chapters(view: RunData) -> Iterator[Chapter]:
     """All chapters on the access that the run has tables for."""
     if view.run.rounds.empty:
         return
     if view.duration_s is None:
-        yield Chapter("heard", "Who was heard", (heard(view), participation(view), *selection(view)))
+        yield Chapter("heard", "Who was heard", (participation_section(view), participation(view), *selection(view)))
         yield Chapter("fates", "What became of updates", tuple(fates(view)))
     yield from chapters_waits.chapters(view)
     cut_off = tuple(outages(view))
-    parts = (*cut_off, *maps(view), *left_out(view))
+    parts = (*cut_off, *user_maps(view), *left_out(view))
     if parts:
         yield Chapter("network", "Who was cut off, when and where" if cut_off else "Where everybody stands", parts)
 
 
-def heard(view: View) -> str:
+def participation_section(view: RunData) -> str:
     """How often each user was heard, by rank and, where there are places, by distance."""
     far = "distance_m" in view.one and view.one["distance_m"].notna().all()
 
@@ -43,20 +43,20 @@ def heard(view: View) -> str:
             plots_access.heard(view.one, by=by, ax=ax)
             ax.label_outer(remove_inner_ticks=False)
         if far:
-            canvas.unlegended(row[1])
+            canvas.without_legend(row[1])
 
     side = " Left sorted by that figure, right by the distance to the user's tower." if far else ""
-    rounds = phrases.count(view.rounds)
-    few = _few(tallies.sampled(view.one, plots_access.MOST)[1])
+    rounds = phrases.format_count(view.rounds)
+    few = _few(tallies.sample_users(view.one, plots_access.MOST)[1])
     caption = f"How often each user's update counted, in {rounds} rounds.{side} A cross: never.{few}{view.which}"
     return markup.figure(paint, name="heard", caption=caption, size=(9.6, 2.9))
 
 
-def participation(view: View) -> str:
+def participation(view: RunData) -> str:
     """User × round."""
-    users, few = tallies.sampled(view.one, plots_access.MOST)
+    users, few = tallies.sample_users(view.one, plots_access.MOST)
     deliveries = view.run.deliveries
-    share = tallies.presence(deliveries[deliveries["replica"] == view.first], users["user"], view.rounds)
+    share = tallies.delivery_shares(deliveries[deliveries["replica"] == view.first], users["user"], view.rounds)
 
     def paint(figure: Figure) -> None:
         plots_access.participation(
@@ -78,16 +78,16 @@ def _few(remark: str) -> str:
     return f" Drawn are {remark}." if remark else ""
 
 
-def selection(view: View) -> Iterator[str]:
+def selection(view: RunData) -> Iterator[str]:
     """What kind of process being heard is, and the tests behind that; nothing where that cannot be asked."""
     found = view.selection
     if found is None:
         return
-    rows = [[test.question, chance(test.p), test.answer] for test in found.tests if test.decides]
+    rows = [[test.question, format_p_value(test.p), test.answer] for test in found.tests if test.decides]
     yield markup.table(["Question", "p", "Answer"], rows, " ".join([found.sentence, *found.notes]) + view.which)
 
 
-def fates(view: View) -> Iterator[str]:
+def fates(view: RunData) -> Iterator[str]:
     """How updates ended and why attempts failed, over the rounds and in total."""
     if view.fates.empty:
         yield markup.paragraph(["No fates of updates were recorded in this run."], "note")
@@ -98,7 +98,7 @@ def fates(view: View) -> Iterator[str]:
     def paint(figure: Figure) -> None:
         column = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
         for (name, rows), ax in zip(shown.items(), column, strict=True):
-            binned = tallies.stacked(rows, view.rounds, len(view.replicas))
+            binned = tallies.outcome_bins(rows, view.rounds, len(view.replicas))
             plots_access.fate_areas(binned, ax=ax)
             ax.set_ylabel(f"{name} per round")
             ax.label_outer(remove_inner_ticks=False)
@@ -108,35 +108,37 @@ def fates(view: View) -> Iterator[str]:
         if len(shown) > 1
         else ""
     )
-    caption = f"How updates ended, per round, mean over replicas.{second}{phrases.thinned(view.run.manifest)}"
+    caption = f"How updates ended, per round, mean over replicas.{second}{phrases.thinning_sentence(view.run.manifest)}"
     yield markup.figure(paint, name="fates", caption=caption, size=(9.6, 0.5 + 2.2 * len(shown)))
-    yield totals(view)
+    yield outcome_totals(view)
 
 
-def totals(view: View) -> str:
+def outcome_totals(view: RunData) -> str:
     """Each fate's total, and the causes of failed attempts."""
     counts = view.fates["fate"].value_counts()
     causes = view.failures["fate"].value_counts()
     rows = [
         [
             fate.replace("_", " "),
-            phrases.count(int(counts[fate])),
+            phrases.format_count(int(counts[fate])),
             phrases.percent(counts[fate] / counts.sum()),
             words.MEANINGS[fate],
         ]
         for fate in FATES
         if fate in counts
     ]
-    told = [f"{phrases.count(int(number))} {cause}" for cause, number in causes.items()]
+    told = [f"{phrases.format_count(int(number))} {cause}" for cause, number in causes.items()]
     failed = f" Failed attempts, without those of updates superseded on the air: {', '.join(told)}." if told else ""
-    left = phrases.thinned(view.run.manifest)
+    left = phrases.thinning_sentence(view.run.manifest)
     which = "Recorded were" if left else "All"
-    caption = f"{which} {phrases.count(int(counts.sum()))} updates of {phrases.replicas(len(view.replicas))}.{failed}"
+    caption = (
+        f"{which} {phrases.format_count(int(counts.sum()))} updates of {phrases.replicas(len(view.replicas))}.{failed}"
+    )
     caption += left
     return markup.table(["Fate", "Updates", "Share", "What it means"], rows, caption)
 
 
-def outages(view: View) -> Iterator[str]:
+def outages(view: RunData) -> Iterator[str]:
     """A timeline of who was down, and of who was heard."""
     if view.outages.empty:
         return
@@ -161,7 +163,7 @@ def outages(view: View) -> Iterator[str]:
     yield markup.table(head, _downtime(view.outages, view.end_s), "What was down, longest first.")
 
 
-def _rows(view: View) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _rows(view: RunData) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of the timeline (user, node, label, rare, row), and the users among them with their tower."""
     users = view.one.assign(tower=view.towers)
     if len(users) > MANY:
@@ -191,15 +193,15 @@ def _downtime(down: pd.DataFrame, end_s: float, most: int = 8) -> list[list[str]
     return [
         [
             str(name),
-            phrases.count(int(row["size"])),
-            phrases.span(row["sum"]),
+            phrases.format_count(int(row["size"])),
+            phrases.format_duration(row["sum"]),
             phrases.percent(row["sum"] / max(end_s, 1e-9)),
         ]
         for name, row in length.head(most).iterrows()
     ]
 
 
-def left_out(view: View) -> Iterator[str]:
+def left_out(view: RunData) -> Iterator[str]:
     """Where to read what a simulated network does not model."""
     if len(view.nodes):
         sentences = [
@@ -208,7 +210,7 @@ def left_out(view: View) -> Iterator[str]:
         yield markup.paragraph([*sentences, 'see "What is not modelled", docs/not_modelled.md of netfl.'], "note")
 
 
-def maps(view: View) -> Iterator[str]:
+def user_maps(view: RunData) -> Iterator[str]:
     """Where users stand: how often each was heard, and how well each learner serves it."""
     if not view.placed:
         return
@@ -223,15 +225,15 @@ def maps(view: View) -> Iterator[str]:
         panels.append(("percent", f"accuracy of {name} (%)", view.one.merge(rows[["user", "percent"]], on="user")))
 
     nodes = view.nodes if len(view.nodes) else None
-    few = _few(tallies.sampled(view.one, plots_access.MOST)[1])
-    panels = [(value, what, tallies.sampled(users, plots_access.MOST)[0]) for value, what, users in panels]
+    few = _few(tallies.sample_users(view.one, plots_access.MOST)[1])
+    panels = [(value, what, tallies.sample_users(users, plots_access.MOST)[0]) for value, what, users in panels]
 
     def paint(figure: Figure) -> None:
         row = figure.subplots(1, len(panels), squeeze=False)[0]
         for index, ((value, caption, users), ax) in enumerate(zip(panels, row, strict=True)):
             plots_network.user_map(users, value, caption, nodes=nodes, ax=ax)
             if index:
-                canvas.unlegended(ax).set_ylabel("")
+                canvas.without_legend(ax).set_ylabel("")
 
     rare = " Orange rings: users that hold a rare class." if view.one["rare"].any() else ""
     served = " and by the accuracy that it ends with" if named else ""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.figure import Figure
 
-from netfl import figures, statistics
 from netfl.report import chapters_merit, markup, measures, phrases, plots_learning
 from netfl.report.markup import Chapter
-from netfl.report.view import View
+from netfl.report.view import RunData
+from netfl.results import formatting, statistics
 
 LOW_IS_GOOD = frozenset({"accuracy_users_variance", "loss"})
 NEITHER = frozenset({"t", "objective"})
@@ -20,25 +20,25 @@ ABOVE = {"loc": "outside upper left", "ncols": 5}
 """Where the learners' legend stands: above all axes."""
 
 
-def chapters(view: View) -> Iterator[Chapter]:
+def chapters(view: RunData) -> Iterator[Chapter]:
     """All chapters on learning that the run has figures for."""
     if not view.learners:
         return
     finals = (
         final_table(view),
         *chapters_merit.fairness(view),
-        *chapters_merit.targets(view),
-        *chapters_merit.choices(view),
+        *chapters_merit.target_table(view),
+        *chapters_merit.choice_table(view),
     )
     yield Chapter("figures", "Final figures", finals)
     yield Chapter("accuracy", "Accuracy over rounds, and over what they cost", (accuracy_curves(view),))
     shares = (*class_heat(view), *user_accuracy(view), *chapters_merit.user_heat(view))
     if shares:
         yield Chapter("shares", "Who is served: classes and users", shares)
-    inside = tuple(threshold(view))
+    inside = tuple(cvar_plots(view))
     if inside:
         yield Chapter("threshold", "Inside CVaR: t and the objective", inside)
-    besides = *chapters_merit.besides(view), *chapters_merit.weights(view)
+    besides = *chapters_merit.extra_metric_plots(view), *chapters_merit.weight_plot(view)
     if besides:
         yield Chapter("besides", "What else was asked for", besides)
     planes = tuple(regions(view))
@@ -46,9 +46,9 @@ def chapters(view: View) -> Iterator[Chapter]:
         yield Chapter("regions", "Decision regions", planes)
 
 
-def final_table(view: View) -> str:
+def final_table(view: RunData) -> str:
     """Learners × final figures, with 95 % t-intervals where there are replicas."""
-    columns = [metric for metric in figures.METRICS if view.has(metric)]
+    columns = [metric for metric in formatting.METRICS if view.has(metric)]
     rows = [[name, *("" for _ in columns)] for name in view.learners]
     best = set()
     for x, metric in enumerate(columns, 1):
@@ -61,23 +61,25 @@ def final_table(view: View) -> str:
             top = max(means.values(), default=math.inf)
             best |= {(y, x) for y, name in enumerate(view.learners) if means.get(name, -math.inf) >= top - 1e-9}
     return markup.table(
-        ["Learner", *(figures.METRICS[metric] for metric in columns)], rows, _final_caption(view), frozenset(best)
+        ["Learner", *(formatting.METRICS[metric] for metric in columns)], rows, _final_caption(view), frozenset(best)
     )
 
 
-def cell(found: statistics.Interval, metric: str, replicas: int) -> str:
+def cell(found: statistics.ConfidenceInterval, metric: str, replicas: int) -> str:
     """A final value with its interval, as all tables have it; *replicas* is how many there are."""
-    return figures.metric_cell(metric, found.mean, found.half, found.replicas, replicas)
+    return formatting.metric_cell(metric, found.mean, found.half, found.replicas, replicas)
 
 
-def _final_caption(view: View) -> str:
+def _final_caption(view: RunData) -> str:
     """What the table's figures are."""
     number, first, last = view.tail
     taken = f"{number} evaluations, rounds {first} to {last}" if number > 1 else f"one evaluation, round {last}"
     spread = statistics.mean_sentence(len(view.replicas))
     if view.choices:
         final = statistics.FINAL[statistics.LAST_ROUND]
-        spread += f" {phrases.listed([*view.choices])}: {final} ({last}), when the choice was made last; never bold."
+        spread += (
+            f" {phrases.join_words([*view.choices])}: {final} ({last}), when the choice was made last; never bold."
+        )
     return (
         f"Each value is the {statistics.FINAL[statistics.LAST_TENTH]} ({taken}). Accuracies in percent; worst and best "
         f"10 %, variance (in squared percentage points) and Jain index are taken over users. {spread} "
@@ -85,10 +87,10 @@ def _final_caption(view: View) -> str:
     )
 
 
-def accuracy_curves(view: View) -> str:
+def accuracy_curves(view: RunData) -> str:
     """Accuracy and rare-class accuracy against rounds and against what else was spent."""
     metrics = [metric for metric in ("accuracy", "rare_accuracy") if view.has(metric)]
-    table, ways = measures.spent(view.metrics, view.run.rounds), view.ways
+    table, ways = measures.with_cost(view.metrics, view.run.rounds), view.ways
 
     def paint(figure: Figure) -> None:
         grid = figure.subplots(len(metrics), len(ways), squeeze=False, sharey="row")
@@ -103,7 +105,7 @@ def accuracy_curves(view: View) -> str:
     )
 
 
-def _curve_caption(view: View, metrics: Sequence[str]) -> str:
+def _curve_caption(view: RunData, metrics: Sequence[str]) -> str:
     """What lines and bands are, and what was smoothed."""
     rare = (
         f" Rare: {', '.join(map(str, view.rare_classes))}." if view.rare_classes and "rare_accuracy" in metrics else ""
@@ -115,7 +117,7 @@ def _curve_caption(view: View, metrics: Sequence[str]) -> str:
     return f"{head}{rare} {_band(view)} {smoothed}".strip()
 
 
-def _band(view: View) -> str:
+def _band(view: RunData) -> str:
     """What a line and its band are."""
     number = len(view.replicas)
     if number < 2:
@@ -123,18 +125,18 @@ def _band(view: View) -> str:
     return f"Lines: mean over {number} replicas; bands: its 95 % t-interval."
 
 
-def _smoothing(view: View, metrics: Sequence[tuple[str, str]]) -> str:
+def _smoothing(view: RunData, metrics: Sequence[tuple[str, str]]) -> str:
     """Which curves are smoothed, and how."""
-    widths = {metric: measures.window(view.metrics, metric, group) for metric, group in metrics}
+    widths = {metric: measures.smoothing_window(view.metrics, metric, group) for metric, group in metrics}
     told = [f"{plots_learning.label(metric)} of {width} evaluations" for metric, width in widths.items() if width > 1]
     if not told:
         return ""
-    return f"Thin lines are the figures as evaluated; bold lines are means of the last few: {phrases.listed(told)}."
+    return f"Thin lines are the figures as evaluated; bold lines are means of the last few: {phrases.join_words(told)}."
 
 
-def class_heat(view: View) -> Iterator[str]:
+def class_heat(view: RunData) -> Iterator[str]:
     """Learners × classes."""
-    rows = measures.grouped(view.metrics, "accuracy", "class")
+    rows = measures.grouped_final_metrics(view.metrics, "accuracy", "class")
     if rows.empty:
         return
 
@@ -152,7 +154,7 @@ def class_heat(view: View) -> Iterator[str]:
     yield markup.figure(paint, name="classes", caption=caption, size=(9.6, 1.1 + 0.42 * len(view.learners)))
 
 
-def user_accuracy(view: View) -> Iterator[str]:
+def user_accuracy(view: RunData) -> Iterator[str]:
     """How accuracy is spread over users, and how it goes with being heard."""
     if view.accuracy.empty:
         return
@@ -171,7 +173,7 @@ def user_accuracy(view: View) -> Iterator[str]:
     yield markup.figure(paint, name="users", caption=caption, size=(9.6, 3.4))
 
 
-def threshold(view: View) -> Iterator[str]:
+def cvar_plots(view: RunData) -> Iterator[str]:
     """t, the objective, and the loss's CVaR over the rounds."""
     wanted = [(metric, "") for metric in ("t", "objective") if view.has(metric)]
     metrics = view.metrics
@@ -198,7 +200,7 @@ def threshold(view: View) -> Iterator[str]:
     yield markup.figure(paint, name="threshold", caption=caption, size=(9.6, 3.0))
 
 
-def regions(view: View) -> Iterator[str]:
+def regions(view: RunData) -> Iterator[str]:
     """For data in the plane, the class that each learner predicts everywhere."""
     grid, points = view.run.regions, view.run.points
     if grid.empty:

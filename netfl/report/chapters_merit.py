@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netfl import statistics
-from netfl.figures import metric_cell, parts
 from netfl.report import markup, phrases, plots_heat, plots_learning
-from netfl.report.view import View
+from netfl.report.view import RunData
+from netfl.results import statistics
+from netfl.results.formatting import format_parts, metric_cell
 
 FAIRNESS = {
     "accuracy": "Over data",
@@ -40,7 +40,7 @@ BESIDES = {
 """Figures that are drawn over the rounds where they were asked for."""
 
 
-def fairness(view: View) -> Iterator[str]:
+def fairness(view: RunData) -> Iterator[str]:
     """Learners × how accuracy spreads over users, as in the table of Li et al. (q-FFL)."""
     if not all(view.has(metric) for metric in FAIRNESS):
         return
@@ -55,7 +55,7 @@ def fairness(view: View) -> Iterator[str]:
     yield markup.table(["Learner", *FAIRNESS.values()], rows, caption)
 
 
-def targets(view: View) -> Iterator[str]:
+def target_table(view: RunData) -> Iterator[str]:
     """Learners × targets: what it took to reach each."""
     costs = view.costs.dropna(subset="value")
     if view.costs.empty:
@@ -82,7 +82,7 @@ def targets(view: View) -> Iterator[str]:
     yield markup.table(["Learner", *(f"{100 * float(target):g} %" for target in targets)], rows, caption)
 
 
-def choices(view: View) -> Iterator[str]:
+def choice_table(view: RunData) -> Iterator[str]:
     """Choices × which learners they keep at the end."""
     told = view.metrics[view.metrics["metric"] == "chosen"]
     rows = []
@@ -100,7 +100,7 @@ def choices(view: View) -> Iterator[str]:
         yield markup.table(["Choice", "By", "For", "Keeps"], rows, caption)
 
 
-def besides(view: View) -> Iterator[str]:
+def extra_metric_plots(view: RunData) -> Iterator[str]:
     """Over the rounds, what was asked for."""
     wanted = [metric for metric in BESIDES if view.has(metric)]
     if not wanted:
@@ -127,7 +127,7 @@ def besides(view: View) -> Iterator[str]:
     yield markup.figure(paint, name="besides", caption=caption, size=(3.2 * across, 0.5 + 2.5 * deep))
 
 
-def weights(view: View) -> Iterator[str]:
+def weight_plot(view: RunData) -> Iterator[str]:
     """How much a change of each user counts, where aggregations weigh users."""
     found = view.of_users("weight")
     if found.empty:
@@ -143,13 +143,14 @@ def weights(view: View) -> Iterator[str]:
 
     caption = (
         "How much a change of each user counts at the end, where the aggregation weighs users, against how often the "
-        f"user was heard: 1 is neither more nor less than others. Colours are those of {phrases.listed(names)} above."
+        f"user was heard: 1 is neither more nor less than others. Colours are those of {phrases.join_words(names)} "
+        "above."
     )
     yield markup.figure(paint, name="weights", caption=caption, size=(6.4, 3.0))
     yield markup.table(["Learner", "Smallest weight", "Median", "Largest"], rows)
 
 
-def user_heat(view: View) -> Iterator[str]:
+def user_heat(view: RunData) -> Iterator[str]:
     """Learners × users."""
     own = view.accuracy[view.accuracy["replica"] == view.first]
     if own.empty:
@@ -163,7 +164,7 @@ def user_heat(view: View) -> Iterator[str]:
     yield markup.figure(paint, name="user-heat", caption=caption, size=(9.6, 1.1 + 0.36 * own["learner"].nunique()))
 
 
-def _final(view: View, found: dict[str, pd.Series[float]], metric: str, name: str) -> str:
+def _final(view: RunData, found: dict[str, pd.Series[float]], metric: str, name: str) -> str:
     """A learner's final value of *metric* over replicas; a dash where it has none."""
     if name not in found:
         return "–"
@@ -173,5 +174,5 @@ def _final(view: View, found: dict[str, pd.Series[float]], metric: str, name: st
 
 def _mean(name: str, value: float) -> str:
     """The mean of a cost with its unit."""
-    number, _, unit = parts(name, value)
+    number, _, unit = format_parts(name, value)
     return f"{number} {unit}".strip()

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netfl import figures, statistics
 from netfl.report import markup, phrases, plots_waits, waits, words
 from netfl.report.markup import Chapter
-from netfl.report.view import View
+from netfl.report.view import RunData
+from netfl.results import formatting, statistics
 
 PARTS = {
     "delay_s": "from opening to arrival",
@@ -23,29 +23,29 @@ MANY = 6
 """More queues than this are not all drawn, but stand in the table."""
 
 
-def chapters(view: View) -> Iterator[Chapter]:
+def chapters(view: RunData) -> Iterator[Chapter]:
     """The chapter, where the run has tables for it."""
-    parts = (*own_figures(view), *delays(view), *traffic_delays(view), *queues(view), *in_use(view))
+    parts = (*access_metrics(view), *delays(view), *traffic_delays(view), *queues(view), *utilization_table(view))
     if parts:
         yield Chapter("network-figures", "Delays, queues and utilisation", parts)
 
 
-def own_figures(view: View) -> Iterator[str]:
+def access_metrics(view: RunData) -> Iterator[str]:
     """The figures of the access, with 95 % t-intervals where there are replicas."""
     summary, rows = view.run.summary, []
     if not view.own_figures:
         return
-    for name, (number, spread, unit) in figures.aligned(view.own_figures, summary).items():
-        rows.append([figures.label(name), f"{number} {unit}" + (f" ± {spread} {unit}" if spread else "")])
+    for name, (number, spread, unit) in formatting.aligned(view.own_figures, summary).items():
+        rows.append([formatting.metric_label(name), f"{number} {unit}" + (f" ± {spread} {unit}" if spread else "")])
     taken = statistics.mean_sentence(int(summary.get("replicas", 1)))
     if view.duration_s is None:
         taken += " A delay runs from the opening of a round, when its broadcast begins, to the arrival of an update."
     else:
-        taken += f" Traffic was watched for {phrases.span(view.duration_s)}{words.warmup(view)}."
+        taken += f" Traffic was watched for {phrases.format_duration(view.duration_s)}{words.warmup(view)}."
     yield markup.table(["Figure", "Value"], rows, taken)
 
 
-def delays(view: View) -> Iterator[str]:
+def delays(view: RunData) -> Iterator[str]:
     """How long updates took, of all, of each user, and how old what they started from was."""
     deliveries = view.run.deliveries
     if view.duration_s is not None or deliveries.empty:
@@ -79,7 +79,7 @@ def delays(view: View) -> Iterator[str]:
     yield markup.figure(paint, name="delays", caption=caption, size=(9.6, 5.6))
 
 
-def traffic_delays(view: View) -> Iterator[str]:
+def traffic_delays(view: RunData) -> Iterator[str]:
     """How long packets took, where traffic is watched and their arrivals were recorded."""
     events = view.run.events
     rows = events[events["kind"] == "delivered"]
@@ -94,9 +94,9 @@ def traffic_delays(view: View) -> Iterator[str]:
     yield markup.figure(paint, name="delays", caption=caption, size=(6.4, 3.0))
 
 
-def queues(view: View) -> Iterator[str]:
+def queues(view: RunData) -> Iterator[str]:
     """How long messages stayed in towers and routers, and how many these held over time."""
-    rows = waits.stays(view.run.events)
+    rows = waits.node_delays(view.run.events)
     if rows.empty:
         if (view.nodes["role"] == "router").any():
             told = "How long messages stayed in towers and routers was not recorded; a scenario asks for it with"
@@ -110,7 +110,7 @@ def queues(view: View) -> Iterator[str]:
         left, right = figure.subplots(1, 2)
         stays = {node: rows.loc[rows["node"] == node, "stay_s"] for node in named}
         plots_waits.distributions(stays, xlabel="stay in the port", ax=left)
-        plots_waits.held(own, view.end_s, named, ax=right)
+        plots_waits.plot_backlog(own, view.end_s, named, ax=right)
 
     few = f" The {MANY} that hold most are drawn." if len(named) < len(table) else ""
     caption = (
@@ -127,9 +127,9 @@ def _queue_table(table: pd.DataFrame, events: pd.DataFrame) -> str:
     lines = [
         [
             str(row["node"]),
-            phrases.count(int(row["passed"])),
-            phrases.count(int(away.get(row["node"], 0))),
-            *(figures.told(name, float(row[name])) for name in ("mean_s", "p95_s", "longest_s")),
+            phrases.format_count(int(row["passed"])),
+            phrases.format_count(int(away.get(row["node"], 0))),
+            *(formatting.format_metric(name, float(row[name])) for name in ("mean_s", "p95_s", "longest_s")),
             f"{row['held']:.3g}",
         ]
         for _, row in table.head(24).iterrows()
@@ -139,7 +139,7 @@ def _queue_table(table: pd.DataFrame, events: pd.DataFrame) -> str:
     return markup.table(head, lines, caption)
 
 
-def in_use(view: View) -> Iterator[str]:
+def utilization_table(view: RunData) -> Iterator[str]:
     """The share of the time that the air of each cell and each link was in use."""
     table = waits.utilisation(view.run.figures)
     if table.empty or not table["share"].notna().any():

@@ -97,7 +97,7 @@ def links(said: str, targets: Iterable[tuple[str, str]]) -> str:
     return f"<p>{text(said)} {told}</p>"
 
 
-def folded(title: str, content: str) -> str:
+def details_block(title: str, content: str) -> str:
     """Preformatted text that opens on a click."""
     area = f'<pre tabindex="0" role="region" aria-label="{text(title)}">{text(content)}</pre>'
     return f"<details><summary>{text(title)}</summary>{area}</details>"

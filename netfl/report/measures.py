@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from netfl.statistics import final_values, is_final, t_factor
+from netfl.results.statistics import final_values, is_final, t_factor
 
 SWING = 0.08
 """A curve is smoothed when its mean turn at an evaluation is larger than this share of its whole range."""
@@ -24,7 +24,7 @@ SPENT = {"time": "time_s", "bits": "uplink_bits", "energy": "energy_J"}
 """The column that says how much of it was spent by an evaluation; see `spent`."""
 
 
-def spent(metrics: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+def with_cost(metrics: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     """*metrics* with ``uplink_bits`` and ``energy_J``: what all users had sent and spent by then.
 
     Args:
@@ -42,7 +42,7 @@ def spent(metrics: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def wide(metrics: pd.DataFrame, metric: str, group: str = "", values: str = "value") -> pd.DataFrame:
+def metric_table(metrics: pd.DataFrame, metric: str, group: str = "", values: str = "value") -> pd.DataFrame:
     """One metric with a row for each evaluated round and a column for each (learner, replica)."""
     rows = metrics[(metrics["metric"] == metric) & (metrics["group"] == group)]
     rows = rows.astype({"learner": str}).drop_duplicates(["round", "learner", "replica"], keep="last")
@@ -51,17 +51,17 @@ def wide(metrics: pd.DataFrame, metric: str, group: str = "", values: str = "val
 
 
 def final(metrics: pd.DataFrame, metric: str, group: str = "", *, choices: Collection[str] = ()) -> pd.Series[float]:
-    """A metric's final value for each (learner, replica), as `netfl.statistics.final_values` defines it."""
-    table = wide(metrics, metric, group)
+    """A metric's final value for each (learner, replica), as `netfl.results.statistics.final_values` defines it."""
+    table = metric_table(metrics, metric, group)
     if table.empty:
         return pd.Series(dtype=float, index=table.columns)
     is_choice = table.columns.get_level_values("learner").isin(list(choices))
     return pd.Series(final_values(table.index, table, is_choice), table.columns)
 
 
-def window(metrics: pd.DataFrame, metric: str, group: str = "") -> int:
+def smoothing_window(metrics: pd.DataFrame, metric: str, group: str = "") -> int:
     """Over how many evaluations a curve is averaged: 1 for one that does not swing."""
-    table = wide(metrics, metric, group)
+    table = metric_table(metrics, metric, group)
     turns = table.diff().diff().abs().to_numpy()
     spread = (table.max() - table.min()).max()
     if len(table) < FEW or not np.isfinite(turns).any() or np.nanmean(turns) <= SWING * spread:
@@ -83,11 +83,11 @@ def curve(
         smooth: each figure is first replaced by the mean of the last so many of its replica; as that looks back only,
             nothing shows before it happens.
     """
-    table = wide(metrics, metric, group)
+    table = metric_table(metrics, metric, group)
     if smooth > 1:
         table = table.rolling(smooth, min_periods=1).mean()
     if over != "round":
-        table = _on_one_clock(table, wide(metrics, metric, group, SPENT[over]))
+        table = _on_one_clock(table, metric_table(metrics, metric, group, SPENT[over]))
     parts = [_with_interval(table[[name]]).assign(learner=name) for name in table.columns.unique("learner")]
     return pd.concat(parts) if parts else pd.DataFrame(columns=["at", "mean", "low", "high", "learner"])
 
@@ -118,14 +118,16 @@ def _on_one_clock(table: pd.DataFrame, times: pd.DataFrame, steps: int = 200) ->
     return pd.DataFrame(columns, index=clock).rename_axis(columns=["learner", "replica"])
 
 
-def grouped(metrics: pd.DataFrame, metric: str, kind: str, *, choices: Collection[str] = ()) -> pd.DataFrame:
+def grouped_final_metrics(
+    metrics: pd.DataFrame, metric: str, kind: str, *, choices: Collection[str] = ()
+) -> pd.DataFrame:
     """Final values of each ``kind:number`` group of a metric: columns learner, replica, number, value.
 
     Args:
         metrics: the metrics table.
         metric: which metric.
         kind: ``class`` or ``user``.
-        choices: which of the learners are choices among others; see `netfl.statistics.final_values`.
+        choices: which of the learners are choices among others; see `netfl.results.statistics.final_values`.
     """
     columns = ["learner", "replica", "number"]
     groups = metrics["group"].astype("category")

@@ -7,10 +7,10 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netfl import figures, statistics
-from netfl.reading import Run
 from netfl.report import canvas, measures, phrases, plots_access, plots_learning, tallies, words
-from netfl.report.view import View, look
+from netfl.report.view import RunData, read_view
+from netfl.results import formatting, statistics
+from netfl.results.run_reader import Run
 
 _LINES = 12
 """How many figures there is room for below each other."""
@@ -24,14 +24,14 @@ def picture(run: Run) -> Path:
 
     A run without learners has only the lower half.
     """
-    view = look(run)
+    view = read_view(run)
     lines = 2 if view.learners else 1
 
     def paint(figure: Figure) -> None:
         parts = figure.subfigures(lines, 1, squeeze=False)[:, 0]
         cells = [part.subplots(1, 2) for part in parts]
         figure.suptitle(view.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
-        figure.text(0.988, 0.985, words.facts(view), ha="right", va="top", fontsize=8, alpha=0.7)
+        figure.text(0.988, 0.985, words.run_facts(view), ha="right", va="top", fontsize=8, alpha=0.7)
         figure.supxlabel(_legend(view), x=0.012, ha="left", fontsize=7, alpha=0.7)
         if view.learners:
             _learning(view, *cells[0])
@@ -43,7 +43,7 @@ def picture(run: Run) -> Path:
     return canvas.png(paint, run.folder / "overview.png", size=(10.4, 3.3 * lines))
 
 
-def _learning(view: View, first: Axes, second: Axes) -> None:
+def _learning(view: RunData, first: Axes, second: Axes) -> None:
     """Accuracy and rare-class accuracy, or that of the worst served users where no class is rare."""
     metrics = [metric for metric in ("accuracy", "rare_accuracy", "accuracy_users_worst10") if view.has(metric)][:2]
     for metric, ax in zip(metrics, (first, second), strict=False):
@@ -53,16 +53,18 @@ def _learning(view: View, first: Axes, second: Axes) -> None:
         _absent(ax, "no figures")
 
 
-def _legend(view: View) -> str:
+def _legend(view: RunData) -> str:
     """What the lines and bands of the upper panels are."""
-    widths = {measures.window(view.metrics, metric) for metric in ("accuracy", "rare_accuracy") if view.has(metric)}
+    widths = {
+        measures.smoothing_window(view.metrics, metric) for metric in ("accuracy", "rare_accuracy") if view.has(metric)
+    }
     wide = max(widths, default=1)
     thin = [f"thin lines: as evaluated, bold lines: mean of the last {wide} evaluations"] if wide > 1 else []
     band = [f"bands: 95 % t-interval over {len(view.replicas)} replicas"] if len(view.replicas) > 1 else []
     return "; ".join([*thin, *band]) if view.learners else ""
 
 
-def _title(view: View, metric: str) -> str:
+def _title(view: RunData, metric: str) -> str:
     """A panel's title."""
     if metric != "rare_accuracy" or not view.rare_classes:
         return (
@@ -73,7 +75,7 @@ def _title(view: View, metric: str) -> str:
     return f"Rare-class accuracy ({phrases.labels(view.rare_classes)})"
 
 
-def _access(view: View, third: Axes, fourth: Axes) -> None:
+def _access(view: RunData, third: Axes, fourth: Axes) -> None:
     """Who was heard and what became of updates."""
     if view.duration_s is not None:
         _figures(view, third, fourth)
@@ -86,12 +88,14 @@ def _access(view: View, third: Axes, fourth: Axes) -> None:
     if view.fates.empty or view.run.rounds.empty:
         _absent(fourth, "no fates were recorded")
     else:
-        plots_access.fate_areas(tallies.stacked(view.fates, view.rounds, len(view.replicas)), inside=True, ax=fourth)
+        plots_access.fate_areas(
+            tallies.outcome_bins(view.fates, view.rounds, len(view.replicas)), inside=True, ax=fourth
+        )
         fourth.set_title("What became of updates")
         fourth.set_ylabel("updates per round")
 
 
-def _figures(view: View, third: Axes, fourth: Axes) -> None:
+def _figures(view: RunData, third: Axes, fourth: Axes) -> None:
     """What a run without updates has to show: its figures, in two columns."""
     names, summary = view.own_figures[: 2 * _LINES], view.run.summary
     if not names:
@@ -102,9 +106,9 @@ def _figures(view: View, third: Axes, fourth: Axes) -> None:
     for ax, part in ((third, names[:half]), (fourth, names[half:])):
         ax.set_axis_off()
         for line, name in enumerate(part):
-            value = figures.told(name, summary[name], summary.get(name + statistics.HALF))
+            value = formatting.format_metric(name, summary[name], summary.get(name + statistics.HALF))
             at_y = 1.0 - line / _LINES
-            ax.text(0.0, at_y, figures.label(name), va="top", transform=ax.transAxes)
+            ax.text(0.0, at_y, formatting.metric_label(name), va="top", transform=ax.transAxes)
             ax.text(0.78, at_y, value, va="top", ha="right", fontweight="bold", transform=ax.transAxes)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from string import Template
 
 from netfl.errors import Fault, ScenarioError
-from netfl.reading import Run
-from netfl.recording import write_text
-from netfl.report import chapters_access, chapters_learning, markup, replay, words
+from netfl.report import animation, chapters_access, chapters_learning, markup, words
 from netfl.report.markup import Chapter
-from netfl.report.view import look
+from netfl.report.view import read_view
+from netfl.results.run_reader import Run
+from netfl.results.run_writer import write_text
 
 MARK = '<meta name="generator" content="netfl">'
 """By which a page of netfl's is known."""
@@ -32,12 +32,12 @@ def write(run: Run, out: Path | None = None) -> Path:
         ScenarioError: there is something else than a page of netfl's in its place.
     """
     path = run.folder / "report.html" if out is None else out
-    check_place(path)
+    check_target(path)
     write_text(path, page(run))
     return path
 
 
-def check_place(path: Path) -> None:
+def check_target(path: Path) -> None:
     """Refuse to write a page over anything but a page.
 
     Raises:
@@ -50,10 +50,10 @@ def check_place(path: Path) -> None:
 
 def page(run: Run) -> str:
     """The report as HTML: pictures are inline SVG, nothing is fetched, and nothing is run but the replay."""
-    view = look(run)
-    run, played = view.run, replay.chapter(view)
+    view = read_view(run)
+    run, played = view.run, animation.animation_chapter(view)
     chapters = [*chapters_learning.chapters(view), *chapters_access.chapters(view), *([played] if played else [])]
-    return filled(
+    return render_page(
         title=view.name,
         status=run.status,
         state="done" if run.status == "done" else "open",
@@ -61,13 +61,13 @@ def page(run: Run) -> str:
         chapters=chapters,
         scenarios={"The scenario, as resolved": scenario(run)},
         description=str(run.scenario.get("description") or ""),
-        facts=words.facts(view),
-        more_style=replay.style() if played else "",
-        scripts=replay.policy() if played else "'none'",
+        facts=words.run_facts(view),
+        more_style=animation.animation_style() if played else "",
+        scripts=animation.script_policy() if played else "'none'",
     )
 
 
-def filled(  # noqa: PLR0913 - all that a page holds
+def render_page(
     *,
     title: str,
     status: str,
@@ -105,7 +105,7 @@ def filled(  # noqa: PLR0913 - all that a page holds
         summary=markup.bullets(summary, "summary"),
         contents="".join(f'<a href="#{one.key}">{markup.text(one.title)}</a>' for one in chapters),
         chapters="\n".join(map(str, chapters)),
-        scenario="\n".join(markup.folded(name, content) for name, content in scenarios.items()),
+        scenario="\n".join(markup.details_block(name, content) for name, content in scenarios.items()),
     )
 
 

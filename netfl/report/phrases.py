@@ -19,10 +19,10 @@ def clock(seconds: float) -> tuple[float, str]:
     return 1.0, "s"
 
 
-def amount(what: str, size: float) -> tuple[float, str]:
+def axis_unit(what: str, size: float) -> tuple[float, str]:
     """The unit, and with it the name, of what a curve runs over up to *size*: rounds, seconds, bits or joules.
 
-    >>> amount("time", 5000.0), amount("bits", 3e7), amount("round", 20.0)
+    >>> axis_unit("time", 5000.0), axis_unit("bits", 3e7), axis_unit("round", 20.0)
     ((60.0, 'simulated time (min)'), (1000000.0, 'sent up (Mb)'), (1.0, 'round'))
     """
     if what == "round":
@@ -50,37 +50,37 @@ def percent(share: float) -> str:
     )
 
 
-def points(difference: float) -> str:
+def format_points(difference: float) -> str:
     """A difference of two shares in percentage points.
 
-    >>> points(0.382)
+    >>> format_points(0.382)
     '38.2 points'
     """
     return f"{100 * difference:.1f} points"
 
 
-def signed(figure: float) -> str:
+def format_signed(figure: float) -> str:
     """A figure with its sign, the minus as printed.
 
-    >>> signed(-0.52)
+    >>> format_signed(-0.52)
     '−0.5'
     """
     return f"{figure:+.1f}".replace("-", "−")
 
 
-def count(number: int) -> str:
+def format_count(number: int) -> str:
     """A whole number with thin spaces between its thousands.
 
-    >>> count(12000).split()
+    >>> format_count(12000).split()
     ['12', '000']
     """
     return f"{number:,}".replace(",", "\u202f") if abs(number) >= 10_000 else str(number)
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time in the unit in which it is easily read.
 
-    >>> span(5000), span(0.25), span(0)
+    >>> format_duration(5000), format_duration(0.25), format_duration(0)
     ('83.3 min', '0.25 s', '0 s')
     """
     unit, name = clock(seconds)
@@ -98,29 +98,29 @@ def replicas(number: int) -> str:
 
 def labels(classes: Sequence[int]) -> str:
     """Classes by number."""
-    return ("class " if len(classes) == 1 else "classes ") + listed([str(label) for label in classes])
+    return ("class " if len(classes) == 1 else "classes ") + join_words([str(label) for label in classes])
 
 
 def user_names(numbers: Sequence[int], most: int = 12) -> str:
     """Users by number; the rest of many only counted."""
     more = [f"{len(numbers) - most} more"] if len(numbers) > most else []
-    return ("user " if len(numbers) == 1 else "users ") + listed([*map(str, numbers[:most]), *more])
+    return ("user " if len(numbers) == 1 else "users ") + join_words([*map(str, numbers[:most]), *more])
 
 
-def times(number: int) -> str:
+def format_times(number: int) -> str:
     """How often, in words."""
-    return "once" if number == 1 else "twice" if number == 2 else f"{count(number)} times"
+    return "once" if number == 1 else "twice" if number == 2 else f"{format_count(number)} times"
 
 
-def listed(parts: Sequence[str]) -> str:
+def join_words(parts: Sequence[str]) -> str:
     """A list in a sentence."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
-def thinned(manifest: Mapping[str, Any]) -> str:
+def thinning_sentence(manifest: Mapping[str, Any]) -> str:
     """A sentence, after a space, on the events that a run did not store by choice; nothing where it stored all.
 
-    >>> thinned({"events_thinned": {"users": 1000, "of": 1000000, "every": 10}})
+    >>> thinning_sentence({"events_thinned": {"users": 1000, "of": 1000000, "every": 10}})
     ' Events were stored of 1,000 of 1,000,000 users and of one round in 10 alone; other tables and figures are of all.'
     """
     left = manifest.get("events_thinned") or {}

@@ -51,7 +51,7 @@ def heard(users: pd.DataFrame, *, by: str = "heard", ax: Axes | None = None) -> 
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    rows, few = tallies.sampled(users, MOST, by)
+    rows, few = tallies.sample_users(users, MOST, by)
     places = np.arange(len(rows))
     hues = np.where(rows["rare"], RARE, COMMON)
     heights, many = rows["heard"].to_numpy(float), len(rows) > 1000
@@ -87,7 +87,7 @@ def heard(users: pd.DataFrame, *, by: str = "heard", ax: Axes | None = None) -> 
     return ax
 
 
-def participation(  # noqa: PLR0913 - a picture of these
+def participation(
     share: NDArray[np.float64],
     labels: list[str],
     rounds: int,

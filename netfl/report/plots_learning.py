@@ -14,11 +14,11 @@ from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from netfl.figures import SHARES
 from netfl.report import canvas, measures, phrases
+from netfl.results.formatting import SHARES
 
 
-def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
+def curves(
     metrics: pd.DataFrame,
     metric: str,
     *,
@@ -42,12 +42,12 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, for whom
     """
     ax = canvas.axes(ax)
     scale = 100.0 if metric in SHARES else 1.0
-    smooth = measures.window(metrics, metric, group)
+    smooth = measures.smoothing_window(metrics, metric, group)
     found = measures.curve(metrics, metric, group, over=over, smooth=smooth)
     raw = measures.curve(metrics, metric, group, over=over) if smooth > 1 else None
-    unit, name = phrases.amount(over, float(found["at"].max()) if len(found) else 0.0)
+    unit, name = phrases.axis_unit(over, float(found["at"].max()) if len(found) else 0.0)
     pale = min(0.18, 0.6 / max(1, len(learners)))
-    for learner, stroke in canvas.strokes(learners).items():
+    for learner, stroke in canvas.line_styles(learners).items():
         rows, colour = found[found["learner"] == learner], stroke["color"]
         if raw is not None:
             thin = raw[raw["learner"] == learner]
@@ -97,7 +97,7 @@ def learner_legend(
     """A legend of the learners' lines, in axes or outside all axes of a figure; it says who is *lost*."""
     lines = [
         Line2D([], [], **stroke, linewidth=2.2, marker="x" if name in lost else "")
-        for name, stroke in canvas.strokes(learners).items()
+        for name, stroke in canvas.line_styles(learners).items()
     ]
     names = [f"{name} (diverged)" if name in lost else name for name in learners]
     canvas.legend(place, lines, names, **{"handlelength": 3.2, **where})
@@ -116,7 +116,7 @@ def class_heat(
     Learners without such figures are left out.  Figures of *choices* are those of the last evaluation.
     """
     ax = canvas.axes(ax)
-    rows = measures.grouped(metrics, "accuracy", "class", choices=choices)
+    rows = measures.grouped_final_metrics(metrics, "accuracy", "class", choices=choices)
     learners = [name for name in learners if (rows["learner"] == name).any()]
     table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
     sns.heatmap(
@@ -151,7 +151,7 @@ def user_spread(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | N
     """
     ax = canvas.axes(ax)
     rows = accuracy.assign(value=100.0 * accuracy["value"])
-    for learner, stroke in canvas.strokes(learners).items():
+    for learner, stroke in canvas.line_styles(learners).items():
         sns.ecdfplot(rows.loc[rows["learner"] == learner, "value"], ax=ax, **stroke, stat="percent", lw=1.7)
     ax.set(xlabel="accuracy on the user's data (%)", ylabel="users with at most this (%)", xlim=(-2, 102))
     return ax

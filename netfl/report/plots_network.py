@@ -20,7 +20,7 @@ HEARD = canvas.GREEN
 """The colour of the instants at which a user was heard."""
 
 
-def outage_lines(  # noqa: PLR0913 - three tables and what their rows are
+def outage_lines(
     down: pd.DataFrame,
     cut: pd.DataFrame,
     heard: pd.DataFrame,

@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from netfl import statistics
 from netfl.report import canvas, phrases, waits
 from netfl.report.plots_access import COMMON, RARE
+from netfl.results import statistics
 
 _LINK = re.compile("-(server|tower:|router:)")
 """What the name of a link has, and that of a cell has not."""
@@ -42,9 +42,9 @@ def distributions(
     ax = canvas.axes(ax)
     shown = {name: np.sort(values.dropna()) for name, values in parts.items() if (values > 0).any()}
     middle = max((float(np.median(values[values > 0])) for values in shown.values()), default=0.0)
-    unit, name = fine(middle)
+    unit, name = short_time_unit(middle)
     drawn = {}
-    for part, stroke in (strokes or canvas.strokes(list(parts))).items():
+    for part, stroke in (strokes or canvas.line_styles(list(parts))).items():
         if part not in shown:
             continue
         at, zeros = shown[part] / unit, int((shown[part] <= 0).sum())  # which a logarithmic axis cannot show
@@ -59,10 +59,10 @@ def distributions(
     return ax
 
 
-def fine(seconds: float) -> tuple[float, str]:
+def short_time_unit(seconds: float) -> tuple[float, str]:
     """The unit, in seconds and by name, in which a short time is easily read.
 
-    >>> fine(3e-4), fine(2.0)
+    >>> short_time_unit(3e-4), short_time_unit(2.0)
     ((1e-06, 'µs'), (1.0, 's'))
     """
     for unit, name in ((1e-3, "ms"), (1e-6, "µs")):
@@ -86,7 +86,7 @@ def user_delays(table: pd.DataFrame, users: pd.DataFrame, *, by: str = "heard", 
     order = users.sort_values([by, "user"], ascending=[by != "heard", True])
     points = table.groupby("user")["delay_s"].quantile(np.array([0.05, 0.25, 0.5, 0.75, 0.95])).unstack()
     points = points.reindex(order["user"])
-    unit, name = fine(float(table["delay_s"].median()) if len(table) else 0.0)
+    unit, name = short_time_unit(float(table["delay_s"].median()) if len(table) else 0.0)
     low, first, middle, third, high = (points / unit).to_numpy(float).T if len(points.columns) else np.zeros((5, 0))
     places = np.arange(len(order))
     hues = np.where(order["rare"], RARE, COMMON)
@@ -127,7 +127,7 @@ def ages(age: pd.Series[int], *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def held(rows: pd.DataFrame, end_s: float, nodes: Sequence[str], *, ax: Axes | None = None) -> Axes:
+def plot_backlog(rows: pd.DataFrame, end_s: float, nodes: Sequence[str], *, ax: Axes | None = None) -> Axes:
     """How many messages nodes held over time, the one under way included.
 
     Args:
@@ -137,9 +137,9 @@ def held(rows: pd.DataFrame, end_s: float, nodes: Sequence[str], *, ax: Axes | N
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    unit, name = fine(end_s)
-    for node, stroke in canvas.strokes(nodes).items():
-        numbers = waits.held(rows[rows["node"] == node], end_s)
+    unit, name = short_time_unit(end_s)
+    for node, stroke in canvas.line_styles(nodes).items():
+        numbers = waits.backlog_over_time(rows[rows["node"] == node], end_s)
         edges = np.linspace(0.0, end_s / unit, len(numbers) + 1)
         ax.stairs(numbers, edges, baseline=None, linewidth=1.3, color=stroke["color"], linestyle=stroke["linestyle"])
     ax.set(xlabel=f"simulated time ({name})", ylabel="messages held", xlim=(0.0, end_s / unit))
@@ -147,9 +147,9 @@ def held(rows: pd.DataFrame, end_s: float, nodes: Sequence[str], *, ax: Axes | N
     return ax
 
 
-def named(ax: Axes, nodes: Sequence[str]) -> Axes:
+def with_node_legend(ax: Axes, nodes: Sequence[str]) -> Axes:
     """*ax* with a legend of the lines of *nodes*."""
-    lines = [Line2D([], [], **stroke, linewidth=2.2) for stroke in canvas.strokes(nodes).values()]
+    lines = [Line2D([], [], **stroke, linewidth=2.2) for stroke in canvas.line_styles(nodes).values()]
     canvas.legend(ax, lines, list(nodes), loc="upper right", handlelength=3.0)
     return ax
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from netfl.errors import MachineError
-from netfl.reading import Run
-from netfl.tables import SCHEMAS
+from netfl.results.run_reader import Run
+from netfl.results.tables import SCHEMAS
 
 _NUMBERS = {
     **{name: [one.name for one in schema if not pa.types.is_dictionary(one.type)] for name, schema in SCHEMAS.items()},
@@ -71,7 +71,7 @@ class _Scenario(BaseModel):
     partition: _Partition | None = None
 
 
-def salvaged(run: Run) -> tuple[Run, tuple[str, ...]]:
+def salvage_run(run: Run) -> tuple[Run, tuple[str, ...]]:
     """*run* without the files that cannot be used, and in a sentence each what is wrong with them, and what is missing.
 
     A run that is whole comes back as it is, with its tables read.

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.thinning import spread
+from netfl.scenario.event_filter import evenly_spaced
 from netfl.types import FATES
 
 
-def counted(users: pd.DataFrame, heard: pd.DataFrame, rare: Collection[int]) -> pd.DataFrame:
+def with_delivery_counts(users: pd.DataFrame, heard: pd.DataFrame, rare: Collection[int]) -> pd.DataFrame:
     """*users* with ``heard``, how often each was, and ``rare``, whether it holds a rare class.
 
     Nobody is called rare where everybody holds the rare classes.
@@ -42,7 +42,7 @@ def failures(events: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(fate=rows["detail"].astype(str).replace("", "unknown"))
 
 
-def stacked(rows: pd.DataFrame, rounds: int, replicas: int, bins: int = 80) -> pd.DataFrame:
+def outcome_bins(rows: pd.DataFrame, rounds: int, replicas: int, bins: int = 80) -> pd.DataFrame:
     """Rows per round and replica by ``fate``: an index of first rounds of equal bins, a column for each fate."""
     width = max(1, math.ceil(rounds / bins))
     first = (rows["round"].to_numpy() - 1).clip(0) // width
@@ -71,7 +71,7 @@ def outages(events: pd.DataFrame, end_s: float) -> pd.DataFrame:
     return pd.concat([early, found])[["user", "node", "from_s", "to_s"]].reset_index(drop=True)
 
 
-def below(down: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
+def tower_outages(down: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
     """When the tower of each user was down: columns user, from_s, to_s.
 
     Args:
@@ -82,7 +82,7 @@ def below(down: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
     return users[["user", "tower"]].merge(towers, left_on="tower", right_on="node")[["user", "from_s", "to_s"]]
 
 
-def covered(spans: pd.DataFrame) -> pd.Series[float]:
+def covered_time(spans: pd.DataFrame) -> pd.Series[float]:
     """How long each user's spans last together, overlaps counted once, by user."""
     rows = spans.sort_values(["user", "from_s"], kind="stable")
     reached = rows.groupby("user")["to_s"].cummax().groupby(rows["user"]).shift().fillna(-math.inf)
@@ -90,7 +90,7 @@ def covered(spans: pd.DataFrame) -> pd.Series[float]:
     return fresh.groupby(rows["user"]).sum()
 
 
-def silences(deliveries: pd.DataFrame, users: ArrayLike, end_s: float) -> pd.DataFrame:
+def longest_silences(deliveries: pd.DataFrame, users: ArrayLike, end_s: float) -> pd.DataFrame:
     """The longest time that each of *users* was unheard in one replica: columns user, from_s, to_s."""
     every = np.asarray(users, int)
     heard = deliveries[deliveries["user"].isin(every)]
@@ -106,7 +106,7 @@ def silences(deliveries: pd.DataFrame, users: ArrayLike, end_s: float) -> pd.Dat
     return times.loc[longest, ["user", "from_s", "to_s"]].reset_index(drop=True)
 
 
-def presence(deliveries: pd.DataFrame, users: ArrayLike, rounds: int, bins: int = 500) -> NDArray[np.float64]:
+def delivery_shares(deliveries: pd.DataFrame, users: ArrayLike, rounds: int, bins: int = 500) -> NDArray[np.float64]:
     """How often each of *users* was heard in each of equal bins of rounds, ``[users, bins]``, as a share of rounds."""
     order = np.asarray(users, int)
     width = max(1, math.ceil(rounds / bins))
@@ -117,7 +117,7 @@ def presence(deliveries: pd.DataFrame, users: ArrayLike, rounds: int, bins: int 
     return counts / width
 
 
-def sampled(users: pd.DataFrame, most: int, by: str = "heard") -> tuple[pd.DataFrame, str]:
+def sample_users(users: pd.DataFrame, most: int, by: str = "heard") -> tuple[pd.DataFrame, str]:
     """At most so many of *users*, evenly spaced by rank, in that order; and a remark on that, empty if all are there.
 
     Args:
@@ -128,4 +128,4 @@ def sampled(users: pd.DataFrame, most: int, by: str = "heard") -> tuple[pd.DataF
     rows = users.sort_values([by, "user"], ascending=[by != "heard", True])
     if len(rows) <= most:
         return rows, ""
-    return rows.iloc[spread(len(rows), most)], f"{most:,} of {len(rows):,} users, evenly spaced by rank"
+    return rows.iloc[evenly_spaced(len(rows), most)], f"{most:,} of {len(rows):,} users, evenly spaced by rank"

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netfl import diagnosis, figures
-from netfl.diagnosis.source import of_run
+from netfl import diagnosis
+from netfl.diagnosis.reading import participation_of_run
 from netfl.errors import ScenarioError
-from netfl.reading import Run
 from netfl.report import measures, tallies
-from netfl.report.salvage import salvaged
-from netfl.statistics import is_final
+from netfl.report.salvage import salvage_run
+from netfl.results import formatting
+from netfl.results.run_reader import Run
+from netfl.results.statistics import is_final
 
 
 @dataclass(frozen=True)
-class View:
+class RunData:
     """A run as its report sees it.
 
     Args:
@@ -121,7 +122,7 @@ class View:
         table = self._unlisted() if self.run.users.empty else self.run.users
         events = self.run.events
         heard = self.run.deliveries if self.duration_s is None else events[events["kind"] == "delivered"]
-        return tallies.counted(table, heard, self.rare_classes)
+        return tallies.with_delivery_counts(table, heard, self.rare_classes)
 
     def _unlisted(self) -> pd.DataFrame:
         """The users of a run whose table of users is not there yet."""
@@ -161,7 +162,7 @@ class View:
     @cached_property
     def tower_outages(self) -> pd.DataFrame:
         """When the tower of each user in `one` was down."""
-        return tallies.below(self.outages, self.one.assign(tower=self.towers))
+        return tallies.tower_outages(self.outages, self.one.assign(tower=self.towers))
 
     @cached_property
     def nodes(self) -> pd.DataFrame:
@@ -183,7 +184,7 @@ class View:
     @cached_property
     def own_figures(self) -> list[str]:
         """The figures that the access ended with, by name, in the order to show them; none of an unfinished run."""
-        return figures.own(self.run.summary, self.run.learners)
+        return formatting.access_metrics(self.run.summary, self.run.learners)
 
     @cached_property
     def costs(self) -> pd.DataFrame:
@@ -204,7 +205,9 @@ class View:
 
     def of_users(self, metric: str) -> pd.DataFrame:
         """A final figure of each user under each learner: learner, replica, user, value, heard, rare."""
-        rows = measures.grouped(self.metrics, metric, "user", choices=self.choices).rename(columns={"number": "user"})
+        rows = measures.grouped_final_metrics(self.metrics, metric, "user", choices=self.choices).rename(
+            columns={"number": "user"}
+        )
         return rows.merge(self.users[["replica", "user", "heard", "rare"]], on=["replica", "user"], how="inner")
 
     @cached_property
@@ -227,7 +230,7 @@ class View:
     def selection(self) -> diagnosis.Diagnosis | None:
         """What kind of process being heard is, in the first replica; nothing where that cannot be asked."""
         try:
-            return diagnosis.diagnose(of_run(self.run, self.first))
+            return diagnosis.diagnose(participation_of_run(self.run, self.first))
         except ScenarioError:
             return None
 
@@ -239,9 +242,9 @@ class View:
         return self._finals[metric]
 
 
-def look(run: Run) -> View:
+def read_view(run: Run) -> RunData:
     """The view of what can be read of *run*."""
-    return View(*salvaged(run))
+    return RunData(*salvage_run(run))
 
 
 def _mapping(value: object) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def ages(age: pd.Series[int], most: int = 12) -> pd.Series[float]:
     return counts.rename(index=lambda one: f"{one}+" if one == most and age.max() > most else f"{one}")
 
 
-def stays(events: pd.DataFrame) -> pd.DataFrame:
+def node_delays(events: pd.DataFrame) -> pd.DataFrame:
     """What towers and routers passed on: columns replica, node, from_s, to_s and stay_s, in the order of leaving.
 
     Args:
@@ -74,7 +74,7 @@ def queues(rows: pd.DataFrame, length_s: float) -> pd.DataFrame:
     return table.sort_values("held", ascending=False).reset_index()
 
 
-def held(rows: pd.DataFrame, end_s: float, bins: int = 80) -> NDArray[np.float64]:
+def backlog_over_time(rows: pd.DataFrame, end_s: float, bins: int = 80) -> NDArray[np.float64]:
     """How many messages one node held, on average over each of equal bins of time, ``[bins]``.
 
     Args:

@@ -6,43 +6,50 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from netfl import statistics
-from netfl.keeping import CHECKPOINT
 from netfl.report import tallies
 from netfl.report.phrases import (
-    count,
+    format_count,
+    format_duration,
+    format_points,
+    format_signed,
+    format_times,
+    join_words,
     labels,
-    listed,
     percent,
-    points,
     replicas,
-    signed,
-    span,
-    thinned,
-    times,
+    thinning_sentence,
     user_names,
 )
-from netfl.report.view import View
+from netfl.report.view import RunData
+from netfl.results import statistics
+from netfl.simulation.checkpoints import CHECKPOINT
 from netfl.types import FATES
 
 RARE_ACCURACY = "rare_accuracy"
 
 
-def summary(view: View) -> list[str]:
+def summary(view: RunData) -> list[str]:
     """The sentences at the top of a report."""
-    return [*status(view), *verdicts(view), *unheard(view), *selection(view), *duration(view), *outcomes(view)]
+    return [
+        *status(view),
+        *verdicts(view),
+        *rarely_delivered(view),
+        *selection(view),
+        *duration(view),
+        *outcome_sentences(view),
+    ]
 
 
-def facts(view: View) -> str:
+def run_facts(view: RunData) -> str:
     """The run in one line."""
     manifest, users = view.run.manifest, view.run.scenario.get("users") or len(view.one)
-    length = f"{count(view.rounds)} rounds" if view.duration_s is None else span(view.duration_s)
-    parts = [f"{count(int(users))} users", length, replicas(len(view.replicas))]
+    length = f"{format_count(view.rounds)} rounds" if view.duration_s is None else format_duration(view.duration_s)
+    parts = [f"{format_count(int(users))} users", length, replicas(len(view.replicas))]
     seed = manifest.get("seed", view.run.scenario.get("seed"))
     return " · ".join([*parts, *([] if seed is None else [f"seed {seed}"])])
 
 
-def status(view: View) -> Iterator[str]:
+def status(view: RunData) -> Iterator[str]:
     """What is not whole."""
     state = view.run.status
     asked = view.run.scenario.get("rounds") or view.run.manifest.get("rounds")
@@ -59,7 +66,7 @@ def status(view: View) -> Iterator[str]:
             kept = (view.run.folder / CHECKPOINT).exists()
             yield "Its checkpoint keeps what was learnt." if kept else "It has no checkpoint, so it begins again."
     yield from view.damage
-    if left := thinned(view.run.manifest):
+    if left := thinning_sentence(view.run.manifest):
         yield left.strip()
     yield from (f"Warning: {warning}." for warning in view.run.manifest.get("warnings", ()))
     yield from (f"Training diverged, and its figures end there: {one}." for one in view.run.diverged)
@@ -70,7 +77,7 @@ def status(view: View) -> Iterator[str]:
         yield f"Nothing was learnt in this run: {what}."
 
 
-def verdicts(view: View) -> Iterator[str]:
+def verdicts(view: RunData) -> Iterator[str]:
     """Who won on rare classes and over all, by how much, and whether replicas bear it out."""
     if view.has(RARE_ACCURACY):
         which = f" ({labels(view.rare_classes)})" if view.rare_classes else ""
@@ -79,7 +86,9 @@ def verdicts(view: View) -> Iterator[str]:
         yield from verdict(view, "accuracy", "Over all classes")
 
 
-def ranking(view: View, metric: str) -> tuple[list[str], dict[str, statistics.Interval], statistics.Interval]:
+def ranking(
+    view: RunData, metric: str
+) -> tuple[list[str], dict[str, statistics.ConfidenceInterval], statistics.ConfidenceInterval]:
     """The learners from the best on one metric, their means, and the difference of the best two, by replica.
 
     Where some diverged the means are over the replicas that all of them have, if there are any; of learners that have
@@ -94,7 +103,7 @@ def ranking(view: View, metric: str) -> tuple[list[str], dict[str, statistics.In
     return ranked, means, gap
 
 
-def verdict(view: View, metric: str, where: str) -> Iterator[str]:
+def verdict(view: RunData, metric: str, where: str) -> Iterator[str]:
     """Who won on one metric, the best against the next."""
     ranked, means, gap = ranking(view, metric)
     if not ranked:
@@ -108,7 +117,7 @@ def verdict(view: View, metric: str, where: str) -> Iterator[str]:
         yield f"Last there is {ranked[-1]} with {percent(means[ranked[-1]].mean)}."
 
 
-def _comparison(best: str, second: str, high: float, low: float, gap: statistics.Interval) -> str:
+def _comparison(best: str, second: str, high: float, low: float, gap: statistics.ConfidenceInterval) -> str:
     """One sentence on the best and the next."""
     figures = f"{percent(high)} against {percent(low)}"
     if not gap.replicas:
@@ -117,20 +126,20 @@ def _comparison(best: str, second: str, high: float, low: float, gap: statistics
         return f"{best} and {second} end alike, at {percent(high)}."
     if gap.clear is None:
         return (
-            f"{best} ends {points(gap.mean)} above {second}: {figures}; "
+            f"{best} ends {format_points(gap.mean)} above {second}: {figures}; "
             "a single replica cannot tell how much of that is chance."
         )
     low_end, high_end = max(-100.0, 100 * (gap.mean - gap.half)), min(100.0, 100 * (gap.mean + gap.half))
-    bounds = f"95 % interval {signed(low_end)} to {signed(high_end)} over {gap.replicas} paired replicas"
+    bounds = f"95 % interval {format_signed(low_end)} to {format_signed(high_end)} over {gap.replicas} paired replicas"
     if gap.clear:
-        return f"{best} ends {points(gap.mean)} above {second}: {figures} ({bounds})."
+        return f"{best} ends {format_points(gap.mean)} above {second}: {figures} ({bounds})."
     return (
-        f"{best} and {second} cannot be told apart: {figures}, a difference of {points(gap.mean)} "
+        f"{best} and {second} cannot be told apart: {figures}, a difference of {format_points(gap.mean)} "
         f"that is within the noise ({bounds})."
     )
 
 
-def unheard(view: View) -> Iterator[str]:
+def rarely_delivered(view: RunData) -> Iterator[str]:
     """Who was never heard, or least, and for how long those with rare classes were silent."""
     users = view.one
     if users.empty or view.run.rounds.empty or view.duration_s is not None:
@@ -146,14 +155,14 @@ def unheard(view: View) -> Iterator[str]:
         holds = ", which holds a rare class" if least["rare"] else ""
         yield (
             f"Everybody was heard{where}; least of all user {least['user']}{holds}: "
-            f"{times(int(least['heard']))} in {count(view.rounds)} rounds."
+            f"{format_times(int(least['heard']))} in {format_count(view.rounds)} rounds."
         )
     yield from _rare_share(view)
     yield from _silence(view, where)
     yield from _cut_off(view, where)
 
 
-def _rare_share(view: View) -> Iterator[str]:
+def _rare_share(view: RunData) -> Iterator[str]:
     """How much of what was heard came from the users with rare classes."""
     users, heard = view.users, int(view.users["heard"].sum())
     if not users["rare"].any() or not heard:
@@ -167,32 +176,33 @@ def _rare_share(view: View) -> Iterator[str]:
     rarer = int((~users["rare"] & (users["heard"] < users["replica"].map(most))).sum())
     if rarer:
         yield (
-            f"They are not all the least heard: {count(rarer)} other user{'s were' * (rarer > 1) or ' was'} "
+            f"They are not all the least heard: {format_count(rarer)} other user{'s were' * (rarer > 1) or ' was'} "
             f"heard less often than the most heard of them{'' if len(most) == 1 else ', counted over all replicas'}."
         )
 
 
-def _silence(view: View, where: str) -> Iterator[str]:
+def _silence(view: RunData, where: str) -> Iterator[str]:
     """The longest time that a user with rare classes was unheard."""
     rare = view.one.loc[view.one["rare"], "user"].to_numpy()
     if not len(rare):
         return
     deliveries = view.run.deliveries
-    gaps = tallies.silences(deliveries[deliveries["replica"] == view.first], rare, view.end_s)
+    gaps = tallies.longest_silences(deliveries[deliveries["replica"] == view.first], rare, view.end_s)
     longest = gaps.assign(length=gaps["to_s"] - gaps["from_s"]).sort_values("length").iloc[-1]
     yield (
-        f"The longest silence of a user with a rare class was {span(longest['length'])}{where}: "
-        f"user {int(longest['user'])}, from {span(longest['from_s'])} to {span(longest['to_s'])} of simulated time."
+        f"The longest silence of a user with a rare class was {format_duration(longest['length'])}{where}: "
+        f"user {int(longest['user'])}, from {format_duration(longest['from_s'])} to {format_duration(longest['to_s'])} "
+        "of simulated time."
     )
 
 
-def _cut_off(view: View, where: str) -> Iterator[str]:
+def _cut_off(view: RunData, where: str) -> Iterator[str]:
     """How long users with rare classes were cut off, against the others."""
     users = view.one
     if view.outages.empty or not users["rare"].any():
         return
     spans = pd.concat([view.outages[view.outages["user"] >= 0], view.tower_outages])
-    share = users["user"].map(tallies.covered(spans)).fillna(0.0) / view.end_s
+    share = users["user"].map(tallies.covered_time(spans)).fillna(0.0) / view.end_s
     rare, other = (percent(float(share[users["rare"] == marked].mean())) for marked in (True, False))
     yield (
         f"Users with rare classes were cut off, themselves or their tower, {rare} of the time, "
@@ -200,31 +210,31 @@ def _cut_off(view: View, where: str) -> Iterator[str]:
     )
 
 
-def selection(view: View) -> Iterator[str]:
+def selection(view: RunData) -> Iterator[str]:
     """What kind of process being heard is."""
     if view.selection is not None and view.duration_s is None:
         yield view.selection.sentence + (" (Of the first replica.)" if len(view.replicas) > 1 else "")
 
 
-def duration(view: View) -> Iterator[str]:
+def duration(view: RunData) -> Iterator[str]:
     """How long it took in simulated time."""
     if view.ends_s.empty:
         return
     if view.duration_s is not None:
-        yield f"Traffic was watched for {span(view.end_s)} of simulated time{warmup(view)}."
+        yield f"Traffic was watched for {format_duration(view.end_s)} of simulated time{warmup(view)}."
         return
-    low, high = span(float(view.ends_s.min())), span(float(view.ends_s.max()))
+    low, high = format_duration(float(view.ends_s.min())), format_duration(float(view.ends_s.max()))
     took = f"{low} of simulated time" if low == high else f"{low} to {high} of simulated time, depending on the replica"
-    yield f"{count(view.rounds)} rounds took {took}."
+    yield f"{format_count(view.rounds)} rounds took {took}."
 
 
-def warmup(view: View) -> str:
+def warmup(view: RunData) -> str:
     """How much of the time does not count, as the end of a sentence; nothing where all of it does."""
     length_s = float(view.run.scenario.get("warmup") or 0.0)
-    return f"; the first {span(length_s)} are warm-up, and do not count for the figures" if length_s else ""
+    return f"; the first {format_duration(length_s)} are warm-up, and do not count for the figures" if length_s else ""
 
 
-def outcomes(view: View) -> Iterator[str]:
+def outcome_sentences(view: RunData) -> Iterator[str]:
     """What became of the updates or, where traffic alone is watched, of the packets."""
     totals = view.fates["fate"].value_counts()
     if not len(totals):
@@ -233,7 +243,7 @@ def outcomes(view: View) -> Iterator[str]:
     if view.duration_s is not None:
         what, meanings = "packets", MEANINGS | {"delivered": "arrived"}
     told = [f"{percent(totals[fate] / totals.sum())} {meanings[fate]}" for fate in FATES if fate in totals]
-    yield f"Of {count(int(totals.sum()))} {what}, {listed(told)}."
+    yield f"Of {format_count(int(totals.sum()))} {what}, {join_words(told)}."
 
 
 MEANINGS = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from netfl.streams import Streams
-from netfl.types import Setting, Unrecorded
+from netfl.types import AccessContext, NullRecorder
 
 
 class Memory:
@@ -39,7 +39,7 @@ class Memory:
 
 
 def setting(users=4, rounds=10, seed=1, replica=0, label_mix=None):
-    return Setting(
+    return AccessContext(
         users=users,
         rounds=rounds,
         replica=replica,
@@ -85,7 +85,7 @@ def presence(hear):
 
     def run(access, world):
         matrix = np.zeros((world.rounds, world.users), bool)
-        for index, users in enumerate(hear(access, replace(world, recorder=Unrecorded()))):
+        for index, users in enumerate(hear(access, replace(world, recorder=NullRecorder()))):
             matrix[index, list(users)] = True
         return matrix
 

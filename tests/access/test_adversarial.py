@@ -14,7 +14,7 @@ from netfl.access.adversarial import Adversarial
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.stationary import Stationary
 from netfl.errors import ScenarioError
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 HALF = {"kind": "bernoulli", "probability": 0.5}
 ALL = {"kind": "bernoulli", "probability": 1.0}
@@ -178,7 +178,7 @@ def test_what_is_out_of_range_is_refused(said):
 )
 def test_misfits_are_faults(said, told):
     access = Adversarial(**{"of": HALF, "users": [0]} | said)
-    (fault,) = access.faults(Facts(users=4, rounds=10))
+    (fault,) = access.faults(ScenarioFacts(users=4, rounds=10))
     assert str(fault).startswith(told)
     assert fault.remedy
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from netfl.access.availability import Availability
 from netfl.errors import ScenarioError
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def written(said_in):
 
 
 def problems(access, users=2, rounds=9):
-    return [str(fault) for fault in access.faults(Facts(users=users, rounds=rounds))]
+    return [str(fault) for fault in access.faults(ScenarioFacts(users=users, rounds=rounds))]
 
 
 def rounds_of(presence, access, world):

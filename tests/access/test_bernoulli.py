@@ -10,7 +10,7 @@ from scipy import stats
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.cyclic import Cyclic
 from netfl.access.markov import Markov
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_probabilities_that_are_none_are_refused(probability):
 
 
 def test_misfits_are_faults():
-    facts = Facts(users=3, rounds=1)
+    facts = ScenarioFacts(users=3, rounds=1)
     assert [fault.key for fault in Bernoulli(probability=[0.5, 0.5], first=9).faults(facts)] == ["probability", "first"]
     assert [fault.key for fault in Bernoulli(probability={"label_correlated": {}}).faults(facts)] == ["probability"]
     assert not [*Bernoulli(probability=0.5, first=3).faults(facts)]

@@ -11,7 +11,7 @@ from scipy import stats
 
 from netfl.access.bursty import Bursty
 from netfl.access.markov import Markov
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 def runs(there, inner=True):
@@ -158,7 +158,7 @@ def test_what_is_out_of_range_is_refused(said, loc, told):
 )
 def test_misfits_are_faults(said, told):
     access = Bursty(**{"probability": 0.5, "stay": {"law": "fixed", "mean": 3}, "away": None} | said)
-    found = [str(fault) for fault in access.faults(Facts(users=3, rounds=9))]
+    found = [str(fault) for fault in access.faults(ScenarioFacts(users=3, rounds=9))]
     assert found[0].startswith(told)
 
 
@@ -166,7 +166,7 @@ def test_a_geometric_law_of_mean_one_is_always_one(make_setting, presence):
     access = Bursty(probability=0.5, stay={"law": "geometric", "mean": 1}, unit="rounds")
     there = presence(access, make_setting(50, 40))
     assert (there[1:] != there[:-1]).all()
-    assert not [*access.faults(Facts(users=50, rounds=40))]
+    assert not [*access.faults(ScenarioFacts(users=50, rounds=40))]
 
 
 def test_moments_of_the_geometric_law():

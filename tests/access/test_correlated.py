@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.correlated import Correlated
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 ROUNDS = 20_000
 P = np.array([0.6, 0.3, 0.3, 0.1, 0.5, 0.2])
@@ -130,7 +130,7 @@ def test_what_is_out_of_range_is_refused(said):
 )
 def test_misfits_are_faults(said, told):
     access = Correlated(**{"probability": 0.5, "groups": 2, "correlation": 0.5} | said)
-    (fault,) = access.faults(Facts(users=4, rounds=9))
+    (fault,) = access.faults(ScenarioFacts(users=4, rounds=9))
     assert str(fault).startswith(told)
     assert fault.remedy
 
@@ -139,4 +139,4 @@ def test_it_says_itself_again():
     for groups in (2, [[0, 1], [2, 3]]):
         access = Correlated(probability=0.5, groups=groups, correlation=0.25, switch_on=0.1)
         assert Correlated.model_validate(access.model_dump(mode="json")) == access
-        assert not [*access.faults(Facts(users=4, rounds=9))]
+        assert not [*access.faults(ScenarioFacts(users=4, rounds=9))]

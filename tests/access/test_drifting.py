@@ -12,13 +12,12 @@ from pydantic import ValidationError
 from scipy import stats
 
 import netfl
-from netfl.access._drift import Course
 from netfl.access.bernoulli import Bernoulli
-from netfl.access.drifting import Drifting
+from netfl.access.drifting import Drifting, RateSchedule
 from netfl.access.stationary import Stationary
 from netfl.errors import ScenarioError
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 A, B, C = [0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]
 STREAMS = Streams(1)
@@ -166,7 +165,7 @@ def test_what_is_out_of_range_is_refused(said):
 )
 def test_misfits_are_faults(said, told):
     access = Drifting(**{"knots": knots((1, A), (5, B))} | said)
-    found = [str(fault) for fault in access.faults(Facts(users=3, rounds=10))]
+    found = [str(fault) for fault in access.faults(ScenarioFacts(users=3, rounds=10))]
     assert found[0].startswith(told)
 
 
@@ -189,11 +188,11 @@ def test_it_says_itself_again(said):
 @pytest.mark.parametrize(("at", "period"), [((1, 9), None), ((4, 5, 30), None), ((1, 2), 2), ((3, 8, 9), 17)])
 def test_the_average_over_time_is_that_of_every_round(shape, at, period):
     stated = np.random.default_rng(len(at)).random((len(at), 5))
-    course = Course(np.array(at), stated, shape, period)
+    course = RateSchedule(np.array(at), stated, shape, period)
     rounds = np.arange(1, at[-1] + 1) if period is None else np.arange(1, period + 1)
     np.testing.assert_allclose(course.mean(), course.of(rounds).mean(axis=0), rtol=1e-13)
 
 
 def test_a_long_course_is_not_walked():
-    course = Course(np.array([1, 10**15]), np.array([[1.0, 0.0], [0.0, 1.0]]), "linear")
+    course = RateSchedule(np.array([1, 10**15]), np.array([[1.0, 0.0], [0.0, 1.0]]), "linear")
     np.testing.assert_allclose(course.mean(), [0.5, 0.5], rtol=1e-12)

@@ -10,14 +10,14 @@ import pytest
 from pydantic import ValidationError
 from recorders import Memory
 
-from netfl.access._building import sites_of
-from netfl.access.network import Network
-from netfl.consistency import faults_below
+from netfl.access._builder import build_layout
+from netfl.access.network import NetworkAccess
 from netfl.errors import ScenarioError
-from netfl.network.outages import Outages
-from netfl.network.radio import Air
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams
-from netfl.types import FATES, Facts
+from netfl.types import FATES, ScenarioFacts
 
 PLAIN = {
     "topology": {"kind": "tree", "fanout": [2, 2], "ring": "2 km", "radius": "3 km", "rate": "20 kbps"},
@@ -44,7 +44,7 @@ OUTAGES = [
 
 def network(**said):
     """The plain network with some keys said otherwise."""
-    return Network.model_validate(copy.deepcopy(PLAIN) | said)
+    return NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said)
 
 
 def play(access, make_setting, users=12, rounds=8, seed=1):
@@ -142,10 +142,10 @@ def test_another_mac_leaves_all_other_draws_as_they_were(make_setting):
         _, rows = play(access, make_setting, rounds=4)
         trained = {(row[3], row[5]): row[1] for row in rows if row[0] == "trained"}
         received = {(row[3], row[5]): row[1] for row in rows if row[0] == "received"}
-        sites = sites_of(access, setting)
+        sites = build_layout(access, setting)
         air, outages = (
-            Air(access.radio, access.channel, sites, setting.streams),
-            Outages.open(access.outages, sites, setting.streams),
+            LinkBudget(access.radio, access.channel, sites, setting.streams),
+            CombinedOutages.open(access.outages, sites, setting.streams),
         )
         seen.append(
             (
@@ -240,7 +240,7 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
         topology={"kind": "star", "distances": [1.0, 2.0]},
         outages=[OUTAGES[0] | {"nodes": [7]}],
     )
-    assert {fault.key for fault in faults_below(access, "", Facts(users=5, rounds=1))} == {
+    assert {fault.key for fault in nested_faults(access, "", ScenarioFacts(users=5, rounds=1))} == {
         "round.m",
         "update_size",
         "topology.distances",
@@ -248,11 +248,11 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
         "compute.samples",
         "outages.0.nodes",
     }
-    assert list(faults_below(network(), "", Facts(users=5, rounds=1))) == []
-    (endless,) = faults_below(network(round="first"), "", Facts(users=5, rounds=1))
+    assert list(nested_faults(network(), "", ScenarioFacts(users=5, rounds=1))) == []
+    (endless,) = nested_faults(network(round="first"), "", ScenarioFacts(users=5, rounds=1))
     assert "nothing closes a round" in endless.problem
     needy = network(compute={"speed": 3}, update_size=None)
-    assert list(faults_below(needy, "", Facts(5, 1, sized=True, trained=True))) == []
+    assert list(nested_faults(needy, "", ScenarioFacts(5, 1, sized=True, trained=True))) == []
 
 
 @pytest.mark.parametrize(

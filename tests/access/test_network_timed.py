@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from recorders import Memory
 
-from netfl.access.network import Network
-from netfl.consistency import faults_below
+from netfl.access.network import NetworkAccess
 from netfl.errors import ScenarioError
-from netfl.types import FATES, Facts
+from netfl.scenario.validation import nested_faults
+from netfl.types import FATES, ScenarioFacts
 
 STAR = {"kind": "star", "distance": "10 m", "rate": "1 Mbps", "delay": "0 s"}
 RADIO = {
@@ -25,7 +25,7 @@ FIXED = {"law": "fixed", "mean": 1000.0}
 
 def network(**said):
     """A network around one tower."""
-    return Network.model_validate({"topology": STAR} | said)
+    return NetworkAccess.model_validate({"topology": STAR} | said)
 
 
 def watch(make_setting, access, users, duration_s, *, warmup_s=0.0, windows=1, seed=1):
@@ -38,8 +38,8 @@ def watch(make_setting, access, users, duration_s, *, warmup_s=0.0, windows=1, s
 
 def faults(access, users=4, *, timed=True):
     """The keys of what is wrong before anything runs."""
-    facts = Facts(users=users, rounds=1, duration_s=10.0 if timed else None)
-    return {fault.key for fault in faults_below(access, "", facts)}
+    facts = ScenarioFacts(users=users, rounds=1, duration_s=10.0 if timed else None)
+    return {fault.key for fault in nested_faults(access, "", facts)}
 
 
 @pytest.mark.parametrize(("law", "wait"), [("exponential", 4.0), ("fixed", 2.0)])
@@ -76,13 +76,13 @@ def test_routers_and_towers_load_their_own_links(make_setting):
     """A tree with two routers of two towers each; every sender of a kind comes at a load of its own link."""
     tree = {"kind": "tree", "fanout": [2, 2], "radius": "1 km", "ring": "2 km", "rate": "1 Mbps", "delay": "0 s"}
     traffic = {"kind": "poisson", "load": 0.4, "size": FIXED, "enters": "routers"}
-    told, *_ = watch(make_setting, Network.model_validate({"topology": tree, "traffic": traffic}), 3, 80.0)
+    told, *_ = watch(make_setting, NetworkAccess.model_validate({"topology": tree, "traffic": traffic}), 3, 80.0)
     assert told["throughput_bps"] == pytest.approx(2 * 4e5, rel=0.03)
     assert told["jain"] == pytest.approx(1, abs=0.01)
     busy = {name: share for name, share in told.items() if name.startswith("utilisation.router")}
     assert list(busy.values()) == pytest.approx([0.4, 0.4], rel=0.05)
     traffic["enters"], traffic["load"] = "towers", 0.2
-    told, *_ = watch(make_setting, Network.model_validate({"topology": tree, "traffic": traffic}), 3, 80.0)
+    told, *_ = watch(make_setting, NetworkAccess.model_validate({"topology": tree, "traffic": traffic}), 3, 80.0)
     assert told["throughput_bps"] == pytest.approx(4 * 2e5, rel=0.03)
     assert [told[name] for name in sorted(busy)] == pytest.approx([0.4, 0.4], rel=0.05), "two towers on each"
 
@@ -254,7 +254,7 @@ def two_cells(**said):
         "mac": {"kind": "slotted_aloha", "probability": 1},
     }
     radio = RADIO | {"radio": RADIO["radio"] | {"power": "30 dBm"}}
-    return Network.model_validate(told | radio | {"shared_air": True} | said)
+    return NetworkAccess.model_validate(told | radio | {"shared_air": True} | said)
 
 
 @pytest.mark.parametrize(("ratio", "good"), [("28 dB", True), ("29 dB", False)])
@@ -274,7 +274,7 @@ def test_cells_disturb_each_other_by_known_gains(make_setting, ratio, good):
 def test_cells_that_would_have_to_sense_each_other_are_refused(said):
     """Where each cell senses its own users alone, neighbours on one channel would send into each other's frames."""
     listening = {"kind": "csma_ca", "standard": "802.11a"}
-    told = faults_below(two_cells(**said, mac=listening), "", Facts(2, 1, duration_s=1.0))
+    told = nested_faults(two_cells(**said, mac=listening), "", ScenarioFacts(2, 1, duration_s=1.0))
     (fault,) = [fault for fault in told if fault.key == "shared_air"]
     assert fault.value is True
     assert "sense" in fault.problem

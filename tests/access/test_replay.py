@@ -12,7 +12,7 @@ import pytest
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.replay import Replay
 from netfl.errors import MachineError, ScenarioError
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 ROUND = ("opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits")
 DELIVERY = ("user", "base", "sent_s", "arrived_s", "attempts")
@@ -41,7 +41,7 @@ def recorded(tmp_path, make_setting):
 
 
 def problems(folder, users=5, rounds=30):
-    return [str(fault) for fault in Replay(run=folder).faults(Facts(users=users, rounds=rounds))]
+    return [str(fault) for fault in Replay(run=folder).faults(ScenarioFacts(users=users, rounds=rounds))]
 
 
 def test_rounds_come_back_exactly(recorded, make_setting):
@@ -64,8 +64,8 @@ def test_joules_come_back_where_they_are_recorded(recorded, make_setting):
 
 def test_more_replicas_than_are_recorded_are_a_fault(recorded):
     folder, _ = recorded
-    assert not [*Replay(run=folder).faults(Facts(users=5, rounds=30, replicas=2))]
-    (fault,) = Replay(run=folder).faults(Facts(users=5, rounds=30, replicas=3))
+    assert not [*Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=2))]
+    (fault,) = Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=3))
     assert str(fault) == "run: replicas: 2 are recorded, 3 are wanted; ask for fewer replicas"
 
 
@@ -90,7 +90,7 @@ def test_the_most_is_that_of_the_rounds_that_are_wanted(recorded):
 def test_a_path_is_relative_to_the_current_directory(recorded, monkeypatch):
     folder, _ = recorded
     monkeypatch.chdir(folder.parent)
-    assert not [*Replay(run=folder.name).faults(Facts(users=5, rounds=30))]
+    assert not [*Replay(run=folder.name).faults(ScenarioFacts(users=5, rounds=30))]
     assert Replay.model_validate(Replay(run=folder.name).model_dump(mode="json")).run.name == folder.name
 
 
@@ -105,7 +105,7 @@ def test_a_recording_that_is_too_small_is_a_fault(recorded, make_setting):
 
 def test_a_missing_recording_is_a_fault(tmp_path, make_setting):
     absent = Replay(run=tmp_path / "absent")
-    (fault,) = absent.faults(Facts(users=5, rounds=30))
+    (fault,) = absent.faults(ScenarioFacts(users=5, rounds=30))
     assert (fault.key, fault.problem) == ("run", f"there is no folder {tmp_path / 'absent'}")
     assert absent.most(5, 99) == 1
     assert f"there is no file {tmp_path / 'rounds.parquet'}" in problems(tmp_path)[0]

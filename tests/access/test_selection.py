@@ -12,9 +12,8 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
-from netfl.access._selecting import Chooser
-from netfl.access.selection import Moment, Population
-from netfl.access.selection._drawing import missed
+from netfl.access.selection import RoundInfo, UserInfo
+from netfl.access.selection._base import SelectionState, miss_probability
 from netfl.access.selection.all import All
 from netfl.access.selection.by_size import BySize
 from netfl.access.selection.contract import Contract
@@ -24,17 +23,17 @@ from netfl.access.selection.threshold import Threshold
 from netfl.access.selection.uniform import Uniform
 from netfl.errors import ScenarioError
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 HELD = np.array([50.0, 30.0, 15.0, 5.0])
 
 
 def population(users=4, held=None, airtime_s=None, seed=1):
-    return Population(users, Streams(seed), held, airtime_s)
+    return UserInfo(users, Streams(seed), held, airtime_s)
 
 
 def moment(users, index, age=None, loss=None):
-    return Moment(
+    return RoundInfo(
         index,
         np.full(users, index) if age is None else np.asarray(age),
         np.full(users, np.nan) if loss is None else np.asarray(loss, float),
@@ -105,7 +104,9 @@ class TestBySize:
     @pytest.mark.parametrize(("size", "others", "places"), [(3.0, 5, 2), (0.5, 3, 3), (2.0, 2, 3), (7.0, 4, 1)])
     def test_the_closed_form_of_the_law(self, size, others, places):
         chances = successive([size, *[1.0] * others], min(places, others + 1))
-        assert missed(size, others, places) == pytest.approx(sum(p for who, p in chances.items() if 0 not in who))
+        assert miss_probability(size, others, places) == pytest.approx(
+            sum(p for who, p in chances.items() if 0 not in who)
+        )
 
 
 class TestThreshold:
@@ -164,9 +165,9 @@ class TestScore:
         assert selector.choose(moment(4, 2, loss=[3.0, np.nan, 9.0, 1.0])).tolist() == [1]  # (13 / 3) · 2
 
     def test_airtimes_need_a_network(self):
-        assert [fault.key for fault in Score(m=1).faults(Facts(users=3, rounds=1))] == ["power"]
-        assert not [*Score(m=1).faults(Facts(users=3, rounds=1, networked=True))]
-        assert not [*Score(m=1, power=0).faults(Facts(users=3, rounds=1))]
+        assert [fault.key for fault in Score(m=1).faults(ScenarioFacts(users=3, rounds=1))] == ["power"]
+        assert not [*Score(m=1).faults(ScenarioFacts(users=3, rounds=1, networked=True))]
+        assert not [*Score(m=1, power=0).faults(ScenarioFacts(users=3, rounds=1))]
         with pytest.raises(ScenarioError, match="power: goes by airtimes"):
             Score(m=1).open(population(held=HELD))
 
@@ -220,7 +221,7 @@ class TestContract:
 
     def test_misfits_are_faults(self):
         tiers = [{"users": [0, 7]}, {"share": 0.1}, {"share": 0.9}]
-        found = [fault.key for fault in Contract(m=5, tiers=tiers).faults(Facts(users=4, rounds=1))]
+        found = [fault.key for fault in Contract(m=5, tiers=tiers).faults(ScenarioFacts(users=4, rounds=1))]
         assert found == ["m", "tiers.0.users", "tiers.1.share", "tiers"]
 
 
@@ -228,14 +229,14 @@ class TestContract:
     "model", [Uniform(m=5), BySize(m=5), Oldest(m=5), Score(m=5, power=0), Contract(m=5, tiers=[{"users": [0]}])]
 )
 def test_more_than_there_are(model):
-    assert [fault.key for fault in model.faults(Facts(users=4, rounds=1))] == ["m"]
-    assert not [*model.faults(Facts(users=5, rounds=1))]
+    assert [fault.key for fault in model.faults(ScenarioFacts(users=4, rounds=1))] == ["m"]
+    assert not [*model.faults(ScenarioFacts(users=5, rounds=1))]
     assert (model.most(9), model.most(3)) == (5, 3)
 
 
 def test_ages_count_from_the_round_that_opens():
     """1 for who was heard in the round before, the round's own number for who never was."""
-    seen = Chooser(All(), Population(3, Streams(1)))
+    seen = SelectionState(All(), UserInfo(3, Streams(1)))
     assert seen.age(1).tolist() == [1, 1, 1]
     seen.heard(4, [2])
     seen.heard(6, [0, 0])

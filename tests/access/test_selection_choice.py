@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from netfl.access._selecting import Chooser
 from netfl.access.bernoulli import Bernoulli
-from netfl.access.selection import Population, Selection, Selector
+from netfl.access.selection import Selection, Selector, UserInfo
+from netfl.access.selection._base import SelectionState
 from netfl.access.selection.power_of_choice import PowerOfChoice
 from netfl.access.selection.uniform import Uniform
 from netfl.errors import ModelError, ScenarioError
 from netfl.streams import Streams
-from netfl.types import Facts, Report
+from netfl.types import LearnerReport, ScenarioFacts
 
 HELD = np.array([4.0, 3.0, 2.0, 1.0])
 LOSS = np.array([0.2, 0.9, 0.5, 0.7])
 
 
 def chooser(selection, users=4, held=HELD, seed=1):
-    return Chooser(selection, Population(users, Streams(seed), held))
+    return SelectionState(selection, UserInfo(users, Streams(seed), held))
 
 
 def told(round, asked, loss=LOSS):
     """The learner's answer to what was *asked*."""
     users = list(asked.get("loss", ()))
-    return Report(round, {}, ({"loss": loss[users]},) if users else ())
+    return LearnerReport(round, {}, ({"loss": loss[users]},) if users else ())
 
 
 def play(one, rounds, loss=LOSS, unheard=()):
@@ -94,7 +94,7 @@ def test_a_last_loss_stays_until_a_new_one_is_known():
 
 
 def test_misfits_are_faults():
-    facts = Facts(users=4, rounds=1)
+    facts = ScenarioFacts(users=4, rounds=1)
     assert [fault.key for fault in PowerOfChoice(m=3, d=2).faults(facts)] == ["d"]
     assert [fault.key for fault in PowerOfChoice(m=3, d=5).faults(facts)] == ["d"]
     assert [fault.key for fault in PowerOfChoice(m=6, d=7).faults(facts)] == ["m", "d"]
@@ -104,7 +104,7 @@ def test_misfits_are_faults():
 class TestTheLoopInAScenario:
     def said(self, selection, **rest):
         access = Bernoulli(probability=0.5, selection=selection, **rest.pop("access", {}))
-        return [(fault.key, fault.problem) for fault in access.faults(Facts(users=4, rounds=1, **rest))]
+        return [(fault.key, fault.problem) for fault in access.faults(ScenarioFacts(users=4, rounds=1, **rest))]
 
     def test_it_needs_data_and_learners(self):
         keys = [key for key, _ in self.said(PowerOfChoice(m=1, d=2))]
@@ -120,7 +120,7 @@ class TestTheLoopInAScenario:
 
 
 def test_more_heard_than_may_try_is_a_fault():
-    facts = Facts(users=4, rounds=1)
+    facts = ScenarioFacts(users=4, rounds=1)
     assert [fault.key for fault in Bernoulli(probability=0.5, first=3, selection=Uniform(m=2)).faults(facts)] == [
         "first"
     ]

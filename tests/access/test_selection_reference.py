@@ -10,7 +10,7 @@ from netfl.access.bernoulli import Bernoulli
 from netfl.access.drifting import Drifting
 from netfl.access.stationary import Stationary
 from netfl.streams import Streams
-from netfl.types import Setting
+from netfl.types import AccessContext
 
 RHO, HELD, ROUNDS = (0.5, 0.25, 0.15, 0.1), np.array([1.0, 2.0, 3.0, 6.0]), 6_000
 
@@ -66,7 +66,7 @@ def test_shares_are_those_of_all_that_can_happen(name, kind):
     for may, chance in sets_of(selection).items():
         for user, share in shares(may).items():
             expected[user] += chance * share
-    setting = Setting(4, ROUNDS, 0, Streams(3), np.ones(4), 1.0, 1.0, Memory("none"), held=HELD)
+    setting = AccessContext(4, ROUNDS, 0, Streams(3), np.ones(4), 1.0, 1.0, Memory("none"), held=HELD)
     heard = [one.user for each in make({"selection": selection}).rounds(setting) for one in each.deliveries]
     found = np.bincount(heard, minlength=4) / ROUNDS
     assert np.abs(found - expected).max() < 4.5 * np.sqrt(expected * (1 - expected) / ROUNDS).max()

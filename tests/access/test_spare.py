@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from recorders import Memory
 from small import FADES, PLAIN, RULES, make
 
-from netfl.access._building import build
-from netfl.access.network import Network
-from netfl.consistency import faults_below
+from netfl.access._builder import build_network
+from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError
-from netfl.network.spare import CAUSES, NOBODY, Aside
+from netfl.network.counterfactual import CAUSES, NOBODY, IsolatedStreams
+from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams
-from netfl.types import FATES, Facts
+from netfl.types import FATES, ScenarioFacts
 
 RENEWAL = {"kind": "renewal", "up": {"law": "exponential", "mean": 25}, "down": {"law": "fixed", "mean": 6}}
 
@@ -94,7 +94,7 @@ def test_who_are_alone_never_wait_for_each_other(mac):
 
 def test_what_a_mac_draws_for_a_user_stays_and_what_it_draws_for_the_next_is_its_own():
     streams = Streams(3).at("mac", 0)
-    one, other = Aside.of(streams, 4), Aside.of(streams, 5)
+    one, other = IsolatedStreams.of(streams, 4), IsolatedStreams.of(streams, 5)
     assert one.field("gap") == other.field("gap") == streams.field("gap")
     assert len({each.rng("backoff").random() for each in (one, other, streams)}) == 3
 
@@ -220,12 +220,12 @@ def test_an_outage_still_ends_what_does_not_queue(tmp_path):
 
 def test_who_is_spared_computing_is_as_fast_as_the_fastest():
     access, setting, _ = make(4, 1, compute={"speed": [1, 2, 4, 0.5], "samples": 4}, spare={"compute": [0, 3]})
-    assert build(access, setting).service.compute_s.tolist() == [1.0, 2.0, 1.0, 1.0]
+    assert build_network(access, setting).service.compute_s.tolist() == [1.0, 2.0, 1.0, 1.0]
 
 
 def faults(facts=None, **said):
-    access = Network.model_validate(copy.deepcopy(PLAIN) | said)
-    return {one.key: one.problem for one in faults_below(access, "", facts or Facts(4, 3))}
+    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said)
+    return {one.key: one.problem for one in nested_faults(access, "", facts or ScenarioFacts(4, 3))}
 
 
 def test_what_has_no_effect_is_a_fault():
@@ -236,17 +236,17 @@ def test_what_has_no_effect_is_a_fault():
     }
     assert [*faults(spare={})] == ["spare"]
     assert [*faults(spare={"queue": [1, 7]})] == ["spare.queue"]
-    assert "spare.contention" in faults(Facts(1, 3), spare={"contention": 0})
+    assert "spare.contention" in faults(ScenarioFacts(1, 3), spare={"contention": 0})
     bare = {"radio": None, "reception": None, "channel": [], "mac": {"kind": "csma_ca"}}
     assert [*faults(**bare, spare={"fading": 0})] == ["spare.fading"]
     assert not faults(spare={"contention": [0], "fading": 2, "queue": [3]})
-    assert faults(Facts(4, 3, duration_s=9.0), spare={"queue": [1]})["spare"].startswith(
+    assert faults(ScenarioFacts(4, 3, duration_s=9.0), spare={"queue": [1]})["spare"].startswith(
         "has no effect with a duration"
     )
 
 
 def test_one_user_is_a_list_of_one():
-    spare = Network.model_validate(copy.deepcopy(PLAIN) | {"spare": {"contention": [3, 5], "fading": 3}}).spare
+    spare = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"spare": {"contention": [3, 5], "fading": 3}}).spare
     assert (spare.contention, spare.fading, spare.queue) == ((3, 5), (3,), ())
     assert spare.among("contention", np.array([5, 0, 3])).tolist() == [True, False, True]
 
@@ -287,7 +287,7 @@ def what_ifs(draw):
 @pytest.mark.slow
 def test_whoever_is_spared_whatever_every_update_has_one_fate(said, seed):
     access, setting, log = make(7, 6, seed, **said)
-    assert not [*faults_below(access, "", Facts(7, 6))]
+    assert not [*nested_faults(access, "", ScenarioFacts(7, 6))]
     try:
         rounds = list(access.rounds(setting))
     except ModelError:

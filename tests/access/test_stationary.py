@@ -12,7 +12,7 @@ from scipy import stats
 
 from netfl.access.stationary import Stationary
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 RHO30 = [
     *(0.0735, 0.0692, 0.0645, 0.0584, 0.0557, 0.0547, 0.0537, 0.0462, 0.0445, 0.0422, 0.0417, 0.0333, 0.0327, 0.0275),
@@ -191,9 +191,9 @@ def test_nearly_one_is_made_one(make_setting):
 
 
 def test_misfits_are_faults():
-    found = {fault.key for fault in Stationary(rho=[0.5, 0.5], first=4).faults(Facts(users=3, rounds=1))}
+    found = {fault.key for fault in Stationary(rho=[0.5, 0.5], first=4).faults(ScenarioFacts(users=3, rounds=1))}
     assert found == {"rho", "first"}
-    assert not [*Stationary(rho={"zipf": 1}, first=3).faults(Facts(users=3, rounds=1))]
+    assert not [*Stationary(rho={"zipf": 1}, first=3).faults(ScenarioFacts(users=3, rounds=1))]
 
 
 @pytest.mark.parametrize("rho", [[0.5, 0.5], {"zipf": 1.5}, "random_simplex"])

@@ -5,11 +5,10 @@ import pytest
 import torch
 
 import netfl
-from netfl.document import Document, plain
 from netfl.errors import ScenarioError
 from netfl.learning.aggregation.known_participation import KnownParticipation
-from netfl.scenario import checked
-from netfl.yamltext import parse
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
 
 USERS, ROUNDS = 5, 20_000
 ZIPF = {"zipf": 1.5, "highest": 0.6}
@@ -25,7 +24,7 @@ KINDS = {
 
 def scenario(probability, rounds=20, **access):
     return checked(
-        Document(
+        ScenarioDocument(
             {
                 "name": "z",
                 "users": USERS,
@@ -40,7 +39,7 @@ def scenario(probability, rounds=20, **access):
 def drifting(probability):
     knots = [{"round": 1, "probability": probability}, {"round": 30, "probability": 0.1}]
     return checked(
-        Document({"name": "z", "users": USERS, "rounds": 40, "access": {"kind": "drifting", "knots": knots}})
+        ScenarioDocument({"name": "z", "users": USERS, "rounds": 40, "access": {"kind": "drifting", "knots": knots}})
     )
 
 
@@ -71,9 +70,9 @@ def test_users_are_heard_as_often_as_the_formula_says(tmp_path):
 
 def test_the_formula_reads_back():
     told = scenario({"zipf": 1}, kind="bernoulli")
-    written = plain(parse(told.to_yaml(), "n"))
+    written = plain_value(parse(told.to_yaml(), "n"))
     assert written["access"]["probability"] == {"zipf": 1.0, "highest": 1.0}
-    assert checked(Document(written)) == told
+    assert checked(ScenarioDocument(written)) == told
 
 
 def test_an_aggregation_that_knows_the_probabilities_takes_the_formula():

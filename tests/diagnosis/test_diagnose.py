@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl.diagnosis import Expected, diagnose, from_table
-from netfl.diagnosis.verdict import holm, kind_of
+from netfl.diagnosis import ExpectedProcess, diagnose, from_table
+from netfl.diagnosis.multiple_testing import holm_rejections, kind_of
 from netfl.errors import ScenarioError
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks/verdicts.py"
@@ -57,9 +57,9 @@ def test_the_weightiest_finding_is_the_verdict():
 
 
 def test_holm_by_hand():
-    assert holm([0.04, 0.013, 0.012, 0.5], 0.05) == [False, True, True, False]
-    assert holm([0.03, 0.03], 0.05) == [False, False]
-    assert holm([None, 0.05], 0.05) == [None, True]
+    assert holm_rejections([0.04, 0.013, 0.012, 0.5], 0.05) == [False, True, True, False]
+    assert holm_rejections([0.03, 0.03], 0.05) == [False, False]
+    assert holm_rejections([None, 0.05], 0.05) == [None, True]
 
 
 def test_a_cycle_in_seconds_that_uneven_rounds_blur():
@@ -101,7 +101,7 @@ def test_memory_comes_with_a_matrix_and_a_mixing_time():
 def test_everything_is_in_the_json():
     rng = np.random.default_rng(4)
     heard = np.c_[rng.random((500, 3)) < [0.5, 0.2, 0.1], np.zeros((500, 1), bool)]
-    known = Expected("a test", "stationary", np.array([0.5, 0.2, 0.1, 0.0]), {"CVaR": 0.3})
+    known = ExpectedProcess("a test", "stationary", np.array([0.5, 0.2, 0.1, 0.0]), {"CVaR": 0.3})
     found = diagnose(heard, expected=known, alphas=[0.2])
     flat = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert flat["verdict"] == "stationary"
@@ -118,7 +118,7 @@ def test_everything_is_in_the_json():
 
 def test_rates_that_are_not_those_stated():
     heard = np.random.default_rng(5).random((2000, 2)) < 0.3
-    assert diagnose(heard, expected=Expected("a test", None, np.array([0.3, 0.4]))).agrees is False
+    assert diagnose(heard, expected=ExpectedProcess("a test", None, np.array([0.3, 0.4]))).agrees is False
 
 
 def test_the_same_seed_gives_the_same_diagnosis():

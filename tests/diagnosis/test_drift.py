@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from netfl.diagnosis.drift import changes, find_drift, in_windows
-from netfl.diagnosis.spectrum import whiten
+from netfl.diagnosis.drift import assess_windows, find_changes, find_drift
+from netfl.diagnosis.periodicity import whiten
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_drift_is_found(shape):
 
 def test_windows_are_the_chi_square_test_of_homogeneity():
     x = (np.random.default_rng(2).random((800, 1)) < 0.3).astype(float)
-    found = in_windows(x, np.ones(1), 8)
+    found = assess_windows(x, np.ones(1), 8)
     counts = x.reshape(8, 100).sum(axis=1)
     exact = stats.chi2_contingency(np.array([counts, 100 - counts]), correction=False)
     assert found.statistic == pytest.approx(exact.statistic)
@@ -37,14 +37,14 @@ def test_windows_of_one_user_a_round_keep_their_level():
     p = []
     for seed in range(200):
         x = np.eye(4)[np.random.default_rng(seed).choice(4, 800, p=[0.5, 0.3, 0.15, 0.05])]
-        p.append(in_windows(x, np.ones(4)).p)
+        p.append(assess_windows(x, np.ones(4)).p)
     assert (np.array(p) <= 0.05).mean() == pytest.approx(0.05, abs=0.05)
 
 
 def test_changes_are_where_rates_jump():
     rng = np.random.default_rng(3)
     x = rng.random((3000, 8)) < np.repeat([0.1, 0.4, 0.2], 1000)[:, None]
-    found = changes(whiten(x.astype(float)).series)
+    found = find_changes(whiten(x.astype(float)).series)
     assert len(found) == 2
     assert np.abs(np.array(found) - [1000, 2000]).max() <= 30
-    assert changes(rng.normal(size=(2000, 5))) == []
+    assert find_changes(rng.normal(size=(2000, 5))) == []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netfl.diagnosis import diagnose
-from netfl.diagnosis.floor import floors
+from netfl.diagnosis.noise_floor import floors
 
 
 @pytest.mark.parametrize(("level", "bend", "width"), [(1.0, 0.0, 50.0), (0.5, 3.0, 30.0), (0.2, 8.0, 100.0)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from netfl.diagnosis.gain import gain_p
+from netfl.diagnosis.loss_attribution import gain_p_values
 
 CAUSES = 6
 """Five causes, and all of them."""
@@ -17,7 +17,7 @@ def alarms(worlds, play):
         rng = np.random.default_rng(seed)
         plays = [play(rng) for _ in range(1 + CAUSES)]
         rare = np.argsort(plays[0].sum(axis=(0, 1)), kind="stable")[:3]
-        p = [gain_p(plays[0][:, :, rare], one[:, :, rare]).min() for one in plays[1:]]
+        p = [gain_p_values(plays[0][:, :, rare], one[:, :, rare]).min() for one in plays[1:]]
         named += min(p) <= 0.05 / (CAUSES * plays[0].shape[2])
     return named / worlds
 
@@ -50,7 +50,7 @@ def test_memory_names_no_cause():
 @pytest.mark.parametrize("mean", [5, 50])
 def test_a_single_p_value_is_no_smaller_than_it_says(mean):
     rng = np.random.default_rng(1)
-    p = gain_p(rng.poisson(mean / 800, (1, 800, 4000)), rng.poisson(mean / 800, (1, 800, 4000)))
+    p = gain_p_values(rng.poisson(mean / 800, (1, 800, 4000)), rng.poisson(mean / 800, (1, 800, 4000)))
     for bound in (0.001, 0.01, 0.05):
         assert (p <= bound).mean() <= bound + 3 * (bound / 4000) ** 0.5
 
@@ -58,9 +58,9 @@ def test_a_single_p_value_is_no_smaller_than_it_says(mean):
 def test_few_deliveries_have_the_exact_law():
     before, after = np.zeros((1, 200, 1), np.int64), np.zeros((1, 200, 1), np.int64)
     after[0, ::40] = 1
-    assert gain_p(before, after)[0] >= stats.binomtest(5, 5, alternative="greater").pvalue
-    assert gain_p(after, before)[0] == 1.0
-    assert gain_p(before, before)[0] == 1.0
+    assert gain_p_values(before, after)[0] >= stats.binomtest(5, 5, alternative="greater").pvalue
+    assert gain_p_values(after, before)[0] == 1.0
+    assert gain_p_values(before, before)[0] == 1.0
 
 
 def test_what_plays_share_is_no_chance():
@@ -69,15 +69,15 @@ def test_what_plays_share_is_no_chance():
     before = (rng.random((1, 4000, 1)) < 0.5).astype(np.int64)
     after = before.copy()
     after[0, rng.choice(np.flatnonzero(before[0, :, 0] == 0), 40, replace=False)] = 1
-    assert gain_p(before, after)[0] < 1e-4
-    assert gain_p(before, rng.permutation(after, axis=1))[0] > 1e-4
+    assert gain_p_values(before, after)[0] < 1e-4
+    assert gain_p_values(before, rng.permutation(after, axis=1))[0] > 1e-4
 
 
 def test_a_gain_is_found():
     rng = np.random.default_rng(3)
-    p = gain_p(rng.poisson(0.02, (1, 1000, 200)), rng.poisson(0.06, (1, 1000, 200)))
+    p = gain_p_values(rng.poisson(0.02, (1, 1000, 200)), rng.poisson(0.06, (1, 1000, 200)))
     assert (p < 0.05 / 120).mean() > 0.8
 
 
 def test_too_few_rounds_tell_nothing():
-    assert gain_p(np.zeros((1, 4, 1), np.int64), np.ones((1, 4, 1), np.int64))[0] == 1.0
+    assert gain_p_values(np.zeros((1, 4, 1), np.int64), np.ones((1, 4, 1), np.int64))[0] == 1.0

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from netfl.diagnosis.order import chains, find_memory, mixing_time, second_order, sequence, transitions_ratio
+from netfl.diagnosis.memory import (
+    count_transitions,
+    find_memory,
+    mixing_time,
+    second_order,
+    single_user_sequence,
+    transitions_ratio,
+)
 
 
 def g2(table):
@@ -53,7 +60,7 @@ def test_the_number_of_stretches_has_the_exact_law():
         x = np.zeros((rounds, 1), bool)
         x[list(at)] = True
         exact = min(1, 2 * min((stretches <= seen).mean(), (stretches >= seen).mean()))
-        assert chains(x).p[0] == pytest.approx(exact)
+        assert count_transitions(x).p[0] == pytest.approx(exact)
 
 
 @pytest.mark.slow
@@ -74,7 +81,7 @@ def test_a_chain_is_estimated():
     x = np.zeros((200_000, 1), bool)
     for at, draw in enumerate(rng.random(len(x) - 1), start=1):
         x[at] = draw < (0.9 if x[at - 1] else 0.05)
-    found = chains(x)
+    found = count_transitions(x)
     assert found.on[0] == pytest.approx(0.05, abs=0.003)
     assert found.off[0] == pytest.approx(0.1, abs=0.005)
     assert found.eigenvalue[0] == pytest.approx(0.85, abs=0.005)
@@ -82,7 +89,7 @@ def test_a_chain_is_estimated():
 
 
 def test_users_that_never_change_have_no_chain():
-    found = chains(np.array([[1, 0, 1], [1, 0, 0], [1, 0, 1]], bool))
+    found = count_transitions(np.array([[1, 0, 1], [1, 0, 0], [1, 0, 1]], bool))
     assert np.isnan(found.eigenvalue[:2]).all()
     assert np.isnan(found.p[:2]).all()
 
@@ -122,15 +129,15 @@ def test_what_alternates_never_mixes():
 
 
 def test_a_sequence_is_one_user_in_each_round():
-    assert sequence(np.eye(3, dtype=bool)).tolist() == [0, 1, 2]
-    assert sequence(np.zeros((2, 3), bool)) is None
+    assert single_user_sequence(np.eye(3, dtype=bool)).tolist() == [0, 1, 2]
+    assert single_user_sequence(np.zeros((2, 3), bool)) is None
 
 
 def test_many_users_are_counted_in_blocks():
     rng = np.random.default_rng(6)
     heard = rng.random((400, 1500)) < 0.4
     tracemalloc.start()
-    chains(heard)
+    count_transitions(heard)
     second_order(heard)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl.diagnosis import from_matrix, from_sequence, from_table
+from netfl.diagnosis import from_matrix, from_table, participation_from_sequence
 from netfl.errors import ScenarioError
 
 GOOD = pd.DataFrame({"round": [1, 1, 2, 4], "user": ["b", "a", "a", "c"], "arrived_s": [1.0, 2.0, 3.0, 7.0]})
@@ -72,7 +72,7 @@ def test_rounds_may_be_written_as_text():
 
 
 def test_sequences():
-    seen = from_sequence(np.array([0, 2, -1, 2]), users=4)
+    seen = participation_from_sequence(np.array([0, 2, -1, 2]), users=4)
     assert seen.heard.sum(axis=0).tolist() == [1, 0, 2, 0]
     assert seen.heard.sum(axis=1).tolist() == [1, 1, 0, 1]
 
@@ -80,7 +80,7 @@ def test_sequences():
 @pytest.mark.parametrize("wrong", [[0.5, 1.0], [], [[1, 2]]])
 def test_no_sequence(wrong):
     with pytest.raises(ScenarioError, match="no sequence"):
-        from_sequence(np.array(wrong))
+        participation_from_sequence(np.array(wrong))
 
 
 @pytest.mark.parametrize(("wrong", "said"), [([[1, 2], [0, 1]], "no table of true"), (np.zeros((4, 2)), "nobody was")])

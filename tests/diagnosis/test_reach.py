@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netfl.diagnosis.reach import check_alpha, reach
+from netfl.diagnosis.cvar_reach import check_alpha, cvar_reach
 from netfl.errors import ScenarioError
 from netfl.learning.objective.cvar import Cvar
 
@@ -18,7 +18,7 @@ def held(alpha, losses):
 
 @pytest.mark.parametrize("alpha", [0.02, 0.05, 0.07, 0.1, 0.25, 0.6, 1.0])
 def test_the_tail_holds_what_the_objective_holds(alpha):
-    found = reach(RHO, [alpha])
+    found = cvar_reach(RHO, [alpha])
     for few in range(1, 6):
         losses = np.zeros(5)
         losses[found.users[:few]] = 1.0
@@ -34,7 +34,7 @@ def test_the_tail_holds_what_the_objective_holds(alpha):
 
 
 def test_users_that_are_never_heard_are_beyond_reach():
-    found = reach(np.array([0.5, 0.0, 0.5]))
+    found = cvar_reach(np.array([0.5, 0.0, 0.5]))
     assert found.beyond == (1,)
     assert found.users.tolist() == [0, 2]
     assert found.least == 0.5

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from netfl.diagnosis.cycle import duty_cycle
-from netfl.diagnosis.spectrum import find_lines, freedom, power, whiten, without
+from netfl.diagnosis.periodicity import duty_cycle, effective_columns, find_lines, periodogram, remove_cycle, whiten
 
 
 def chain(rng, rounds, stay, users=1):
@@ -21,7 +20,7 @@ def chain(rng, rounds, stay, users=1):
 def test_power_is_the_periodogram(rounds):
     x = np.random.default_rng(1).normal(size=(rounds, 3))
     _, spectra = signal.periodogram(x, axis=0, detrend=False, return_onesided=False)
-    assert power(x) == pytest.approx(spectra[: rounds // 2 + 1].mean(axis=1))
+    assert periodogram(x) == pytest.approx(spectra[: rounds // 2 + 1].mean(axis=1))
 
 
 def test_innovations_are_white_and_of_one_size():
@@ -39,8 +38,8 @@ def test_one_user_a_round_has_one_column_less_than_users():
 def test_freedom_counts_independent_columns():
     rng = np.random.default_rng(4)
     x = rng.normal(size=(5000, 20))
-    assert freedom(x) == pytest.approx(20, rel=0.02)
-    assert freedom(np.repeat(x[:, :4], 5, axis=1)) == pytest.approx(4, rel=0.02)
+    assert effective_columns(x) == pytest.approx(20, rel=0.02)
+    assert effective_columns(np.repeat(x[:, :4], 5, axis=1)) == pytest.approx(4, rel=0.02)
 
 
 @pytest.mark.parametrize(("period", "rounds"), [(2, 400), (7, 1000), (24, 2000), (50.5, 3030), (100, 4050)])
@@ -73,7 +72,7 @@ def test_without_its_lines_a_cycle_leaves_nothing():
     white = whiten(x)
     lines = find_lines(white, 0.01)
     assert lines.period == 20
-    assert np.abs(without(white.series, lines)).max() < 1e-9
+    assert np.abs(remove_cycle(white.series, lines)).max() < 1e-9
 
 
 @pytest.mark.parametrize("duty", [0.1, 0.5, 1.0])

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from netfl.diagnosis.stays import geometric_p, stays, together
+from netfl.diagnosis.run_lengths import combine_p_values, geometric_p, run_lengths
 
 
 def test_runs_by_hand():
     heard = np.array([1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 0], bool)[:, None]
-    found = stays(heard, np.random.default_rng(1))
+    found = run_lengths(heard, np.random.default_rng(1))
     assert found.on[0] == 2.0  # 3 and 1; the first two rounds may have begun before
     assert found.off[0] == 2.0  # 1 and 3
     assert np.isnan(found.on_p[0])
@@ -36,8 +36,8 @@ def test_other_lengths_do_not(number):
 
 
 def test_cauchys_combination():
-    assert together(np.array([0.3])) == pytest.approx(0.3)
-    assert together(np.array([0.01, np.nan, 0.01])) == pytest.approx(0.01)
-    assert together(np.array([np.nan])) is None
+    assert combine_p_values(np.array([0.3])) == pytest.approx(0.3)
+    assert combine_p_values(np.array([0.01, np.nan, 0.01])) == pytest.approx(0.01)
+    assert combine_p_values(np.array([np.nan])) is None
     mean = np.tan((0.5 - np.array([0.02, 0.7])) * np.pi).mean()
-    assert together(np.array([0.02, 0.7])) == pytest.approx(stats.cauchy.sf(mean))
+    assert combine_p_values(np.array([0.02, 0.7])) == pytest.approx(stats.cauchy.sf(mean))

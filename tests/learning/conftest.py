@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from netfl.learning.data import _cache as cache
+from netfl.learning.data import _download as cache
 
 
 @pytest.fixture

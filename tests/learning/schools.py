@@ -6,11 +6,11 @@ from torch import nn
 
 from netfl.learning.aggregation.average import Average
 from netfl.learning.data import Dataset
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -51,7 +51,7 @@ def learner(specs, replicas=(0,), model=TANH, datasets=None, dtype=torch.float64
         "device": "cpu",
         "dtype": dtype,
     }
-    return Learner(**(settings | changes))
+    return BatchedLearner(**(settings | changes))
 
 
 def a_round(index, *deliveries, oldest=0):

@@ -26,7 +26,7 @@ from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.proximal import Proximal
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 USERS, SIZE = 6, 4
 RULES = {
@@ -297,7 +297,7 @@ def test_optimisers_refuse_what_reports_another_model(kind):
 
 
 def misfits(rule, **how):
-    return [str(fault) for fault in spec(aggregation=rule, **how).faults(Facts(users=6, rounds=2))]
+    return [str(fault) for fault in spec(aggregation=rule, **how).faults(ScenarioFacts(users=6, rounds=2))]
 
 
 ONE_STEP = {"batch_size": "full", "local_steps": 1}

@@ -13,7 +13,7 @@ from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedbuff import Fedbuff
 from netfl.learning.aggregation.known_participation import KnownParticipation
 from netfl.learning.aggregation.relay import Relay
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 USERS, SIZE = 5, 4
 
@@ -194,9 +194,9 @@ def test_known_participation_gives_no_weight_to_who_is_never_heard():
 
 def test_known_participation_wants_a_probability_for_each_user():
     rule = KnownParticipation(probability=(0.5, 0.2))
-    (fault,) = rule.faults(Facts(users=3, rounds=1))
+    (fault,) = rule.faults(ScenarioFacts(users=3, rounds=1))
     assert (fault.key, fault.problem) == ("probability", "2 probabilities for 3 users")
-    assert not [*rule.faults(Facts(users=2, rounds=1))]
+    assert not [*rule.faults(ScenarioFacts(users=2, rounds=1))]
     for wrong in ((0.5, 0.0), (1.5,), ()):
         with pytest.raises(ValidationError):
             KnownParticipation(probability=wrong)

@@ -9,7 +9,7 @@ from learning.schools import DATA, SPLIT, TANH, USERS, a_round, examples, learne
 from torch import nn
 
 from netfl.errors import ModelError
-from netfl.learning import ways
+from netfl.learning import batch_limits
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
@@ -45,8 +45,8 @@ def moved(name, one, user, replica=0, data=DATA):
 def test_answers_are_those_of_one_lane_whatever_runs_beside_it(monkeypatch, name, room):
     """Six learners in two replicas with data of their own; each replica's access asks something else."""
     if room is not None:
-        monkeypatch.setattr(ways, "_EXAMINED", 7)
-        monkeypatch.setattr(ways, "_TRAINED", room)
+        monkeypatch.setattr(batch_limits, "_EXAMINED", 7)
+        monkeypatch.setattr(batch_limits, "_TRAINED", room)
     datasets = [examples(0), examples(1)]
     one = learner(mixture(), (0, 1), datasets=datasets, follows=name)
     for first, second in zip(network(0, 4), network(1, 4), strict=True):
@@ -135,7 +135,7 @@ def test_what_is_not_finite_is_told():
 def test_losses_of_many_users_are_asked_in_bounded_memory(monkeypatch):
     """No batch of examples is larger than allowed, and every example counts once."""
     seen, one = [], learner({"a": spec()}, model=TANH)
-    monkeypatch.setattr(ways, "_EXAMINED", 16)
+    monkeypatch.setattr(batch_limits, "_EXAMINED", 16)
     opened = type(one._network).open
 
     def watched(self, theta, **how):

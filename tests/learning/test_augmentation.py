@@ -18,10 +18,10 @@ from torch import nn
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.augmentation import Augmentation
-from netfl.learning.batches import Amount, Shuffles
 from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset
-from netfl.learning.data._augment import Augment
+from netfl.learning.data._augmentation import Augment
+from netfl.learning.minibatches import BatchSampler, LocalWork
 from netfl.learning.model.logistic import Logistic
 from netfl.learning.objective.cvar import Cvar
 from netfl.streams import Streams
@@ -66,7 +66,7 @@ def test_a_move_is_a_crop_of_the_framed_picture_and_a_flip(crop):
 def drawn(lines, amount, augment=BOTH, turns=None):
     """The moves of lines of (replica, user, base, size), ``[lines]`` of ``[steps, width]`` with -1 beyond the end."""
     replicas, users, bases, sizes = np.array(lines).T
-    shuffles = Shuffles([Streams(5).at(0), Streams(5).at(1)])
+    shuffles = BatchSampler([Streams(5).at(0), Streams(5).at(1)])
     batches = shuffles.batches(replicas, users, bases, sizes, amount, turns)
     moves = of(augment, 2).moves(Cohort(replicas, users, bases, (), turns), batches).numpy().swapaxes(0, 1)
     there = np.arange(moves.shape[2]) < batches.counts[..., None]
@@ -76,7 +76,7 @@ def drawn(lines, amount, augment=BOTH, turns=None):
 @pytest.mark.parametrize(("augment", "count"), [(BOTH, 50), (Augment(crop=2, flip=False), 25), (Augment(crop=0), 2)])
 def test_every_move_is_as_likely(augment, count):
     """Chi-square over all moves, and over pairs of moves of neighbours; false alarm 1e-4 each."""
-    found = drawn([(0, user, 0, 1000) for user in range(20)], Amount(100, 1, None), augment).ravel()
+    found = drawn([(0, user, 0, 1000) for user in range(20)], LocalWork(100, 1, None), augment).ravel()
     assert (found.min(), found.max()) == (0, count - 1)
     pairs = found[::2] * count + found[1::2]
     for cells, many in (
@@ -87,7 +87,7 @@ def test_every_move_is_as_likely(augment, count):
         assert ((cells - expected) ** 2 / expected).sum() < chi2.isf(1e-4, many - 1)
 
 
-@pytest.mark.parametrize("amount", [Amount(4, 3, None), Amount(4, None, 7), Amount(None, 2, None)])
+@pytest.mark.parametrize("amount", [LocalWork(4, 3, None), LocalWork(4, None, 7), LocalWork(None, 2, None)])
 def test_nobody_elses_training_changes_a_users_moves(amount):
     lines = [(0, 3, 7, 10), (1, 3, 7, 10), (0, 4, 7, 33), (0, 3, 8, 10), (1, 0, 0, 1)]
     together, reverse = drawn(lines, amount), drawn(lines[::-1], amount)[::-1]
@@ -100,14 +100,14 @@ def test_nobody_elses_training_changes_a_users_moves(amount):
 
 def test_an_example_is_moved_alike_however_batches_are_cut():
     """The how manieth example of the update it is decides, so that learners with other batch sizes are paired."""
-    parts = [drawn([(0, 3, 7, 12)], Amount(width, 2, None))[0].ravel() for width in (3, 4, 12, None)]
+    parts = [drawn([(0, 3, 7, 12)], LocalWork(width, 2, None))[0].ravel() for width in (3, 4, 12, None)]
     assert all((part[part >= 0] == parts[0]).all() for part in parts)
     first, second = np.split(parts[0], 2)
     assert (first != second).any()
 
 
 def test_who_starts_again_from_a_version_sees_its_pictures_moved_anew():
-    line, how = [(0, 3, 7, 10)], Amount(10, 2, None)
+    line, how = [(0, 3, 7, 10)], LocalWork(10, 2, None)
     turns = [drawn(line, how, turns=np.array([turn])).tolist() for turn in range(3)]
     assert turns[0] == drawn(line, how).tolist()
     assert len(set(map(str, turns))) == 3
@@ -119,8 +119,8 @@ def test_one_user_is_plain_sgd_on_moved_pictures_in_pytorch():
     nn.utils.vector_to_parameters(torch.tensor(one.version(0)[:-1]), module.parameters())
     one.step([a_round(1, (3, 0))])
     optimiser = torch.optim.SGD(module.parameters(), lr=0.05)
-    size, how = len(SPLIT[3]), Amount(8, 2, None)
-    batches = Shuffles([Streams(5).at(0)]).batches(*(np.array([at]) for at in (0, 3, 0, size)), how)
+    size, how = len(SPLIT[3]), LocalWork(8, 2, None)
+    batches = BatchSampler([Streams(5).at(0)]).batches(*(np.array([at]) for at in (0, 3, 0, size)), how)
     (moves,) = drawn([(0, 3, 0, size)], how)
     for places, count, own in zip(batches.places[0], batches.counts[0], moves, strict=True):
         rows = SPLIT[3][places[:count]]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from netfl.learning.batches import Amount, Shuffles
+from netfl.learning.minibatches import BatchSampler, LocalWork
 from netfl.streams import Streams
 
-SHUFFLES = Shuffles([Streams(1), Streams(2)])
+SHUFFLES = BatchSampler([Streams(1), Streams(2)])
 
 
 def ask(lines, amount, shuffles=SHUFFLES):
@@ -22,7 +22,7 @@ def ask(lines, amount, shuffles=SHUFFLES):
 
 
 def test_an_epoch_is_every_example_once_and_its_last_batch_may_be_smaller():
-    (batches,) = ask([(0, 3, 7, 10)], Amount(4, 2, None))
+    (batches,) = ask([(0, 3, 7, 10)], LocalWork(4, 2, None))
     assert [len(one) for one in batches] == [4, 4, 2] * 2
     first, second = ([place for one in part for place in one] for part in (batches[:3], batches[3:]))
     assert sorted(first) == sorted(second) == list(range(10))
@@ -30,18 +30,18 @@ def test_an_epoch_is_every_example_once_and_its_last_batch_may_be_smaller():
 
 
 def test_steps_take_as_many_passes_as_they_need():
-    (steps,), (epochs,) = (ask([(0, 3, 7, 10)], amount) for amount in (Amount(4, None, 5), Amount(4, 2, None)))
+    (steps,), (epochs,) = (ask([(0, 3, 7, 10)], amount) for amount in (LocalWork(4, None, 5), LocalWork(4, 2, None)))
     assert steps == epochs[:5]
 
 
 def test_full_batches_and_batches_larger_than_what_there_is():
-    full, large = (ask([(0, 1, 0, 5), (0, 2, 0, 3)], Amount(width, 2, None)) for width in (None, 100))
+    full, large = (ask([(0, 1, 0, 5), (0, 2, 0, 3)], LocalWork(width, 2, None)) for width in (None, 100))
     assert full == large
     assert [sorted(one) for one in full[0]] == [[0, 1, 2, 3, 4]] * 2
     assert [sorted(one) for one in full[1]] == [[0, 1, 2]] * 2
 
 
-@pytest.mark.parametrize("amount", [Amount(4, 3, None), Amount(4, None, 7), Amount(None, 2, None)])
+@pytest.mark.parametrize("amount", [LocalWork(4, 3, None), LocalWork(4, None, 7), LocalWork(None, 2, None)])
 def test_nobody_elses_training_changes_a_users_batches(amount):
     lines = [(0, 3, 7, 10), (1, 3, 7, 10), (0, 4, 7, 33), (0, 3, 8, 10), (1, 0, 0, 1)]
     together, reverse = ask(lines, amount), ask(lines[::-1], amount)[::-1]
@@ -52,7 +52,7 @@ def test_nobody_elses_training_changes_a_users_batches(amount):
 
 
 def test_those_with_the_most_steps_come_first():
-    found = SHUFFLES.batches(*np.array([(0, 0, 0, 5), (0, 1, 0, 50), (0, 2, 0, 20)]).T, Amount(10, 1, None))
+    found = SHUFFLES.batches(*np.array([(0, 0, 0, 5), (0, 1, 0, 50), (0, 2, 0, 20)]).T, LocalWork(10, 1, None))
     assert found.order.tolist() == [1, 2, 0]
     assert found.counts.tolist() == [[10] * 5, [10, 10, 0, 0, 0], [5, 0, 0, 0, 0]]
     assert [*found.extents()] == [(3, 10), (2, 10), (1, 10), (1, 10), (1, 10)]
@@ -71,8 +71,8 @@ def test_every_example_is_as_likely_at_every_place():
 
 def test_who_starts_again_from_a_version_goes_on_with_the_next_passes():
     """Two passes of an update each: the first turn has passes 0 and 1, the third 4 and 5, as one of six passes has."""
-    line, how = np.array([[0], [3], [7], [40]]), Amount(10, 2, None)
-    whole = SHUFFLES.batches(*line, Amount(10, 6, None))
+    line, how = np.array([[0], [3], [7], [40]]), LocalWork(10, 2, None)
+    whole = SHUFFLES.batches(*line, LocalWork(10, 6, None))
     for turn in range(3):
         found = SHUFFLES.batches(*line, how, np.array([turn]))
         assert found.places.tolist() == whole.places[:, 8 * turn : 8 * turn + 8].tolist()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from netfl.learning.channel import Channel, Shelf
+from netfl.learning.workers.messages import SharedArrays, WorkerPipe
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def ends(tmp_path):
             (stack.enter_context(os.fdopen(read, "rb")), stack.enter_context(os.fdopen(write, "wb")))
             for read, write in pipes
         )
-        shelf = Shelf(str(tmp_path))
-        yield Channel(here, back, shelf), Channel(there, away, Shelf(str(tmp_path))), shelf
+        shelf = SharedArrays(str(tmp_path))
+        yield WorkerPipe(here, back, shelf), WorkerPipe(there, away, SharedArrays(str(tmp_path))), shelf
 
 
 def test_a_large_array_is_put_into_one_file_whoever_it_is_sent_to_and_however_often(ends, tmp_path):

@@ -9,15 +9,20 @@ import torch
 
 from netfl.errors import MachineError
 from netfl.learning import checkpoint
-from netfl.types import Report
+from netfl.results.atomic_write import atomic_write
+from netfl.types import LearnerReport
 
 ROOM = 5000
 WHOLE = {"round": 3, "digest": "ab", "learner": {"x": torch.arange(3)}, "reports": [], "answers": {}}
 
 
 def test_what_was_saved_is_loaded(tmp_path):
-    reports = [Report(0, {"accuracy": np.array([0.1, 0.2]), "loss/class:1": np.array([1.0, 2.0])}), Report(5, {})]
-    checkpoint.save(tmp_path / "c.pt", WHOLE | {"reports": checkpoint.pack(reports[:1])})
+    reports = [
+        LearnerReport(0, {"accuracy": np.array([0.1, 0.2]), "loss/class:1": np.array([1.0, 2.0])}),
+        LearnerReport(5, {}),
+    ]
+    with (tmp_path / "c.pt").open("wb") as file:
+        checkpoint.save(file, WHOLE | {"reports": checkpoint.pack(reports[:1])})
     loaded = checkpoint.load(tmp_path / "c.pt")
     assert loaded["learner"]["x"].tolist() == [0, 1, 2]
     (report,) = checkpoint.unpack(loaded["reports"])
@@ -31,11 +36,12 @@ def test_what_was_saved_is_loaded(tmp_path):
 def test_answers_are_kept_figure_for_figure(tmp_path):
     three, single = np.array([0.1, 1 / 3, np.pi]), np.array([1e-300])
     reports = [
-        Report(2, {}, ({"loss": three, "norm": single}, {})),
-        Report(3, {"accuracy": np.ones(2)}),
-        Report(7, {}, ({}, {"norm": three, "loss": np.empty(0)})),
+        LearnerReport(2, {}, ({"loss": three, "norm": single}, {})),
+        LearnerReport(3, {"accuracy": np.ones(2)}),
+        LearnerReport(7, {}, ({}, {"norm": three, "loss": np.empty(0)})),
     ]
-    checkpoint.save(tmp_path / "c.pt", WHOLE | {"answers": checkpoint.pack_answers(reports)})
+    with (tmp_path / "c.pt").open("wb") as file:
+        checkpoint.save(file, WHOLE | {"answers": checkpoint.pack_answers(reports)})
     found = checkpoint.unpack_answers(checkpoint.load(tmp_path / "c.pt")["answers"])
     assert found.keys() == {2, 7}
     told = {
@@ -56,7 +62,8 @@ def test_what_is_no_checkpoint_is_told(tmp_path, content):
 
 
 def test_a_checkpoint_cut_short_is_told(tmp_path):
-    checkpoint.save(tmp_path / "c.pt", WHOLE)
+    with (tmp_path / "c.pt").open("wb") as file:
+        checkpoint.save(file, WHOLE)
     whole = (tmp_path / "c.pt").read_bytes()
     (tmp_path / "c.pt").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(MachineError, match="is not a whole checkpoint"):
@@ -70,7 +77,8 @@ def test_another_s_file_is_told(tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
-    checkpoint.save(tmp_path / "c.pt", WHOLE)
+    with (tmp_path / "c.pt").open("wb") as file:
+        checkpoint.save(file, WHOLE)
 
     class Full(FileIO):
         def write(self, data):
@@ -79,8 +87,12 @@ def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
             return super().write(data)
 
     monkeypatch.setattr(Path, "open", lambda *said: Full(*said))  # noqa: PLW0108 - a function is bound, a class is not
-    with pytest.raises(OSError, match="No space left"):
-        checkpoint.save(tmp_path / "c.pt", WHOLE | {"round": 9, "learner": {"x": torch.zeros(ROOM)}})
+    with (
+        pytest.raises(OSError, match="No space left"),
+        atomic_write(tmp_path / "c.pt") as part,
+        part.open("wb") as file,
+    ):
+        checkpoint.save(file, WHOLE | {"round": 9, "learner": {"x": torch.zeros(ROOM)}})
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["c.pt"]
     assert checkpoint.load(tmp_path / "c.pt")["round"] == 3

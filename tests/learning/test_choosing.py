@@ -5,11 +5,11 @@ import pytest
 from stopping import StopAfter
 
 import netfl
-from netfl.document import Document
 from netfl.errors import ScenarioError
-from netfl.learning.choosing import Choices
-from netfl.learning.settings import ChoiceSpec
-from netfl.scenario import checked
+from netfl.learning.model_selection import ModelSelection
+from netfl.learning.spec import ChoiceSpec
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
 
 LANES = [("a", 3), ("a", 4), ("b", 3), ("b", 4), ("c", 3), ("c", 4)]
 WEIGHTS = [np.array([4.0, 2.0, 0.0]), np.array([1.0, 1.0, 2.0])]
@@ -37,7 +37,7 @@ def lane(learner, replica):
 @pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
 def test_the_best_for_all_keeps_all_its_figures(by):
     told = metrics()
-    choices = Choices({"best": ChoiceSpec(of=("c", "a"), by=by)}, LANES, WEIGHTS)
+    choices = ModelSelection({"best": ChoiceSpec(of=("c", "a"), by=by)}, LANES, WEIGHTS)
     assert choices.lanes == (("best", 3), ("best", 4))
     found = choices.told(told)
     for at, replica in enumerate((3, 4)):
@@ -53,7 +53,7 @@ def test_the_best_for_all_keeps_all_its_figures(by):
 @pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
 def test_each_user_keeps_the_one_that_is_best_on_its_own_examples(by):
     told, of = metrics(), ("b", "a", "c")
-    found = Choices({"own": ChoiceSpec(of=of, by=by, per="user")}, LANES, WEIGHTS).told(told)
+    found = ModelSelection({"own": ChoiceSpec(of=of, by=by, per="user")}, LANES, WEIGHTS).told(told)
     sign = 1 if by == "validation_accuracy" else -1
     for at, replica in enumerate((3, 4)):
         pooled = max(of, key=lambda learner: sign * told[by][lane(learner, replica)])
@@ -81,7 +81,7 @@ def test_what_diverged_is_never_chosen():
     for values in told.values():
         values[[lane("a", 3), lane("b", 3), lane("a", 4)]] = NAN
     pair = ChoiceSpec(of=("a", "b"), per="user")
-    found = Choices({"own": pair, "all": ChoiceSpec(of=("a", "b"))}, LANES, WEIGHTS).told(told)
+    found = ModelSelection({"own": pair, "all": ChoiceSpec(of=("a", "b"))}, LANES, WEIGHTS).told(told)
     assert np.isnan(found["accuracy"][[6, 8]]).all()
     assert found["chosen"][9] == 1
     assert {found[f"chosen/user:{user}"][7] for user in range(3)} == {1.0}
@@ -108,7 +108,7 @@ def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path
         "tuned": {"of": ["slow", "fast"]},
         "own": {"of": ["slow", "fast"], "by": "validation_loss", "per": "user"},
     }
-    told = checked(Document(scenario(choose=choose), "a"))
+    told = checked(ScenarioDocument(scenario(choose=choose), "a"))
     run = netfl.run(told, tmp_path / "run", device="cpu")
     assert set(run.metrics["learner"].astype(str)) == {"slow", "fast", "tuned", "own"}
     wide = run.metrics.pivot_table(
@@ -145,12 +145,12 @@ def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path
 )
 def test_choices_that_make_no_sense_are_faults(choose, problem):
     with pytest.raises(ScenarioError, match=problem):
-        checked(Document(scenario(choose=choose), "a"))
+        checked(ScenarioDocument(scenario(choose=choose), "a"))
 
 
 def test_an_unknown_metric_is_a_fault_with_a_hint():
     with pytest.raises(ScenarioError, match="did you mean 'gradient_norm'"):
-        checked(Document(scenario(metrics=["gradient_norms"]), "a"))
+        checked(ScenarioDocument(scenario(metrics=["gradient_norms"]), "a"))
 
 
 @pytest.mark.parametrize(
@@ -167,17 +167,17 @@ def test_an_unknown_metric_is_a_fault_with_a_hint():
 )
 def test_what_is_asked_for_twice_or_in_vain_is_a_fault(evaluate, problem):
     with pytest.raises(ScenarioError, match=problem):
-        checked(Document(scenario(**evaluate), "a"))
+        checked(ScenarioDocument(scenario(**evaluate), "a"))
 
 
 @pytest.mark.parametrize("rule", ["fedau", {"kind": "fedavgm", "of": "average_all"}])
 def test_weights_are_told_where_some_learner_has_them(rule):
     said = scenario(metrics=["weight"])
     said["learners"]["fast"]["aggregation"] = rule
-    assert checked(Document(said, "a")).evaluation.metrics == ("weight",)
+    assert checked(ScenarioDocument(said, "a")).evaluation.metrics == ("weight",)
     said["learners"]["fast"]["aggregation"] = {"kind": "fedau", "cutof": 3}
     with pytest.raises(ScenarioError) as found:
-        checked(Document(said, "a"))
+        checked(ScenarioDocument(said, "a"))
     assert [fault.key for fault in found.value.faults] == ["learners.fast.aggregation.cutof"]
 
 
@@ -186,7 +186,7 @@ def test_weights_are_told_where_some_learner_has_them(rule):
 def test_choices_and_what_is_asked_for_go_on_after_a_stop(tmp_path, workers):
     asked = ["validation", "staleness", "gradient_norm", "weight_divergence"]
     choose = {"own": {"of": ["slow", "fast"], "per": "user"}}
-    told = checked(Document(scenario(metrics=asked, choose=choose, targets=[0.2]), "a"))
+    told = checked(ScenarioDocument(scenario(metrics=asked, choose=choose, targets=[0.2]), "a"))
     whole = netfl.run(told, tmp_path / "whole", device="cpu")
     stopped = netfl.run(told, tmp_path / "part", device="cpu", workers=workers, watch=StopAfter(3))
     assert len(stopped.metrics) < len(whole.metrics)

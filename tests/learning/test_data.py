@@ -21,13 +21,13 @@ from scipy import stats
 
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.data import Data
-from netfl.learning.data import _cache as cache
-from netfl.learning.data import _idx as idx
+from netfl.learning.data import _download as cache
+from netfl.learning.data import _formats as idx
 from netfl.learning.data.blobs import Blobs
 from netfl.learning.data.digits import Digits
 from netfl.learning.data.fashion_mnist import FashionMnist
 from netfl.learning.data.mnist import Mnist
-from netfl.registry import find
+from netfl.registry import find_model
 from netfl.streams import Streams
 
 FIG2A = {"centers": [[1, 1], [2, 3], [2.3, 1.5]], "std": 0.1, "samples": 1000, "seed": 11, "test_share": 0.2}
@@ -326,7 +326,7 @@ def test_a_set_that_is_got_by_hand_says_where_and_which_file_goes_where(tmp_path
 def test_every_set_says_which_file_goes_where(tmp_path, monkeypatch):
     monkeypatch.setenv("NETFL_DATA", str(tmp_path))
     for listed in cache.listing():
-        data = find(Data, listed.name)()
+        data = find_model(Data, listed.name)()
         with pytest.raises(ScenarioError) as caught:
             data.load(Streams(0))
         (fault,), source = caught.value.faults, cache.SOURCES[listed.name]

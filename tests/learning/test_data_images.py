@@ -14,8 +14,8 @@ from reader_seeds import packed
 from scipy.io import savemat
 
 from netfl.errors import MachineError
-from netfl.learning.data._cache import Content
-from netfl.learning.data._images import scaled
+from netfl.learning.data._download import FileContent
+from netfl.learning.data._images import scale_pixels
 from netfl.learning.data.cifar10 import Cifar10
 from netfl.learning.data.cifar100 import Cifar100
 from netfl.learning.data.cinic10 import Cinic10
@@ -91,13 +91,13 @@ def test_other_matlab_files_are_refused(tmp_path):
     into = io.BytesIO()
     savemat(into, {"X": np.zeros((3, 3))})
     with pytest.raises(MachineError, match="does not hold y"):
-        read(Content(tmp_path / "a.mat", into.getvalue()))
+        read(FileContent(tmp_path / "a.mat", into.getvalue()))
     into = io.BytesIO()
     savemat(into, {"X": np.zeros((3, 3)), "y": np.zeros(3)})
     with pytest.raises(MachineError, match="not pictures of SVHN"):
-        read(Content(tmp_path / "a.mat", into.getvalue()))
+        read(FileContent(tmp_path / "a.mat", into.getvalue()))
     with pytest.raises(MachineError, match="cannot be read as a MATLAB file"):
-        read(Content(tmp_path / "a.mat", b"no"))
+        read(FileContent(tmp_path / "a.mat", b"no"))
 
 
 def test_cinic10_is_read_from_its_archive(placed):
@@ -123,10 +123,10 @@ def test_pixels_are_standardised_by_the_training_pictures():
     train, test = RNG.integers(0, 256, (2, 50, 3, 4, 4), np.uint8)
     train[:, 0, 0, 0] = 7
     x, mean, spread = test.astype(float), train.mean(axis=0), train.std(axis=0)
-    assert scaled(test, "standard", train) == pytest.approx((x - mean) / (spread + 0.001), rel=1e-5, abs=1e-5)
+    assert scale_pixels(test, "standard", train) == pytest.approx((x - mean) / (spread + 0.001), rel=1e-5, abs=1e-5)
     mean, spread = train.mean(axis=(0, 2, 3)), train.std(axis=(0, 2, 3))
     expected = (x - mean[:, None, None]) / (spread[:, None, None] + 0.001)
-    assert np.abs(scaled(test, "channels", train) - expected).max() < 1e-5
+    assert np.abs(scale_pixels(test, "channels", train) - expected).max() < 1e-5
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from netfl.errors import ScenarioError
 from netfl.learning.data.arrays import Arrays
 from netfl.learning.data.table import Table
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 X = np.random.default_rng(0).normal(size=(50, 3))
 Y = np.arange(50) % 4
@@ -139,11 +139,11 @@ def test_broken_files_are_faults(files):
 
 
 def test_a_missing_file_is_a_fault_before_the_run(files):
-    (fault,) = read(files / "b.csv").faults(Facts(3, 1))
+    (fault,) = read(files / "b.csv").faults(ScenarioFacts(3, 1))
     assert (fault.key, fault.problem) == ("file", "there is no such file")
-    (fault,) = read(files / "a.csv", test=files / "b.csv").faults(Facts(3, 1))
+    (fault,) = read(files / "a.csv", test=files / "b.csv").faults(ScenarioFacts(3, 1))
     assert fault.key == "test"
-    assert [*read(files / "a.csv").faults(Facts(3, 1))] == []
+    assert [*read(files / "a.csv").faults(ScenarioFacts(3, 1))] == []
 
 
 def test_pictures_may_be_augmented_and_other_examples_not(tmp_path):

@@ -13,18 +13,17 @@ from pydantic import ValidationError
 from scipy.io import savemat
 
 from netfl.errors import MachineError, ScenarioError
-from netfl.learning.data import _cache as cache
-from netfl.learning.data._cache import Content
-from netfl.learning.data._plays_text import LETTERS, roles
-from netfl.learning.data._split import by_user
+from netfl.learning.data import _download as cache
+from netfl.learning.data._download import FileContent
+from netfl.learning.data._splits import split_by_user
 from netfl.learning.data.adult import Adult
 from netfl.learning.data.adult import read as read_adult
 from netfl.learning.data.sent140 import Sent140
-from netfl.learning.data.shakespeare import Shakespeare
+from netfl.learning.data.shakespeare import LETTERS, Shakespeare, read_roles
 from netfl.learning.data.synthetic import Synthetic
 from netfl.learning.data.vehicle import Vehicle
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 def joined(data):
@@ -38,7 +37,7 @@ def joined(data):
 def test_each_user_is_split_for_itself(validation, test):
     counts = np.array([1, 2, 9, 10, 11, 57, 100])
     user = np.random.default_rng(0).permutation(np.repeat(np.arange(7), counts))
-    parts = by_user(user, validation, test, np.random.default_rng(1))
+    parts = split_by_user(user, validation, test, np.random.default_rng(1))
     assert np.sort(np.concatenate(parts)).tolist() == list(range(counts.sum()))
     for who, count in enumerate(counts.tolist()):
         held = [int((user[rows] == who).sum()) for rows in parts]
@@ -152,8 +151,8 @@ class TestAdult:
             (line + b"Atlantis, <=50K\n", "'Atlantis'"),
         ]:
             with pytest.raises(MachineError, match=said):
-                read_adult(Content(tmp_path / "adult.data", data))
-        x, y, user = read_adult(Content(tmp_path / "a", line + b"?, >50K.\n"))
+                read_adult(FileContent(tmp_path / "adult.data", data))
+        x, y, user = read_adult(FileContent(tmp_path / "a", line + b"?, >50K.\n"))
         assert (x.sum(), y.tolist(), user.tolist()) == (7, [1], [1])
 
 
@@ -198,8 +197,11 @@ FOOL\tTwo.
 class TestShakespeare:
     def test_roles_say_what_stands_there(self):
         assert len(LETTERS) == 80
-        assert roles(PLAY) == {"KING": "First words, and more. Second third. Fourth.", "FOOL": "Mine. Hush! One. Two."}
-        assert roles("\tSONNETS\n\nFROM fairest creatures") == {}
+        assert read_roles(PLAY) == {
+            "KING": "First words, and more. Second third. Fourth.",
+            "FOOL": "Mine. Hush! One. Two.",
+        }
+        assert read_roles("\tSONNETS\n\nFROM fairest creatures") == {}
 
     def test_examples_are_the_letters_before_and_the_next(self, placed):
         text = "".join(chr(97 + i % 26) for i in range(300))
@@ -229,7 +231,7 @@ class TestShakespeare:
         assert np.bincount(data.train_user).min() >= 64 * 0.8
         gaps = data.train_x[1:, :-1] == data.train_x[:-1, 1:]
         assert gaps.all(axis=1).sum() == len(data.train_x) - 31  # one text for each role, moved on by one letter
-        texts = [roles(file.data.decode("ascii")) for file in cache.contents("shakespeare")]
+        texts = [read_roles(file.data.decode("ascii")) for file in cache.contents("shakespeare")]
         letters = sum(len(text) for play in texts for text in play.values())
         assert sum(map(len, texts)) == pytest.approx(1129, rel=0.05)  # LEAF's figures, of another edition
         assert letters == pytest.approx(4.226e6, rel=0.05)
@@ -326,7 +328,7 @@ class TestSent140:
 
     def test_missing_vectors_are_a_fault_before_the_run(self, tmp_path):
         made = Sent140(glove={"file": tmp_path / "no.txt", "dimensions": 50})
-        (fault,) = made.glove.faults(Facts(3, 1))
+        (fault,) = made.glove.faults(ScenarioFacts(3, 1))
         assert (fault.key, "glove.6B.zip" in fault.remedy) == ("file", True)
         with pytest.raises(ValidationError, match="vocabulary has no effect"):
             Sent140(vocabulary=50, glove={"file": tmp_path / "no.txt", "dimensions": 50})

@@ -10,10 +10,17 @@ from torch import nn
 
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.evaluation import Evaluation
-from netfl.learning.figures import Performance, cvar, over_classes, over_objectives, over_users, spread
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
+from netfl.learning.performance import (
+    UserPerformance,
+    accuracy_spread,
+    class_metrics,
+    cvar,
+    objective_metrics,
+    user_metrics,
+)
 
 CLASSES = 3
 
@@ -171,15 +178,15 @@ def test_cvar_is_rockafellar_and_uryasevs_minimum(alpha):
 
 def test_how_accuracies_spread_over_users():
     accuracy = np.array([np.arange(20) / 20, np.zeros(20), np.ones(20)])
-    everyone = Performance(accuracy, 1 - accuracy, np.ones_like(accuracy))
-    found = dict(spread(everyone)) | dict(over_users(everyone))
+    everyone = UserPerformance(accuracy, 1 - accuracy, np.ones_like(accuracy))
+    found = dict(accuracy_spread(everyone)) | dict(user_metrics(everyone))
     assert found["accuracy_users_worst10"].tolist() == [0.025, 0, 1]
     assert found["accuracy_users_best10"].tolist() == [pytest.approx(0.925), 0, 1]
     assert found["accuracy_users_mean"].tolist() == [pytest.approx(0.475), 0, 1]
     assert found["accuracy_users_variance"].tolist() == [pytest.approx((20**2 - 1) / 12 / 400), 0, 0]
     assert found["accuracy_users_jain"].tolist() == [pytest.approx(9.5**2 / (20 * 2470 / 400)), 1, 1]
     assert found["loss/user:3"].tolist() == [pytest.approx(0.85), 1, 0]
-    few = dict(spread(Performance(*[accuracy[:, 5:8]] * 2, np.ones((3, 3)))))
+    few = dict(accuracy_spread(UserPerformance(*[accuracy[:, 5:8]] * 2, np.ones((3, 3)))))
     assert few["accuracy_users_worst10"][0] == 0.25
 
 
@@ -187,7 +194,7 @@ def test_the_whole_weighs_groups_by_what_they_count_and_nothing_has_no_figures()
     """(0.5 · 1 + 0.9 · 3) / 4 = 0.8 and (2 · 1 + 1 · 3) / 4 = 1.25; a group may count for less than one example."""
     counts = np.array([[1.0, 3.0], [0.0, 0.0], [0.0, 0.25]])
     accuracy, loss = np.array([[0.5, 0.9]] * 3), np.array([[2.0, 1.0]] * 3)
-    groups = Performance(accuracy, loss, counts)
+    groups = UserPerformance(accuracy, loss, counts)
     assert groups.whole()[0] == pytest.approx([0.8, np.nan, 0.9], nan_ok=True)
     assert groups.whole()[1] == pytest.approx([1.25, np.nan, 1.0], nan_ok=True)
     assert groups.shown()[0] == pytest.approx(np.array([[0.5, 0.9], [np.nan] * 2, [np.nan, 0.9]]), nan_ok=True)
@@ -198,21 +205,21 @@ def test_classes_are_told_that_some_lane_has_and_the_rare_ones_together():
     """Class 1 is in the second lane alone, class 3 in none; 0 and 2 are rare: (0.5 · 4 + 1 · 1) / 5 = 0.6."""
     counts = np.array([[4.0, 0.0, 1.0, 0.0], [2.0, 2.0, 2.0, 0.0]])
     accuracy = np.array([[0.5, 0.0, 1.0, 0.0], [0.25, 1.0, 0.75, 0.0]])
-    classes = Performance(accuracy, 1 - accuracy, counts)
-    told = dict(over_classes(classes, (0, 2)))
+    classes = UserPerformance(accuracy, 1 - accuracy, counts)
+    told = dict(class_metrics(classes, (0, 2)))
     names = [f"{name}{of}" for name in ("accuracy", "loss") for of in ("", "/class:0", "/class:1", "/class:2")]
     assert [*told] == [*names, "rare_accuracy"]
     assert told["rare_accuracy"] == pytest.approx([0.6, 0.5])
     assert told["accuracy"] == pytest.approx([0.6, 4 / 6])
     assert told["loss/class:1"] == pytest.approx([np.nan, 0.0], nan_ok=True)
-    assert [*dict(over_classes(classes, ()))] == names
+    assert [*dict(class_metrics(classes, ()))] == names
 
 
 def test_jains_index_of_a_few_small_accuracies():
     """0.1, 0.2, 0.3: 0.6² / (3 · 0.14) = 6/7; (0.2, 0): 1/2; all 0 or a lone user: 1; nobody: none."""
     accuracy = np.array([[0.1, 0.2, 0.3], [0.2, 0.0, 0.9], [0.0] * 3, [0.7, 0.4, 0.4], [0.5] * 3, [0.9, 0.9, 0.0]])
     counts = np.array([[1, 1, 1], [2, 2, 0], [1, 1, 1], [0, 0.5, 0], [0, 0, 0], [0, 0, 1]])
-    told = dict(spread(Performance(accuracy, accuracy, counts)))
+    told = dict(accuracy_spread(UserPerformance(accuracy, accuracy, counts)))
     assert told["accuracy_users_jain"] == pytest.approx([6 / 7, 1 / 2, 1, 1, np.nan, 1], nan_ok=True)
     assert told["accuracy_users_mean"] == pytest.approx([0.2, 0.1, 0, 0.4, np.nan, 0], nan_ok=True)
     assert told["accuracy_users_variance"] == pytest.approx([0.02 / 3, 0.01, 0, 0, np.nan, 0], nan_ok=True)
@@ -236,7 +243,7 @@ def test_objectives_weigh_users_by_how_often_they_were_heard_and_alike_if_never(
     rho = np.array([[0.2, 0.2, 0.6], [0.1, 0.3, 0.6], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
     t, tail = np.array([0.0, 1.5, 0.0, 0.0, 0.0]), Cvar(alpha=0.5, gamma=0.0, lr_t=1)
     told = dict(
-        over_objectives([Erm(), tail, Erm(), Erm(), Erm()], Performance(losses, losses, counts), rho, t, (0.5, 1))
+        objective_metrics([Erm(), tail, Erm(), Erm(), Erm()], UserPerformance(losses, losses, counts), rho, t, (0.5, 1))
     )
     assert [*told] == ["t", "objective", "cvar/alpha:0.5", "cvar/alpha:1"]
     assert told["t"].tolist() == t.tolist()

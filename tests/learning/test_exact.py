@@ -25,7 +25,7 @@ from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.qfedsgd import Qfedsgd
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
-from netfl.learning.batches import Amount, Shuffles
+from netfl.learning.minibatches import BatchSampler, LocalWork
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.objective.proximal import Proximal
@@ -33,7 +33,7 @@ from netfl.learning.objective.tilted import Tilted
 from netfl.learning.schedule.constant import Constant
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.step import Step
-from netfl.learning.settings import EvaluateSpec
+from netfl.learning.spec import EvaluateSpec
 from netfl.streams import Streams
 
 SIZE, LR, LR_T = 34, 0.3, 0.2
@@ -153,16 +153,16 @@ def batches(amount, user, since, turn):
     x, y = HELD[user]
     if amount["batch_size"] == "full":
         return [(x, y)] * amount["local_steps"]
-    how = Amount(amount["batch_size"], amount["local_epochs"], None)
+    how = LocalWork(amount["batch_size"], amount["local_epochs"], None)
     asked = (np.array([one]) for one in (0, user, since, len(y)))
-    drawn = Shuffles([Streams(5).at(0)]).batches(*asked, how, np.array([turn]))
+    drawn = BatchSampler([Streams(5).at(0)]).batches(*asked, how, np.array([turn]))
     return [
         (x[places[:count]], y[places[:count]]) for places, count in zip(drawn.places[0], drawn.counts[0], strict=True)
     ]
 
 
 def played(specs, trace):
-    """All versions of every learner, all of them in one `Learner`."""
+    """All versions of every learner, all of them in one `BatchedLearner`."""
     one = learner(specs, evaluate=EvaluateSpec(every=1), rounds=len(trace))
     reports = [one.start()]
     versions = {name: [one.version(lane)] for lane, name in enumerate(specs)}

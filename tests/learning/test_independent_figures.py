@@ -13,18 +13,18 @@ from netfl.learning.aggregation.afl import Afl
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
-from netfl.learning.choosing import Choices
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.figures import Performance, spread
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.logistic import Logistic
+from netfl.learning.model_selection import ModelSelection
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.objective.proximal import Proximal
+from netfl.learning.performance import UserPerformance, accuracy_spread
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.step import Step
-from netfl.learning.settings import ChoiceSpec, EvaluateSpec, LearnerSpec
-from netfl.learning.validation import kept_apart
+from netfl.learning.spec import ChoiceSpec, EvaluateSpec, LearnerSpec
+from netfl.learning.validation_split import split_validation
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -50,7 +50,7 @@ def small(specs, users=3, rounds=4, seed=1, every=1, **changes):
         "device": "cpu",
         "dtype": torch.float64,
     }
-    return Learner(**(said | changes)), data, said["splits"][0]
+    return BatchedLearner(**(said | changes)), data, said["splits"][0]
 
 
 @pytest.mark.quick_first
@@ -96,7 +96,7 @@ def test_users_of_several_replicas_stray_by_rounding_alone():
 def test_the_worst_and_the_best_are_a_tenth_rounded_down_and_one_at_least(known):
     rng = np.random.default_rng(known)
     accuracy, there = rng.random((2, 60)), rng.permutation(60) < known
-    told = dict(spread(Performance(accuracy, accuracy, np.broadcast_to(there * 5.0, (2, 60)))))
+    told = dict(accuracy_spread(UserPerformance(accuracy, accuracy, np.broadcast_to(there * 5.0, (2, 60)))))
     for lane in range(2):
         users = sorted(accuracy[lane][there])
         tenth = max(1, int(known / 10))
@@ -139,7 +139,7 @@ def test_what_is_kept_to_validate_with_is_not_trained_on():
     x = np.arange(50, dtype=np.float32)[:, None]
     data = Dataset(x, rng.integers(2, size=50), x[:4], np.array([0, 1, 0, 1]), 2)
     split = np.array_split(rng.permutation(50)[:47], [9, 13, 30])
-    trained, apart = kept_apart(EvaluateSpec(validation=0.3), data, split, Streams(2))
+    trained, apart = split_validation(EvaluateSpec(validation=0.3), data, split, Streams(2))
     for user, rows in enumerate(split):
         own = apart.x[apart.user == user, 0].astype(int)
         assert len(own) == int(0.3 * len(rows))
@@ -176,7 +176,7 @@ def test_among_equals_the_one_that_is_named_first_is_kept(by):
         },
     }
     each = {"all": ChoiceSpec(of=of, by=by), "own": ChoiceSpec(of=of, by=by, per="user")}
-    told = Choices(each, lanes, [np.ones(2)]).told(figures)
+    told = ModelSelection(each, lanes, [np.ones(2)]).told(figures)
     assert told["chosen"][3] == 0
     assert [told[f"chosen/user:{user}"][4] for user in range(2)] == [0, 0]
 

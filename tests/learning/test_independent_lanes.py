@@ -20,8 +20,8 @@ from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.data._augment import Augment
-from netfl.learning.learner import Learner
+from netfl.learning.data._augmentation import Augment
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.logistic import Logistic
 from netfl.learning.model.lstm import Lstm
@@ -31,11 +31,11 @@ from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.objective.proximal import Proximal
 from netfl.learning.objective.tilted import Tilted
-from netfl.learning.parts import cut, merge, split
 from netfl.learning.schedule.constant import Constant
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.step import Step
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.workers.sharding import merge, shard_lanes, split
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -146,7 +146,7 @@ class World:
 
     def learner(self, names=None, replicas=None, dtype=torch.float64, team=()):
         names, replicas = names or [*self.specs], range(self.replicas) if replicas is None else replicas
-        return Learner(
+        return BatchedLearner(
             learners={name: self.specs[name] for name in names},
             model=self.model,
             datasets=[self.data[one] for one in replicas],
@@ -218,7 +218,8 @@ def test_stopping_anywhere_changes_nothing(seed, tmp_path):
         begun, rest = world.learner(), world.learner()
         play(world, begun, 1, stop)
         own = {"round": stop, "digest": "", "reports": [], "answers": {}, "learner": begun.state()}
-        checkpoint.save(tmp_path / "c.pt", own)
+        with (tmp_path / "c.pt").open("wb") as file:
+            checkpoint.save(file, own)
         rest.restore(checkpoint.load(tmp_path / "c.pt")["learner"])
         for (metrics, versions), (other, others) in zip(play(world, rest, stop + 1), expected[stop:], strict=True):
             assert np.array_equal(versions, others)
@@ -236,7 +237,7 @@ def test_parts_of_the_lanes_go_on_from_the_whole_and_the_whole_from_them(seed):
     begun = world.learner()
     play(world, begun, 1, 2)
     names, state = [*world.specs], begun.state()
-    parts = cut(len(names), world.replicas, int(rng.integers(2, 6)))
+    parts = shard_lanes(len(names), world.replicas, int(rng.integers(2, 6)))
     states = []
     for part in parts:
         own = world.learner([names[one] for one in part.learners], part.replicas, team=tuple(world.specs.values()))

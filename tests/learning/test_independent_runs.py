@@ -10,10 +10,10 @@ import pytest
 from small import PLAIN
 
 import netfl
-from netfl.document import Document
-from netfl.learning.batches import Amount, Shuffles
-from netfl.scenario import checked
-from netfl.staging import stage, streams_of
+from netfl.learning.minibatches import BatchSampler, LocalWork
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.setup import prepare_run, streams_of
 
 USERS, ROUNDS, WIDTH, STEPS, LR = 12, 14, 6, 5, 0.08
 LEARNER = {"objective": "erm", "lr": LR, "batch_size": WIDTH, "local_steps": STEPS}
@@ -38,7 +38,7 @@ def a_scenario(**more):
     }
     halving = {"kind": "halving", "every": 5}
     return checked(
-        Document(
+        ScenarioDocument(
             {
                 "name": "again",
                 "users": USERS,
@@ -84,10 +84,10 @@ class Replica:
     """What one replica's users hold, and what they train on when."""
 
     def __init__(self, scenario, run, replica):
-        staged = stage(scenario)
+        staged = prepare_run(scenario)
         data, split = staged.dataset, staged.splits[replica]
         self.held = [(data.train_x[rows].astype(float), data.train_y[rows]) for rows in split]
-        self.shuffles = Shuffles([streams_of(scenario, replica).at("learning")])
+        self.shuffles = BatchSampler([streams_of(scenario, replica).at("learning")])
         rows = run.deliveries[run.deliveries["replica"] == replica].sort_values(["round", "arrived_s"], kind="stable")
         self.heard, turns = {index: [] for index in range(1, ROUNDS + 1)}, {}
         for index, user, base in rows[["round", "user", "base"]].to_numpy().tolist():
@@ -98,7 +98,7 @@ class Replica:
         user, since, turn = delivery
         x, y = self.held[user]
         one = np.array([0]), np.array([user]), np.array([since]), np.array([len(y)])
-        batches = self.shuffles.batches(*one, Amount(WIDTH, None, STEPS), np.array([turn]))
+        batches = self.shuffles.batches(*one, LocalWork(WIDTH, None, STEPS), np.array([turn]))
         theta, velocity = base.copy(), 0.0
         for places, count in zip(batches.places[0], batches.counts[0], strict=True):
             velocity = momentum * velocity + softmax_regression(theta, x[places[:count]], y[places[:count]])[1] + drift
@@ -170,7 +170,7 @@ def test_every_step_can_be_computed_from_what_the_run_wrote(ran, rule, replica):
 
 def test_fairness_figures_are_those_of_the_predictions(ran):
     scenario, run = ran
-    data = stage(scenario).dataset
+    data = prepare_run(scenario).dataset
     for rule in RULES:
         for replica in (0, 1):
             version = run.versions(rule, replica)[ROUNDS]

@@ -6,13 +6,13 @@ import pytest
 from stopping import StopAfter
 
 import netfl
-from netfl.document import Document
 from netfl.errors import ScenarioError
 from netfl.learning.aggregation.known_participation import KnownParticipation
-from netfl.scenario import checked
-from netfl.staging import stage
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 USERS, ROUNDS = 8, 12
 FOLLOWS = {"label_correlated": {"concentration": 0.1, "minimum": 0.02, "mean": 0.2}}
@@ -28,12 +28,12 @@ def scenario(access=BERNOULLI, rule="known_participation", replicas=1, **more):
         "partition": {"kind": "dirichlet", "concentration": 0.3}, "learners": {"one": learner, "two": learner},
         "evaluate": {"every": 3, "metrics": ["weight"]},
     }  # fmt: skip
-    return checked(Document(said | more, "known"))
+    return checked(ScenarioDocument(said | more, "known"))
 
 
 def probabilities(made, replica):
     """FedAU's p_n = max(0.02, 0.2 C <κ_n, q>), from the labels that users are dealt."""
-    staged = stage(made)
+    staged = prepare_run(made)
     labels, streams = staged.dataset.train_y, Streams(made.seed).at("replica", replica).at("access")
     mixes = np.array([[np.mean(labels[rows] == label) for label in range(3)] for rows in staged.splits[replica]])
     return np.clip(0.2 * 3 * mixes @ streams.rng("labels").dirichlet([0.1] * 3), 0.02, 1)
@@ -129,17 +129,17 @@ def test_an_access_that_does_not_state_them_is_a_fault(access, around):
 
 def test_a_list_needs_nothing_of_the_access():
     rule = KnownParticipation(probability=tuple(LISTED))
-    assert not [*rule.faults(Facts(USERS, ROUNDS))]
+    assert not [*rule.faults(ScenarioFacts(USERS, ROUNDS))]
     assert rule.informed(np.full(USERS, 0.5)) is rule
-    assert [fault.key for fault in KnownParticipation().faults(Facts(USERS, ROUNDS))] == ["probability"]
-    assert not [*KnownParticipation().faults(Facts(USERS, ROUNDS, heard_known=True))]
+    assert [fault.key for fault in KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS))] == ["probability"]
+    assert not [*KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS, heard_known=True))]
 
 
 def test_an_aggregation_of_ones_own_around_it_must_pass_them_on():
     """Found out by the trial before a run; one that does so is left alone."""
     known = {"evaluate": {"every": 3}}
     with pytest.raises(ScenarioError, match=r"method 'open' fails .*must pass on 'informed'"):
-        stage(scenario(rule={"kind": "own_learning:Inside", "of": "known_participation"}, **known))
+        prepare_run(scenario(rule={"kind": "own_learning:Inside", "of": "known_participation"}, **known))
     listed = {"kind": "known_participation", "probability": LISTED}
-    stage(scenario(rule={"kind": "own_learning:Inside", "of": listed}, **known))
-    stage(scenario(rule={"kind": "own_learning:Telling", "of": "known_participation"}, **known))
+    prepare_run(scenario(rule={"kind": "own_learning:Inside", "of": listed}, **known))
+    prepare_run(scenario(rule={"kind": "own_learning:Telling", "of": "known_participation"}, **known))

@@ -24,18 +24,18 @@ from learning.schools import (
 from torch import nn
 
 from netfl.errors import MachineError, ModelError
+from netfl.learning import batch_limits
 from netfl.learning import learner as learners
-from netfl.learning import ways
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
-from netfl.learning.batches import Amount, Shuffles
+from netfl.learning.local_training import LearnerGroup
+from netfl.learning.minibatches import BatchSampler, LocalWork
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.settings import EvaluateSpec
-from netfl.learning.training import Group
+from netfl.learning.spec import EvaluateSpec
 from netfl.streams import Streams
 
 
@@ -52,8 +52,8 @@ def test_one_user_is_plain_sgd_in_pytorch(amount):
     module = torch_model(one.version(0)[:-1])
     optimiser = torch.optim.SGD(module.parameters(), lr=0.05)
     one.step([a_round(1, (0, 0))])
-    how = Amount(8, amount.get("local_epochs"), amount.get("local_steps"))
-    batches = Shuffles([Streams(5).at(0)]).batches(*(np.array([at]) for at in (0, 0, 0, len(SPLIT[0]))), how)
+    how = LocalWork(8, amount.get("local_epochs"), amount.get("local_steps"))
+    batches = BatchSampler([Streams(5).at(0)]).batches(*(np.array([at]) for at in (0, 0, 0, len(SPLIT[0]))), how)
     for places, count in zip(batches.places[0], batches.counts[0], strict=True):
         rows = SPLIT[0][places[:count]]
         optimiser.zero_grad()
@@ -101,8 +101,8 @@ def test_fed_cvar_avg_is_the_papers_algorithm():
     for index, user in enumerate(np.random.default_rng(3).integers(USERS, size=40), start=1):
         one.step([a_round(index, (int(user), index - 1), oldest=index - 1)])
         size = len(SPLIT[user])
-        batches = Shuffles([Streams(5).at(0)]).batches(
-            *(np.array([at]) for at in (0, user, index - 1, size)), Amount(8, None, steps)
+        batches = BatchSampler([Streams(5).at(0)]).batches(
+            *(np.array([at]) for at in (0, user, index - 1, size)), LocalWork(8, None, steps)
         )
         for places, count in zip(batches.places[0], batches.counts[0], strict=True):
             rows, before = SPLIT[user][places[:count]], t
@@ -424,10 +424,12 @@ def test_nothing_global_is_touched():
 
 def watching(monkeypatch, numbers):
     """Two replicas of learners of every sort, and twins; how many jobs trained at once in each piece."""
-    monkeypatch.setattr(ways, "_TRAINED", numbers)
-    seen, train = [], Group.train
+    monkeypatch.setattr(batch_limits, "_TRAINED", numbers)
+    seen, train = [], LearnerGroup.train
     monkeypatch.setattr(
-        Group, "train", lambda group, bases, *more: (seen.append(bases[..., 0].numel()), train(group, bases, *more))[1]
+        LearnerGroup,
+        "train",
+        lambda group, bases, *more: (seen.append(bases[..., 0].numel()), train(group, bases, *more))[1],
     )
     told = mixture() | {
         "scaffold": spec(aggregation=Scaffold()),
@@ -458,7 +460,7 @@ def test_users_in_turn_equal_users_at_once(monkeypatch, numbers):
 
 def test_what_was_heard_is_let_go_of_lane_by_lane(monkeypatch):
     """And all the same it is known whose update was broken."""
-    monkeypatch.setattr(ways, "_TRAINED", 1)
+    monkeypatch.setattr(batch_limits, "_TRAINED", 1)
     one = learner({"calm": spec(), "wild": spec(lr=1e200)}, model=Mlp(hidden=(5,)))
     kept, release = [], type(one._servers).release
     monkeypatch.setattr(
@@ -471,8 +473,8 @@ def test_what_was_heard_is_let_go_of_lane_by_lane(monkeypatch):
 
 
 def test_lost_lanes_are_asked_for_no_losses(monkeypatch):
-    seen, held = [], learners.held_losses
-    monkeypatch.setattr(learners, "held_losses", lambda *told: (seen.append(1), held(*told))[1])
+    seen, held = [], learners.user_losses
+    monkeypatch.setattr(learners, "user_losses", lambda *told: (seen.append(1), held(*told))[1])
     fair = Qfedavg(q=1.0)
     told = {"calm": spec(aggregation=fair), "wild": spec(aggregation=fair, lr=1e200)}
     one = learner(told, model=Mlp(hidden=(5,)))

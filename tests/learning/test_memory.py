@@ -10,18 +10,18 @@ import pytest
 import torch
 
 import netfl
-from netfl import schooling
-from netfl.cluster import Cluster
 from netfl.errors import ScenarioError
 from netfl.learning import memory
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.objective.erm import Erm
-from netfl.learning.settings import LearnerSpec
-from netfl.learning.team import Team
-from netfl.staging import stage
+from netfl.learning.spec import LearnerSpec
+from netfl.learning.workers.pool import ParallelLearner
+from netfl.learning.workers.ray_cluster import Cluster
+from netfl.simulation import learners as schooling
+from netfl.simulation.setup import prepare_run
 
-LOAD = memory.Load(users=250, most=10, parameters=552_874, replicas=8)
+LOAD = memory.MemoryEstimate(users=250, most=10, parameters=552_874, replicas=8)
 GB = 10**9
 
 
@@ -32,20 +32,20 @@ def learners(aggregation):
 def needed(aggregation, load):
     """The gigabytes that a refusal tells."""
     with pytest.raises(ScenarioError) as refused:
-        memory.check(learners(aggregation), load, 1)
+        memory.check_memory(learners(aggregation), load, 1)
     return float(re.search(r"needs (\d+\.\d) GB", refused.value.faults[0].problem)[1])
 
 
 def test_a_table_of_each_user_that_does_not_fit_is_refused_with_the_figures():
     """4 bytes of 552,875 numbers: 251 x 8 in tables, 6 x 8 of lanes, 5 x 10 heard, 6 x 15 at once: 4.86 GB."""
     with pytest.raises(ScenarioError) as refused:
-        memory.check(learners(Mifa()), LOAD, 42 * GB // 10)
+        memory.check_memory(learners(Mifa()), LOAD, 42 * GB // 10)
     (fault,) = refused.value.faults
     assert fault.key == "learners.mine.aggregation"
     assert "needs 4.9 GB of memory, and 4.2 GB are there: for 250 users and 552,874 parameters" in fault.problem
     assert "'mifa' keeps 4.4 GB of users" in fault.problem
     assert "up to 10 who are heard together take 0.1 GB" in fault.problem
-    memory.check(learners(Mifa()), LOAD, 5 * GB)
+    memory.check_memory(learners(Mifa()), LOAD, 5 * GB)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def test_a_rule_that_remembers_nothing_makes_less_of_what_is_heard():
 
 def test_a_rule_that_keeps_nothing_is_not_blamed_for_it():
     with pytest.raises(ScenarioError, match="'average' keeps nothing of users"):
-        memory.check(learners(Average()), LOAD, GB // 10)
+        memory.check_memory(learners(Average()), LOAD, GB // 10)
 
 
 def test_where_nobody_knows_how_much_there_is_nothing_is_refused():
-    memory.check(learners(Mifa()), replace(LOAD, users=10**9), None)
+    memory.check_memory(learners(Mifa()), replace(LOAD, users=10**9), None)
 
 
 def test_on_a_processor_it_is_the_systems_memory_that_counts(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 17)
-    assert memory.free(torch.device("cpu")) == 17
+    assert memory.free_memory(torch.device("cpu")) == 17
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's own peak")
@@ -106,7 +106,7 @@ from netfl.learning.data import Dataset
 from netfl.learning.learner import Learner
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.erm import Erm
-from netfl.learning.settings import EvaluateSpec, LearnerSpec
+from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -155,38 +155,40 @@ def test_what_is_left_is_the_least_that_the_machine_and_the_group_have(tmp_path,
 
 def test_a_run_is_held_against_what_is_there(monkeypatch):
     """3 replicas of 2 learners of 387 numbers, of which one user a round is heard, with twins."""
-    loads, check = [], memory.check
-    monkeypatch.setattr(memory, "check", lambda *told: (loads.append(told[1]), check(*told)))
+    loads, check = [], memory.check_memory
+    monkeypatch.setattr(memory, "check_memory", lambda *told: (loads.append(told[1]), check(*told)))
     fig2a = Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"
-    staged = stage(netfl.load(fig2a, {"evaluate.metrics": ["weight_divergence"]}, ["full"]))
+    staged = prepare_run(netfl.load(fig2a, {"evaluate.metrics": ["weight_divergence"]}, ["full"]))
     monkeypatch.setattr(memory, "available", lambda: 0)
     with pytest.raises(ScenarioError, match=r"learners\.FedAvg\.aggregation: the run needs 0\.0 GB.* 387 parameters"):
-        schooling.learner_of(staged, "cpu")
-    assert loads == [memory.Load(users=3, most=1, parameters=387, replicas=3, twins=True)]
+        schooling.build_learner(staged, "cpu")
+    assert loads == [memory.MemoryEstimate(users=3, most=1, parameters=387, replicas=3, twins=True)]
     with pytest.raises(ScenarioError, match="387 parameters"):
-        schooling.learner_of(staged, "cpu", workers=99)
+        schooling.build_learner(staged, "cpu", workers=99)
     assert loads[1].workers == 6, "there are no more workers than lanes"
 
 
 def test_a_run_by_ray_on_this_machine_is_refused_before_ray_starts(monkeypatch):
     """Each of its workers has the examples for itself; on a cluster elsewhere nobody knows what is there."""
     monkeypatch.setitem(sys.modules, "ray", None)  # nothing may ask for it
-    staged = stage(netfl.load("scenarios/rural_outage.yaml", {"rounds": 2, "replicas": 2, "partition.by": "distance"}))
+    staged = prepare_run(
+        netfl.load("scenarios/rural_outage.yaml", {"rounds": 2, "replicas": 2, "partition.by": "distance"})
+    )
     monkeypatch.setattr(memory, "available", lambda: 0)
-    loads, check = [], memory.check
-    monkeypatch.setattr(memory, "check", lambda *told: (loads.append(told[1]), check(*told)))
+    loads, check = [], memory.check_memory
+    monkeypatch.setattr(memory, "check_memory", lambda *told: (loads.append(told[1]), check(*told)))
     with pytest.raises(ScenarioError, match=r"the run needs .* GB of memory, and 0\.0 GB are there"):
-        schooling.learner_of(staged, workers=4, cluster=Cluster())
+        schooling.build_learner(staged, workers=4, cluster=Cluster())
     assert loads[-1].workers == 4
     assert loads[-1].examples == 4 * 4 * (staged.dataset.train_x.size + staged.dataset.test_x.size)
-    assert isinstance(schooling.learner_of(staged, workers=4, cluster=Cluster("auto")), Team)
+    assert isinstance(schooling.build_learner(staged, workers=4, cluster=Cluster("auto")), ParallelLearner)
 
 
 def test_workers_that_are_too_many_are_told_apart_from_what_does_not_fit_at_all():
     load = replace(LOAD, workers=8)
-    memory.check(learners(Average()), load, 5 * GB)
+    memory.check_memory(learners(Average()), load, 5 * GB)
     with pytest.raises(ScenarioError) as refused:
-        memory.check(learners(Average()), load, 2 * GB)
+        memory.check_memory(learners(Average()), load, 2 * GB)
     (fault,) = refused.value.faults
     assert (fault.key, fault.value) == ("--workers", 8)
     assert fault.remedy == "take fewer: one process needs 0.4 GB"

@@ -12,9 +12,9 @@ import netfl
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.relay import Relay
-from netfl.learning.batches import Amount, Shuffles
+from netfl.learning.minibatches import BatchSampler, LocalWork
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.settings import EvaluateSpec
+from netfl.learning.spec import EvaluateSpec
 from netfl.streams import Streams
 
 LAYERS = {"layers.0.weight": 10, "layers.0.bias": 5, "layers.1.weight": 15, "layers.1.bias": 3}
@@ -96,12 +96,12 @@ def test_a_twin_is_sgd_on_what_all_users_hold():
     told = judged({"a": spec(batch_size=8, local_epochs=2, lr=0.1)}, "weight_divergence")
     module = torch_model(told.version(0)[:-1])
     optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
-    pooled, shuffles = np.concatenate(SPLIT), Shuffles([Streams(5).at(0)])
+    pooled, shuffles = np.concatenate(SPLIT), BatchSampler([Streams(5).at(0)])
     for index, users in enumerate([(0, 3), (), (1,), (0, 1, 2, 3)], start=1):
         found = told.step([a_round(index, *((user, index - 1) for user in users))]).metrics
         if users:
             steps = round(np.mean([2 * -(-len(SPLIT[user]) // 8) for user in users]))
-            how = Amount(8 * len(users), None, steps)
+            how = LocalWork(8 * len(users), None, steps)
             batches = shuffles.batches(*(np.array([one]) for one in (0, 0, index - 1, 90)), how)
             for places, count in zip(batches.places[0], batches.counts[0], strict=True):
                 rows = pooled[places[:count]]

@@ -134,8 +134,8 @@ def test_a_start_depends_on_its_streams_alone():
 @pytest.mark.slow
 def test_a_scenario_is_read_without_torch():
     code = (
-        "import sys, netfl.learning.settings\n"
-        "from netfl.learning.settings import LearnerSpec\n"
+        "import sys, netfl.learning.spec\n"
+        "from netfl.learning.spec import LearnerSpec\n"
         "from netfl.learning.model.mlp import Mlp\n"
         "LearnerSpec.model_validate(dict(objective=dict(kind='cvar', alpha=0.1, lr_t=0.1), aggregation='relay',"
         " lr=0.1, batch_size=1, local_steps=1))\n"

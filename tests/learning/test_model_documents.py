@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import netfl
-from netfl.document import Document
-from netfl.scenario import checked
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
 
 DOCS = Path(__file__).parents[2] / "docs"
 LR = 0.3
@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
         "data": {"kind": "blobs", "centers": [[0, 0], [3, 3], [0, 3]], "samples": 60}, "partition": "iid",
         "model": "logistic", "learners": {"FedAvg": learner}, "record": {"versions": True},
     }  # fmt: skip
-    return netfl.run(checked(Document(said, "x")), tmp_path_factory.mktemp("mine") / "run", device="cpu").folder
+    return netfl.run(checked(ScenarioDocument(said, "x")), tmp_path_factory.mktemp("mine") / "run", device="cpu").folder
 
 
 def told(page, word, folder):
@@ -37,7 +37,7 @@ def told(page, word, folder):
 
 
 def test_a_step_is_recomputed_by_hand(folder):
-    known = told("learning.md", "stage(", folder)
+    known = told("learning.md", "prepare_run(", folder)
     x, y, run = known["x"].astype(float), known["y"], known["run"]
     heard = run.deliveries
     rounds = heard["round"][(heard["user"] == 3) & (heard["base"] == heard["round"] - 1)].tolist()

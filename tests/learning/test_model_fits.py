@@ -11,7 +11,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from netfl.document import Document, plain
 from netfl.errors import ScenarioError
 from netfl.learning.model import Model
 from netfl.learning.model.cnn import Cnn
@@ -21,10 +20,10 @@ from netfl.learning.model.mlp import Mlp
 from netfl.learning.model.module import Module
 from netfl.learning.model.resnet8 import Resnet8
 from netfl.learning.model.svm import Svm
-from netfl.registry import find, kinds
-from netfl.scenario import checked
+from netfl.registry import find_model, list_kinds
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
 from netfl.streams import Streams
-from netfl.yamltext import parse
 
 PICTURE, LETTERS = ((1, 8, 8), 10, None), ((6,), 3, 5)
 SMALL = Module(module="own_modules:Small", args={"width": 4})
@@ -199,7 +198,7 @@ def test_a_scenario_tells_the_fault_with_its_key():
         "learners": {"a": {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 4, "local_steps": 1}},
     }  # fmt: skip
     with pytest.raises(ScenarioError) as error:
-        checked(Document(scenario, "x"))
+        checked(ScenarioDocument(scenario, "x"))
     (fault,) = error.value.faults
     assert fault.key == "model.module"
     assert "GroupNorm" in fault.remedy
@@ -237,14 +236,14 @@ SHOWN = re.findall(
 
 @pytest.mark.parametrize(("parameters", "shape", "classes", "tokens", "said"), SHOWN)
 def test_the_page_of_models_counts_rightly(parameters, shape, classes, tokens, said):
-    told = plain(parse(said, "page"))["model"]
+    told = plain_value(parse(said, "page"))["model"]
     told = {"kind": told} if isinstance(told, str) else told
-    model = find(Model, told.pop("kind")).model_validate(told)
-    examples = tuple(plain(parse(shape, "page"))), int(classes), int(tokens) if tokens else None
+    model = find_model(Model, told.pop("kind")).model_validate(told)
+    examples = tuple(plain_value(parse(shape, "page"))), int(classes), int(tokens) if tokens else None
     assert not [*model.misfits(*examples)]
     assert model.parameters(*examples) == int(parameters.replace(",", ""))
 
 
 def test_the_page_of_models_shows_every_kind():
     assert len(SHOWN) == 9
-    assert [kind for kind in kinds(Model) if f"| `{kind}` |" not in PAGE] == []
+    assert [kind for kind in list_kinds(Model) if f"| `{kind}` |" not in PAGE] == []

@@ -7,14 +7,14 @@ from learning.schools import a_round, spec
 from torch import nn
 
 from netfl.learning.data import Dataset
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.lstm import Lstm
 from netfl.learning.model.module import Module
 from netfl.learning.model.resnet8 import Resnet8
 from netfl.learning.model.svm import Svm
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.settings import EvaluateSpec
+from netfl.learning.spec import EvaluateSpec
 from netfl.streams import Streams
 
 CLASSES, TOKENS, ROUNDS, EPOCHS, LR = 3, 5, 4, 2, 0.2
@@ -36,7 +36,7 @@ def examples(shape, tokens):
 
 def learner(name, specs, split, replicas=(0,), dtype=torch.float64):
     model, shape, tokens = WORLDS[name]
-    return Learner(
+    return BatchedLearner(
         learners=specs,
         model=model,
         datasets=[examples(shape, tokens)] * len(replicas),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from netfl.learning.model._autograd import InTurn, Together
+from netfl.learning.model._batched import SequentialModels, VmappedModels
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.lstm import Lstm
 from netfl.learning.model.module import Module
@@ -206,12 +206,12 @@ def test_two_steps_of_the_stack_are_those_of_autograd(name, shared):
 
 
 @pytest.mark.parametrize("name", MODULAR)
-@pytest.mark.parametrize("kind", [InTurn, Together])
+@pytest.mark.parametrize("kind", [SequentialModels, VmappedModels])
 @pytest.mark.parametrize("shared", [False, True])
 def test_so_are_those_in_turn_and_those_of_a_gpu(name, kind, shared):
     world = World(name, shared)
     network = world.network()
-    module = network.together if kind is Together else network.module
+    module = network.together if kind is VmappedModels else network.module
     with torch.inference_mode():
         world.check(kind(world.theta, module, world.examples[2] is not None))
 
@@ -252,11 +252,11 @@ def test_a_stack_that_is_not_trained_scores_the_same(name):
 
 
 @pytest.mark.parametrize("name", MODULAR)
-@pytest.mark.parametrize("kind", [InTurn, Together])
+@pytest.mark.parametrize("kind", [SequentialModels, VmappedModels])
 def test_so_do_those_in_turn_and_those_of_a_gpu(name, kind):
     world = World(name)
     network = world.network()
-    module = network.together if kind is Together else network.module
+    module = network.together if kind is VmappedModels else network.module
     with torch.inference_mode():
         scored = [
             kind(world.theta, module, world.examples[2] is not None, how).scores(world.x) for how in (True, False)

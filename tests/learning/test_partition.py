@@ -11,7 +11,7 @@ from netfl.learning.partition.by_class import ByClass
 from netfl.learning.partition.iid import Iid
 from netfl.learning.partition.rare_classes import RareClasses
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), np.arange(100, 200, 10)))  # 100 … 190 of each
 ORDER = np.random.default_rng(1).permutation(30)
@@ -112,13 +112,13 @@ def test_what_the_partitions_ask_for():
 def test_of_labels_that_nobody_holds_the_first_are_named():
     """However many there are: of 2^30 no list is made."""
     partition = ByClass(classes=[[0, 2], [3]])
-    (fault,) = partition.faults(Facts(2, 10, classes=5))
+    (fault,) = partition.faults(ScenarioFacts(2, 10, classes=5))
     assert (fault.problem, fault.value) == ("nobody holds 2 of the 5 labels", [1, 4])
-    (fault,) = partition.faults(Facts(2, 10, classes=1 << 30))
+    (fault,) = partition.faults(ScenarioFacts(2, 10, classes=1 << 30))
     assert fault.problem == f"nobody holds {(1 << 30) - 3} of the {1 << 30} labels"
     assert fault.value == [1, *range(4, 13)]
-    assert not [*partition.faults(Facts(2, 10, classes=None))]
-    assert [fault.key for fault in partition.faults(Facts(2, 10, classes=3))] == ["classes.1.0", "classes"]
+    assert not [*partition.faults(ScenarioFacts(2, 10, classes=None))]
+    assert [fault.key for fault in partition.faults(ScenarioFacts(2, 10, classes=3))] == ["classes.1.0", "classes"]
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_of_labels_that_nobody_holds_the_first_are_named():
     ],
 )
 def test_misfits_are_faults(partition, keys):
-    assert [fault.key for fault in partition.faults(Facts(30, 10, classes=10, rho_known=True))] == keys
+    assert [fault.key for fault in partition.faults(ScenarioFacts(30, 10, classes=10, rho_known=True))] == keys
 
 
 def test_rarity_by_rho_wants_a_known_rho():
-    (fault,) = RareClasses(classes=[9], users=3).faults(Facts(30, 10, classes=10, placed=True))
+    (fault,) = RareClasses(classes=[9], users=3).faults(ScenarioFacts(30, 10, classes=10, placed=True))
     assert (fault.key, fault.value) == ("by", "rho")
     assert "distance or prerun" in fault.remedy
 

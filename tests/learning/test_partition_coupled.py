@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from small import SECTION
 
 import netfl
-from netfl.document import Document
 from netfl.errors import ModelError, ScenarioError
 from netfl.learning.partition.by_class import ByClass
 from netfl.learning.partition.dirichlet import Dirichlet
@@ -19,11 +18,12 @@ from netfl.learning.partition.natural import Natural
 from netfl.learning.partition.ranked import Ranked
 from netfl.learning.partition.rare_classes import RareClasses
 from netfl.learning.partition.shards import Shards
-from netfl.scenario import checked
-from netfl.schooling import learner_of
-from netfl.staging import stage
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.learners import build_learner
+from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), np.arange(400, 800, 40)))
 ORDER = np.random.default_rng(1).permutation(20)
@@ -79,7 +79,7 @@ class TestRanked:
         ],
     )
     def test_misfits_are_faults(self, partition, keys):
-        assert [fault.key for fault in partition.faults(Facts(20, 10, classes=10, rho_known=True))] == keys
+        assert [fault.key for fault in partition.faults(ScenarioFacts(20, 10, classes=10, rho_known=True))] == keys
 
     @pytest.mark.parametrize("wrong", [{"classes": [1], "sizes": "rising"}, {"classes": [1, 1]}, {"by": "luck"}])
     def test_what_cannot_be_is_refused(self, wrong):
@@ -102,7 +102,7 @@ def scenario(**changes):
         "model": {"kind": "logistic"},
         "learners": {"one": {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 8, "local_steps": 1}},
     }
-    return checked(Document(said | changes, "coupled"))
+    return checked(ScenarioDocument(said | changes, "coupled"))
 
 
 def ranked(by):
@@ -115,17 +115,17 @@ def shares_of_nine(staged):
 
 class TestCoupling:
     def test_by_rho(self):
-        shares = shares_of_nine(stage(scenario(partition=ranked("rho"))))
+        shares = shares_of_nine(prepare_run(scenario(partition=ranked("rho"))))
         assert (np.diff(shares) >= 0).all()
 
     def test_by_distance(self):
-        staged = stage(scenario(access=SECTION, partition=ranked("distance")))
+        staged = prepare_run(scenario(access=SECTION, partition=ranked("distance")))
         columns = staged.users(0)
         assert (np.diff(shares_of_nine(staged)[np.argsort(columns["distance_m"])]) >= 0).all()
         assert columns["rank"].tolist() == np.argsort(np.argsort(columns["distance_m"])).tolist()
 
     def test_by_a_run_of_the_access_alone(self):
-        staged = stage(scenario(partition=ranked("prerun")))
+        staged = prepare_run(scenario(partition=ranked("prerun")))
         counts = np.zeros(12)
         for one in staged.scenario.access.rounds(staged.settings[0]):
             counts[[delivery.user for delivery in one.deliveries]] += 1
@@ -156,7 +156,7 @@ def test_participation_follows_the_labels_of_a_dirichlet_mix(process):
     rounds = 4000
     made = scenario(users=40, rounds=rounds, access=access, learners={"one": LEARNER}, partition={
         "kind": "dirichlet", "concentration": 0.1})  # fmt: skip
-    staged = stage(made)
+    staged = prepare_run(made)
     labels, setting = staged.dataset.train_y, staged.settings[0]
     mixes = np.array([[np.mean(labels[rows] == label) for label in range(10)] for rows in staged.splits[0]])
     liking = setting.streams.rng("labels").dirichlet([0.1] * 10)
@@ -177,10 +177,10 @@ def test_participation_follows_the_labels_of_a_dirichlet_mix(process):
 @pytest.mark.slow
 def test_the_shipped_scenario_knows_the_probabilities_of_its_access(real_data):
     real_data("cifar10")
-    staged = stage(netfl.load(Path(__file__).parents[2] / "scenarios" / "learning" / "cifar_fedau.yaml"))
+    staged = prepare_run(netfl.load(Path(__file__).parents[2] / "scenarios" / "learning" / "cifar_fedau.yaml"))
     (setting,), (rows,) = staged.settings, staged.splits
     mixes = np.array([np.bincount(staged.dataset.train_y[own], minlength=10) / len(own) for own in rows])
     known = np.clip(0.1 * 10 * mixes @ setting.streams.rng("labels").dirichlet([0.1] * 10), 0.02, 1)
-    lanes = learner_of(staged, "cpu").state()["servers"]["aggregations"]
+    lanes = build_learner(staged, "cpu").state()["servers"]["aggregations"]
     assert lanes[3]["weights"].numpy() == pytest.approx(1 / known, rel=1e-6)
     assert known[[6, 11]] == pytest.approx([0.1098, 0.8313], rel=1e-3)

@@ -7,18 +7,18 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
-from netfl.document import Document
 from netfl.errors import ScenarioError
+from netfl.learning.partition._allocation import whole_portions
 from netfl.learning.partition._sizes import Sizes
-from netfl.learning.partition._spread import portions
 from netfl.learning.partition.dirichlet import Dirichlet
 from netfl.learning.partition.iid import Iid
 from netfl.learning.partition.natural import Natural
 from netfl.learning.partition.shards import Shards
-from netfl.scenario import checked
-from netfl.staging import stage
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), np.arange(400, 800, 40)))
 POWER, LOGNORMAL = {"law": "power_law", "exponent": 1.5}, {"law": "lognormal", "sigma": 1.0, "least": 3}
@@ -65,7 +65,7 @@ def test_portions_are_within_one_of_their_shares():
     rng = np.random.default_rng(0)
     for _ in range(100):
         total, shares = int(rng.integers(0, 10_000)), rng.exponential(size=37) ** 4
-        counts = portions(total, shares)
+        counts = whole_portions(total, shares)
         assert counts.sum() == total
         assert np.abs(counts - total * shares / shares.sum()).max() <= 1
         assert counts.min() >= 0
@@ -137,9 +137,9 @@ class TestShards:
         assert 25 <= alone <= 87
 
     def test_more_parts_than_labels_cannot_be_apart(self):
-        assert [fault.key for fault in Shards(each=11).faults(Facts(10, 1, classes=10))] == ["each"]
-        assert [*Shards(each=11, apart=False).faults(Facts(10, 1, classes=10))] == []
-        assert [*Shards(each=10).faults(Facts(10, 1, classes=10))] == []
+        assert [fault.key for fault in Shards(each=11).faults(ScenarioFacts(10, 1, classes=10))] == ["each"]
+        assert [*Shards(each=11, apart=False).faults(ScenarioFacts(10, 1, classes=10))] == []
+        assert [*Shards(each=10).faults(ScenarioFacts(10, 1, classes=10))] == []
 
 
 class TestDirichlet:
@@ -214,23 +214,23 @@ def scenario(**changes):
             "one": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 1}
         },
     }
-    return checked(Document(said | changes, "a"))
+    return checked(ScenarioDocument(said | changes, "a"))
 
 
 class TestNatural:
     def test_users_hold_what_is_theirs(self):
-        staged = stage(scenario(replicas=2))
+        staged = prepare_run(scenario(replicas=2))
         for rows in staged.splits:
             assert [set(staged.dataset.train_user[own].tolist()) for own in rows] == [{user} for user in range(12)]
         assert staged.users(0)["samples"].sum() == len(staged.dataset.train_y)
 
     def test_numbers_that_differ_are_a_fault(self):
         with pytest.raises(ScenarioError, match="partition: the data have 12 users, the scenario has 5; say users: 12"):
-            stage(scenario(users=5))
+            prepare_run(scenario(users=5))
 
     def test_data_without_users_are_a_fault(self):
         with pytest.raises(ScenarioError, match="partition: these data have no users of their own"):
-            stage(scenario(data={"kind": "digits"}))
+            prepare_run(scenario(data={"kind": "digits"}))
 
     def test_a_user_without_examples_is_named(self):
         with pytest.raises(ScenarioError, match="user 1 has no training example"):

@@ -6,15 +6,15 @@ import pytest
 import torch
 from learning.schools import DATA, a_round, learner, mixture, network
 
-from netfl.learning import ways
-from netfl.learning.cohort import Cohort, Turns
-from netfl.learning.parts import Part, cut, merge, split
+from netfl.learning import batch_limits
+from netfl.learning.cohort import Cohort, RepeatCounter
+from netfl.learning.workers.sharding import LaneShard, merge, shard_lanes, split
 
 
 @pytest.mark.parametrize("parts", range(1, 9))
 @pytest.mark.parametrize(("learners", "replicas"), [*product([1, 2, 3, 5], [1, 2, 4, 7])])
 def test_every_lane_is_in_one_part_and_the_largest_is_as_small_as_rectangles_can_be(learners, replicas, parts):
-    found = cut(learners, replicas, parts)
+    found = shard_lanes(learners, replicas, parts)
     lanes = [lane for part in found for lane in part.lanes(replicas)]
     assert sorted(lanes) == list(range(learners * replicas))
     assert len(found) <= parts
@@ -51,7 +51,7 @@ def same(one, other):
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 18])
 def test_a_state_that_is_split_and_merged_is_what_it_was(parts):
     state = played()[0].state()
-    found = cut(len(mixture()), 3, parts)
+    found = shard_lanes(len(mixture()), 3, parts)
     whole = merge([split(state, part, 3) for part in found], found, 3)
     for one in (state, whole):
         one["turns"].sort()
@@ -60,7 +60,7 @@ def test_a_state_that_is_split_and_merged_is_what_it_was(parts):
 
 def test_a_part_of_the_learners_that_goes_on_from_its_part_of_the_state_does_what_all_of_them_do():
     one, told = played()
-    part = Part(range(2, 5), range(1, 3))
+    part = LaneShard(range(2, 5), range(1, 3))
     names = [name for number, name in enumerate(mixture()) if number in part.learners]
     own = {name: mixture()[name] for name in names}
     alone = learner(own, tuple(part.replicas), datasets=[DATA] * len(part.replicas))
@@ -74,7 +74,7 @@ def test_a_part_of_the_learners_that_goes_on_from_its_part_of_the_state_does_wha
 
 
 def test_versions_that_only_one_part_needs_are_not_numbers_for_the_others():
-    parts = cut(1, 2, 2)
+    parts = shard_lanes(1, 2, 2)
     states = []
     for replica, kept in enumerate(([2, 3], [3])):
         versions = {number: torch.full((1, 4), float(number)) for number in kept}
@@ -99,7 +99,7 @@ def test_versions_that_only_one_part_needs_are_not_numbers_for_the_others():
 def test_who_trains_at_once_changes_nothing(monkeypatch, numbers):
     """Pieces of a cohort, of some replicas, learners or users each, do what the whole does."""
     whole, told = played()
-    monkeypatch.setattr(ways, "_TRAINED", numbers)
+    monkeypatch.setattr(batch_limits, "_TRAINED", numbers)
     pieces = played()[0]
     for one in (whole, pieces):
         one.step(told[5])
@@ -109,7 +109,7 @@ def test_who_trains_at_once_changes_nothing(monkeypatch, numbers):
 
 def test_pieces_are_whole_replicas():
     rounds = [a_round(1, *((user, 0) for user in range(count))) for count in (2, 0, 1, 3, 1)]
-    cohort = Turns().count(Cohort.of([*rounds]))
+    cohort = RepeatCounter().count(Cohort.of([*rounds]))
     found = [
         (list(map(int, one.replicas)), [one.replicas[part].tolist() for part in one.parts]) for one in cohort.pieces(3)
     ]

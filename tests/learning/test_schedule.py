@@ -11,7 +11,7 @@ from netfl.learning.objective.cvar import Cvar
 from netfl.learning.schedule.constant import Constant
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.step import Step
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_schedules_refuse(model, wrong):
 )
 def test_versions_that_nobody_starts_from_are_faults(schedule, key, value):
     """In 6 rounds users start from versions 0 to 5."""
-    found = [(fault.key, fault.value) for fault in schedule.faults(Facts(users=2, rounds=6))]
+    found = [(fault.key, fault.value) for fault in schedule.faults(ScenarioFacts(users=2, rounds=6))]
     assert found == ([] if key is None else [(key, value)])
 
 

@@ -11,13 +11,13 @@ import torch
 from learning.schools import DATA, SPLIT, TANH, a_round, learner, mixture, network, spec
 
 from netfl.errors import MachineError, ModelError
-from netfl.learning.channel import Failure
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.settings import EvaluateSpec
-from netfl.learning.team import Team
+from netfl.learning.spec import EvaluateSpec
+from netfl.learning.workers.messages import RemoteError
+from netfl.learning.workers.pool import ParallelLearner
 from netfl.streams import Streams
-from netfl.types import Report
+from netfl.types import LearnerReport
 
 ROUNDS = 7
 
@@ -52,7 +52,7 @@ def reports(learning, rounds):
 @pytest.fixture(scope="module")
 def alone():
     """The mixture in three replicas, in one process: its reports, its versions and its state."""
-    one = Learner(**said(mixture()))
+    one = BatchedLearner(**said(mixture()))
     told = reports(one, rounds_of())
     return told, [one.version(lane) for lane in range(len(one.lanes))], one.state()
 
@@ -60,7 +60,7 @@ def alone():
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.slow
 def test_what_workers_learn_is_what_one_process_learns(alone, workers):
-    team = Team(workers, said(mixture()))
+    team = ParallelLearner(workers, said(mixture()))
     with team.working():
         told = reports(team, rounds_of())
         versions = [team.version(lane) for lane in range(len(team.lanes))]
@@ -83,16 +83,16 @@ def test_what_workers_learn_is_what_one_process_learns(alone, workers):
 @pytest.mark.slow
 def test_a_state_of_one_process_is_gone_on_from_by_workers_and_the_other_way_round(alone):
     rounds = rounds_of()
-    before = Learner(**said(mixture()))
+    before = BatchedLearner(**said(mixture()))
     for now in rounds[:3]:
         before.step(now)
-    team = Team(2, said(mixture()))
+    team = ParallelLearner(2, said(mixture()))
     with team.working():
         team.restore(before.state())
         for now in rounds[3:5]:
             team.step(now)
         state = team.state()
-    after = Learner(**said(mixture()))
+    after = BatchedLearner(**said(mixture()))
     after.restore(state)
     for now in rounds[5:]:
         after.step(now)
@@ -103,7 +103,7 @@ def test_a_state_of_one_process_is_gone_on_from_by_workers_and_the_other_way_rou
 @pytest.mark.slow
 def test_a_lane_that_diverges_in_a_worker_is_told_and_a_worker_whose_lanes_all_do_goes_on():
     specs, rounds = {"calm": spec(), "wild": spec(lr=1e200, local_steps=4)}, rounds_of(2)
-    one, team = Learner(**said(specs, 2)), Team(2, said(specs, 2))
+    one, team = BatchedLearner(**said(specs, 2)), ParallelLearner(2, said(specs, 2))
     expected = reports(one, rounds)
     with team.working():
         told = reports(team, rounds)
@@ -115,7 +115,7 @@ def test_a_lane_that_diverges_in_a_worker_is_told_and_a_worker_whose_lanes_all_d
     assert told[-1].metrics["loss"][:2] == pytest.approx(expected[-1].metrics["loss"][:2])
     for lane in range(4):
         assert versions[lane] == pytest.approx(one.version(lane))
-    again, kept = Team(2, said(specs, 2)), one.state()
+    again, kept = ParallelLearner(2, said(specs, 2)), one.state()
     with again.working():
         again.restore(kept)
         assert sorted(again.diverged, key=str) == sorted(one.diverged, key=str)
@@ -128,8 +128,8 @@ def test_where_no_lane_is_left_the_run_ends_as_with_one_process():
         [[a_round(index, (3, index - 1))] * 2 for index in (1, 2, 3)],
     )
     with pytest.raises(ModelError) as one:
-        reports(Learner(**said(specs, 2)), rounds)
-    team = Team(2, said(specs, 2))
+        reports(BatchedLearner(**said(specs, 2)), rounds)
+    team = ParallelLearner(2, said(specs, 2))
     with team.working(), pytest.raises(ModelError) as other:
         reports(team, rounds)
     assert str(one.value) == str(other.value)
@@ -139,8 +139,8 @@ def test_where_no_lane_is_left_the_run_ends_as_with_one_process():
 def test_what_an_access_asks_is_answered_by_the_worker_whose_learner_it_follows():
     specs, calm = {"a": spec(), "b": spec(Cvar(alpha=0.3, lr_t=0.1))}, a_round(1, (3, 0), (1, 0))
     asking = [calm, replace(calm, asks={"loss": (0, 2), "norm": (1,)}), calm]
-    expected = Learner(**said(specs, follows="b")).step(asking)
-    team = Team(6, said(specs, follows="b"))
+    expected = BatchedLearner(**said(specs, follows="b")).step(asking)
+    team = ParallelLearner(6, said(specs, follows="b"))
     with team.working():
         told = team.step(asking)
     assert [{name: list(own) for name, own in one.items()} for one in told.answers] == [
@@ -151,7 +151,7 @@ def test_what_an_access_asks_is_answered_by_the_worker_whose_learner_it_follows(
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_is_told_and_leaves_no_other_behind():
-    team = Team(3, said({"a": spec()}))
+    team = ParallelLearner(3, said({"a": spec()}))
     with pytest.raises(MachineError, match=r"worker 2 of 3 was killed by signal 9 .*netfl resume"), team.working():
         processes = [worker._process.pid for worker in team._workers]
         os.kill(processes[1], signal.SIGKILL)
@@ -164,7 +164,7 @@ def test_a_worker_that_is_killed_is_told_and_leaves_no_other_behind():
 
 @pytest.mark.slow
 def test_a_round_that_is_not_due_is_raised_here_as_it_was_there():
-    team = Team(2, said({"a": spec()}))
+    team = ParallelLearner(2, said({"a": spec()}))
     with team.working(), pytest.raises(ValueError, match="round 1 of ") as raised:
         for now in rounds_of()[1:]:
             team.step(now)
@@ -180,23 +180,23 @@ class OddError(Exception):
 
 
 def test_exceptions_arrive_as_what_they_were_wherever_that_can_be():
-    found = Failure.of(ModelError("a", "went wrong", user=3, time_s=2.0)).error()
+    found = RemoteError.of(ModelError("a", "went wrong", user=3, time_s=2.0)).error()
     assert (type(found), str(found), found.user) == (ModelError, "a, user 3, at 2 s of simulated time: went wrong", 3)
-    odd = Failure.of(OddError(1, other=lambda: 0)).error()
+    odd = RemoteError.of(OddError(1, other=lambda: 0)).error()
     assert str(odd).startswith("1 and")
 
     class HereError(Exception):
         pass
 
-    assert str(Failure.of(HereError("lost")).error()) == "HereError: lost"
+    assert str(RemoteError.of(HereError("lost")).error()) == "HereError: lost"
 
 
 @pytest.mark.slow
 def test_a_report_that_is_not_due_is_empty():
-    team = Team(2, said({"a": spec()}, evaluate=EvaluateSpec(every=4)))
+    team = ParallelLearner(2, said({"a": spec()}, evaluate=EvaluateSpec(every=4)))
     with team.working():
         told = reports(team, rounds_of())
     assert [report.round for report in told] == list(range(ROUNDS + 1))
     assert [report.round for report in told if report.metrics] == [0, 4, 7]
-    assert told[1] == Report(1)
+    assert told[1] == LearnerReport(1)
     assert learner({"a": spec()}).start().metrics.keys() == told[0].metrics.keys()

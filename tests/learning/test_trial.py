@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.document import Document, dump
 from netfl.errors import ScenarioError
-from netfl.scenario import checked
-from netfl.staging import stage
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, dump
+from netfl.simulation.setup import prepare_run
 
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2}
 
@@ -30,7 +30,7 @@ def scenario(most=2, **more):
 def told(most=2, **more):
     """The faults of staging."""
     with pytest.raises(ScenarioError) as raised:
-        stage(checked(Document(scenario(most, **more), "x")))
+        prepare_run(checked(ScenarioDocument(scenario(most, **more), "x")))
     return list(map(str, raised.value.faults))
 
 
@@ -44,12 +44,12 @@ def told(most=2, **more):
 )
 @pytest.mark.quick_first
 def test_those_that_are_right_are_left_alone(tmp_path, more):
-    run = netfl.run(checked(Document(scenario(**more), "x")), tmp_path / "run", device="cpu")
+    run = netfl.run(checked(ScenarioDocument(scenario(**more), "x")), tmp_path / "run", device="cpu")
     assert run.status == "done"
 
 
 def test_no_more_deliveries_are_made_up_than_there_can_be():
-    stage(checked(Document(scenario(1, aggregation="own_learning:Single"), "x")))
+    prepare_run(checked(ScenarioDocument(scenario(1, aggregation="own_learning:Single"), "x")))
     assert "too many values to unpack" in told(aggregation="own_learning:Single")[0]
 
 
@@ -134,5 +134,5 @@ def test_check_and_run_tell_it_and_trace_goes_on(tmp_path, monkeypatch):
 
 
 def test_nothing_is_imported_for_what_netfl_brings(monkeypatch):
-    monkeypatch.setitem(sys.modules, "netfl.learning.trial", None)
-    stage(checked(Document(scenario(), "x")))
+    monkeypatch.setitem(sys.modules, "netfl.learning.plugin_check", None)
+    prepare_run(checked(ScenarioDocument(scenario(), "x")))

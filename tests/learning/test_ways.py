@@ -5,14 +5,14 @@ import pytest
 import torch
 from learning.schools import USERS, a_round, learner, mixture, network, spec
 
-from netfl.learning import ways
+from netfl.learning import batch_limits
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
-from netfl.learning.batches import Shuffles
-from netfl.learning.model._dense import DenseStack
+from netfl.learning.minibatches import BatchSampler
+from netfl.learning.model._manual_dense import DenseStack
+from netfl.learning.model_versions import Versions
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
-from netfl.learning.versions import Versions
 from netfl.streams import Streams
 
 
@@ -52,16 +52,16 @@ def test_a_backward_pass_of_which_nothing_would_come_is_left_out(passes, more):
 def test_only_those_are_looked_at_who_may_rest():
     rests, works = Cvar(alpha=0.3, lr_t=0.1), Cvar(alpha=0.3, gamma=0.1, lr_t=0.1)
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert ways.looks_first([rests, rests], cpu)
-    assert not ways.looks_first([rests], gpu)
-    assert not any(ways.looks_first([rests, other], cpu) for other in (works, Erm()))
+    assert batch_limits.skip_zero_backward([rests, rests], cpu)
+    assert not batch_limits.skip_zero_backward([rests], gpu)
+    assert not any(batch_limits.skip_zero_backward([rests, other], cpu) for other in (works, Erm()))
 
 
 def test_gathered_at_once_equals_step_by_step(monkeypatch):
     """Learners of every sort in two replicas, users of 23, 7, 1 and 59 examples."""
     found = []
     for limit in (0, 1 << 40):
-        monkeypatch.setattr(ways, "_GATHERED", limit)
+        monkeypatch.setattr(batch_limits, "_GATHERED", limit)
         one = learner(mixture(), (0, 1))
         for now in zip(network(0), network(1), strict=True):
             one.step(now)
@@ -72,7 +72,7 @@ def test_gathered_at_once_equals_step_by_step(monkeypatch):
 @pytest.mark.parametrize("sizes", [(9, 9, 9), (1, 30, 7)])
 def test_a_shuffle_is_the_order_of_its_words(sizes):
     users, bases, numbers = np.array([4, 0, 4]), np.array([7, 7, 8]), np.array([0, 3, 1])
-    found = Shuffles([Streams(1), Streams(2)]).passes(np.array([0, 1, 1]), users, bases, numbers, np.array(sizes))
+    found = BatchSampler([Streams(1), Streams(2)]).passes(np.array([0, 1, 1]), users, bases, numbers, np.array(sizes))
     for place, drawn in enumerate(np.split(found, np.cumsum(sizes)[:-1])):
         field = Streams((1, 2, 2)[place]).field("batches")
         index = int(bases[place]) * 2**32 + int(numbers[place])

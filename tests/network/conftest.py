@@ -10,17 +10,17 @@ import pytest
 import simpy
 from recorders import Memory as Recorder
 
-from netfl.network.cell import Cell
-from netfl.network.fading import FadingMedium
-from netfl.network.flight import Ether
-from netfl.network.ledger import Ledger
-from netfl.network.outage import Timeline
-from netfl.network.outages import Outages
-from netfl.network.presence import Presence
+from netfl.network.event_log import EventLog
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.transmission import SharedChannel
 from netfl.network.reception.snr_threshold import SnrThreshold
-from netfl.network.sites import Sites
 from netfl.network.tower import Tower
-from netfl.network.updates import Updates
+from netfl.network.users import WholeUpdates
 from netfl.streams import Streams
 from netfl.types import FATES
 
@@ -41,7 +41,7 @@ class Memory(Recorder):
         return told
 
 
-class Planned(Timeline):
+class Planned(NodeAvailability):
     """Nodes that are down in the stated intervals [start, end)."""
 
     def __init__(self, plan):
@@ -81,11 +81,11 @@ class Air:
 def cell_of(users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1, **options):
     """A cell of one-second airtimes whose tower is node 100; `sent_on` takes what got through."""
     env, memory, sent_on = simpy.Environment(0.0), Memory(), []
-    ledger = Ledger(memory, users, lambda: None)
+    ledger = EventLog(memory, users, lambda: None)
     ledger.open(1)
     compute_s = np.broadcast_to(np.asarray(compute_s, float), users)
-    updates = Updates(np.arange(users), compute_s, 1000.0, "tower:0", ledger)
-    presence = Presence(Outages([Planned(plan or {})]), 101)
+    updates = WholeUpdates(np.arange(users), compute_s, 1000.0, "tower:0", ledger)
+    presence = NodeState(CombinedOutages([Planned(plan or {})]), 101)
     reception = SnrThreshold(threshold=-3, rate=1000)
     medium = FadingMedium(Air(snr_db, users), reception, presence, Streams(seed), **options)
     cell = Cell(
@@ -93,7 +93,7 @@ def cell_of(users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users
         ("tower:0", 100),
         updates,
         medium=medium,
-        ether=Ether(),
+        ether=SharedChannel(),
         streams=Streams(seed).at("mac", 0),
         uplink=lambda message: sent_on.append((env.now, message)),
     )
@@ -110,7 +110,7 @@ def sites_of(links, users_at, towers_at):
             x, y = towers_at.get(name, (0.0, 0.0))
             graph.add_node(name, role=name.partition(":")[0], x_m=x, y_m=y)
         graph.add_edge(one, other, rate_bps=rate_bps, delay_s=delay_s)
-    return Sites(graph, np.array(users_at, float))
+    return Layout(graph, np.array(users_at, float))
 
 
 @pytest.fixture

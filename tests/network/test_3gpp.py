@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from scipy import stats
 
 from netfl.errors import ScenarioError
-from netfl.laws import check
 from netfl.network.channel.rma import Rma
 from netfl.network.channel.uma import Uma
 from netfl.network.channel.umi import Umi
-from netfl.network.sites import Paths, Sites
+from netfl.network.layout import Layout, Trajectories
 from netfl.streams import Streams
+from netfl.testing.laws import check_laws
 
 STREAMS = Streams(17)
 
@@ -23,7 +23,7 @@ STREAMS = Streams(17)
 def sites_at(distances_m, paths=None):
     graph = nx.Graph()
     graph.add_node("tower:0", role="tower", x_m=0.0, y_m=0.0)
-    return Sites(graph, np.column_stack([distances_m, np.zeros(len(distances_m))]), paths)
+    return Layout(graph, np.column_stack([distances_m, np.zeros(len(distances_m))]), paths)
 
 
 def clear(model, *distances_m):
@@ -203,10 +203,10 @@ class TestShadowing:
             Uma(frequency=6e9, user_height=22.5, shadowing=shadowing),
             Umi(frequency=6e10, user_height=10, shadowing=shadowing),
         ):
-            assert check(model, STREAMS, DRAWS) == []
+            assert check_laws(model, STREAMS, DRAWS) == []
 
 
-class Out(Paths):
+class Out(Trajectories):
     """Users walk away from the tower at 10 m/s."""
 
     def xy_m(self, users, time_s):

@@ -6,18 +6,18 @@ Figures agree to 1e-9 of their value, which leaves room for sums in another orde
 import numpy as np
 import pytest
 
-from netfl.network import batch, sources
-from netfl.network.ledger import Ledger
-from netfl.network.lines import Line, Packets
-from netfl.network.outages import Outages
-from netfl.network.parts import Parts
-from netfl.network.presence import Presence
+from netfl.network.backhaul import fast_path, traffic_sources
+from netfl.network.backhaul.batch_port import FastPathPort, PacketArray
+from netfl.network.config import NetworkConfig
+from netfl.network.event_log import EventLog
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.priority import Priority
 from netfl.network.routing.shortest_path import ShortestPath
+from netfl.network.simulator import NetworkSimulator
 from netfl.network.traffic.constant import Constant
 from netfl.network.traffic.poisson import Poisson
-from netfl.network.world import World
 from netfl.streams import Streams
 
 EXPONENTIAL = {"law": "exponential", "mean": "1 kB"}
@@ -41,7 +41,7 @@ def tree(make_sites, rng, routers, towers):
 
 def parts_of(sites, traffic, queue, queues=None, outages=None):
     """Traffic alone, without any air."""
-    return Parts(
+    return NetworkConfig(
         sites=sites,
         medium=None,
         mac=None,
@@ -49,8 +49,8 @@ def parts_of(sites, traffic, queue, queues=None, outages=None):
         queue=queue,
         queues=queues or {},
         routing=ShortestPath(),
-        outages=outages or Outages(),
-        presence=Presence(outages or Outages(), sites.nodes),
+        outages=outages or CombinedOutages(),
+        presence=NodeState(outages or CombinedOutages(), sites.nodes),
         traffic=traffic,
         service=None,
     )
@@ -78,8 +78,8 @@ def played(parts, monkeypatch, *, events, windows=3):
     recorder = Deaf()
     with monkeypatch.context() as patch:
         if events:
-            patch.setattr(sources, "fits", lambda *told: False)
-        world = World(parts, Streams(8), recorder)
+            patch.setattr(traffic_sources, "can_batch", lambda *told: False)
+        world = NetworkSimulator(parts, Streams(8), recorder)
         assert (world._batch is None) == events
         list(world.windows(windows, 6.0, 1.0))
     return recorder
@@ -115,7 +115,7 @@ def test_neither_windows_nor_stretches_matter(make_sites, monkeypatch):
     sites = tree(make_sites, np.random.default_rng(7), routers=3, towers=3)
     parts = parts_of(sites, (poisson(300.0, "towers"),), DropTail(capacity=5))
     whole = played(parts, monkeypatch, events=False, windows=1)
-    monkeypatch.setattr(batch, "_PACKETS", 5)
+    monkeypatch.setattr(fast_path, "_PACKETS", 5)
     assert_same(whole, played(parts, monkeypatch, events=False, windows=1))
     apart = played(parts, monkeypatch, events=False, windows=17)
     assert apart.told == pytest.approx(whole.told, rel=1e-9)
@@ -123,9 +123,9 @@ def test_neither_windows_nor_stretches_matter(make_sites, monkeypatch):
 
 def test_usage_at_any_instant(make_sites):
     """Of packets of 1000 bits at 1 kb/s that come at 0, 0.5 and 0.75 s, the third finds one waiting, and no room."""
-    line = Line("tower:0", 1000.0, 0.0, 1, Ledger(Deaf(), 0, lambda: None, nodes=1))
+    line = FastPathPort("tower:0", 1000.0, 0.0, 1, EventLog(Deaf(), 0, lambda: None, nodes=1))
     times_s = np.array([0.0, 0.5, 0.75])
-    line.carry(Packets(times_s, np.full(3, 1000.0), times_s, np.zeros(3, np.int64)))
+    line.carry(PacketArray(times_s, np.full(3, 1000.0), times_s, np.zeros(3, np.int64)))
     line.settle(1.5)
     used = line.usage(1.5)
     assert (used.busy_s, used.bits, used.messages, used.dropped, used.waiting_s) == (1.5, 1000.0, 1, 1, 0.5)
@@ -141,7 +141,7 @@ def test_whatever_could_differ_goes_by_events(make_sites, monkeypatch, memory, p
     even, steps = (poisson(50.0, "towers", FIXED),), (Constant.model_validate({"every": "10 ms", "enters": "towers"}),)
 
     def fast(*told, recorder=None, **options):
-        return World(parts_of(sites, *told, **options), Streams(8), recorder or Deaf())._batch is not None
+        return NetworkSimulator(parts_of(sites, *told, **options), Streams(8), recorder or Deaf())._batch is not None
 
     assert fast(good, room)
     assert fast(even, DropTail())
@@ -151,5 +151,5 @@ def test_whatever_could_differ_goes_by_events(make_sites, monkeypatch, memory, p
     assert not fast(good, DropTail(capacity_bytes=4000))
     assert not fast(good, Priority())
     assert not fast(good, room, queues={"router:0": Priority()})
-    assert not fast(good, room, outages=Outages([planned({3: [(1.0, 2.0)]})]))
+    assert not fast(good, room, outages=CombinedOutages([planned({3: [(1.0, 2.0)]})]))
     assert not fast(good, room, recorder=memory), "who records every hop gets every hop"

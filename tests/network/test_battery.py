@@ -7,15 +7,14 @@ import pytest
 from pydantic import ValidationError
 
 import netfl
-from netfl.document import Document
-from netfl.network.outage._supply import Solar, _Sun
-from netfl.network.outage.battery import Battery
-from netfl.network.outages import Outages
-from netfl.network.presence import Presence
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.outage.battery import Battery, Solar, _Sun
 from netfl.network.topology.star import Star
-from netfl.scenario import checked
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(41)
 HOUR, DAY = 3600.0, 86400.0
@@ -76,7 +75,7 @@ class TestByHand:
         timeline = battery(capacity=10, idle=1)
         assert timeline.next_change(ONE, 0.0) == [10.0]
         assert timeline.next_change(ONE, 10.0) == [math.inf]
-        assert Outages([timeline]).next_up(ONE, 20.0) == [math.inf]
+        assert CombinedOutages([timeline]).next_up(ONE, 20.0) == [math.inf]
 
     @pytest.mark.parametrize("cost", ["per_training", "per_sample", "per_bit"])
     def test_each_kind_of_use_is_metered(self, cost):
@@ -177,7 +176,7 @@ class TestAgainstSecondBySecond:
             flips += [(user, tick * step) for user in every[was != up]]
         for tick, joules in uses.items():
             timeline.train(every, tick * step, joules)
-        when, who, _ = Outages([timeline]).changes(every, 0.0, horizon)
+        when, who, _ = CombinedOutages([timeline]).changes(every, 0.0, horizon)
         for user in every:
             expected = [t for u, t in flips if u == user]
             assert len(expected) >= 2
@@ -202,7 +201,7 @@ class TestAgainstSecondBySecond:
     def test_nothing_changes_between_changes_and_the_new_state_holds_at_each(self):
         timeline = battery(50, **SOLAR)
         every = np.arange(50)
-        when, who, up = Outages([timeline]).changes(every, 0.0, 20 * DAY)
+        when, who, up = CombinedOutages([timeline]).changes(every, 0.0, 20 * DAY)
         assert len(when) > 100
         assert (timeline.up(who, when) == up).all()
         assert (timeline.up(who, np.nextafter(when, 0)) != up).all()
@@ -265,7 +264,7 @@ class TestEveryJouleIsSomewhere:
 class TestPresenceOfBatteries:
     def test_what_users_do_is_told_and_forgotten(self):
         timeline = battery(2, capacity=100, per_training=40, per_bit=0.001, charger={"power": 1}, restart=0.1)
-        presence = Presence(Outages([timeline]), 4)
+        presence = NodeState(CombinedOutages([timeline]), 4)
         assert presence.metered
         users = np.array([0, 1])
         assert presence.up(users, 1.0).all()
@@ -278,13 +277,13 @@ class TestPresenceOfBatteries:
         assert presence.up(users, 13.1).all()
 
     def test_an_upload_is_cut_when_the_battery_runs_empty_under_way(self):
-        presence = Presence(Outages([battery(capacity=100, idle=1, per_bit=1)]), 3)
+        presence = NodeState(CombinedOutages([battery(capacity=100, idle=1, per_bit=1)]), 3)
         presence.transmit(ONE, 20.0, 60)
         assert presence.cut_s(0, 20.0, 25.0) == 40.0
         assert presence.cut_s(0, 20.0) == 40.0
 
     def test_idling_alone_needs_no_telling(self):
-        assert not Presence(Outages([battery(capacity=100, idle=1)]), 3).metered
+        assert not NodeState(CombinedOutages([battery(capacity=100, idle=1)]), 3).metered
 
 
 @pytest.mark.parametrize(
@@ -306,7 +305,7 @@ def test_batteries_that_are_none(said, told):
 
 
 def test_towers_have_no_batteries():
-    (fault,) = Battery(nodes=[0, "tower:0"], capacity=1, idle=1).faults(Facts(users=3, rounds=1))
+    (fault,) = Battery(nodes=[0, "tower:0"], capacity=1, idle=1).faults(ScenarioFacts(users=3, rounds=1))
     assert (fault.key, fault.problem) == ("nodes", "only users have batteries")
 
 
@@ -331,7 +330,7 @@ def test_in_a_whole_network_users_train_until_their_batteries_are_empty(tmp_path
             "outages": [{"kind": "battery", "capacity": 100, "per_training": 30}],
         },
     }
-    run = netfl.trace(checked(Document(said, "drained")), tmp_path / "run")
+    run = netfl.trace(checked(ScenarioDocument(said, "drained")), tmp_path / "run")
     events = run.events
     assert events[events.kind == "received"].groupby("user").size().tolist() == [4] * 4
     assert events[events.kind == "delivered"].groupby("user").size().tolist() == [3] * 4
@@ -342,7 +341,7 @@ def test_in_a_whole_network_users_train_until_their_batteries_are_empty(tmp_path
 def test_a_use_while_down_puts_off_when_it_is_known_to_be_back():
     """50 J at 1 W would be there after 50 s; a training at 20 s takes the 20 J that there are."""
     charged = battery(capacity=100, initial=0.0, restart=0.5, per_training=80, charger={"power": 1})
-    presence = Presence(Outages([charged]), 1)
+    presence = NodeState(CombinedOutages([charged]), 1)
     assert presence.together_from_s(ONE[None], 0.0) == pytest.approx([50.0])
     presence.train(ONE, 20.0, 1)
     assert presence.together_from_s(ONE[None], 20.0) == pytest.approx([70.0])

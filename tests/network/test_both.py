@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 import simpy
 
-from netfl.access.network import Network
-from netfl.network.both import Both
-from netfl.network.cell import Cell
-from netfl.network.flight import Ether
-from netfl.network.ledger import Ledger
-from netfl.network.medium import Medium
-from netfl.network.outages import Outages
-from netfl.network.packets import Packets
-from netfl.network.presence import Presence
+from netfl.access.network import NetworkAccess
+from netfl.network.event_log import EventLog
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.medium import Medium
+from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.tx_queue import MergedTxQueue
 from netfl.network.tower import Tower
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.saturated import Saturated
-from netfl.network.updates import Updates
+from netfl.network.users import WholeUpdates
 from netfl.streams import Streams
-from netfl.types import FATES, Law, Setting, Unrecorded
+from netfl.types import FATES, AccessContext, Law, NullRecorder
 
 
 class At(Traffic):
@@ -52,10 +52,10 @@ def world_of(memory, traffic, compute_s, *, update_bits=2.0, presence=None, limi
             ["collided" if busy(env.now) else ""] * len(flight.ids),
             np.zeros(len(flight.ids)),
         )
-    ledger = Ledger(memory, users, lambda: None, nodes=users)
+    ledger = EventLog(memory, users, lambda: None, nodes=users)
     ledger.open(1)
-    updates = Updates(np.arange(users), np.array(compute_s, float), update_bits, "tower:0", ledger)
-    load = Both(updates, Packets(np.arange(users), traffic, 1.0, "tower:0", ledger, Streams(1)))
+    updates = WholeUpdates(np.arange(users), np.array(compute_s, float), update_bits, "tower:0", ledger)
+    load = MergedTxQueue(updates, UserPacketQueue(np.arange(users), traffic, 1.0, "tower:0", ledger, Streams(1)))
     heard = []
 
     def uplink(message):
@@ -64,7 +64,7 @@ def world_of(memory, traffic, compute_s, *, update_bits=2.0, presence=None, limi
         )
         ledger.land(message, "delivered", env.now)
 
-    options = {"medium": medium, "ether": Ether(), "streams": Streams(1), "uplink": uplink}
+    options = {"medium": medium, "ether": SharedChannel(), "streams": Streams(1), "uplink": uplink}
     cell = Cell(env, ("tower:0", 100), load, **options)
 
     def serve(user):
@@ -142,7 +142,7 @@ def test_limits_are_for_each_frame(memory):
 
 def test_an_outage_puts_both_off(memory, planned):
     """Down from 2 to 30; the update is ready at 3, a packet at 2.5, another at 40."""
-    presence = Presence(Outages([planned({0: [(2.0, 30.0)]})]), 101)
+    presence = NodeState(CombinedOutages([planned({0: [(2.0, 30.0)]})]), 101)
     world = world_of(memory, packets([2.5, 40]), [3.0], presence=presence)
     told = order(world, [0.0], 60)
     assert sorted(what for _, what in told[:2]) == ["packet", "update"]
@@ -159,7 +159,7 @@ def test_every_update_has_one_fate_whatever_the_packets_do(memory, planned):
         for user in (0, 1, 100)
     }
     at = [np.round(np.cumsum(rng.exponential(3.0, 60)), 3).tolist() for _ in range(users)]
-    presence = Presence(Outages([planned(plan)]), 101)
+    presence = NodeState(CombinedOutages([planned(plan)]), 101)
     luck = np.random.default_rng(4)
     options = {"presence": presence, "limit": 3, "busy": lambda now: luck.random() < 0.4}
     world = world_of(memory, packets(*at), rng.exponential(4.0, users), **options)
@@ -193,7 +193,7 @@ def test_a_new_version_does_not_make_a_user_send_what_is_on_the_air(monkeypatch,
 
     monkeypatch.setattr(Cell, "attempt", watched)
     lora = mac["kind"] == "lorawan"
-    network = Network.model_validate(
+    network = NetworkAccess.model_validate(
         {
             "topology": {"kind": "star", "radius": 200.0},
             "radio": {"power": 14.0, "bandwidth": 125e3},
@@ -207,6 +207,8 @@ def test_a_new_version_does_not_make_a_user_send_what_is_on_the_air(monkeypatch,
             "round": {"kind": "first", "deadline": 0.31},
         }
     )
-    options = {"users": 6, "rounds": 200, "replica": 0, "samples": np.zeros(6), "recorder": Unrecorded()}
-    assert len([*network.rounds(Setting(streams=Streams(1), uplink_bits=0.0, downlink_bits=0.0, **options))]) == 200
+    options = {"users": 6, "rounds": 200, "replica": 0, "samples": np.zeros(6), "recorder": NullRecorder()}
+    assert (
+        len([*network.rounds(AccessContext(streams=Streams(1), uplink_bits=0.0, downlink_bits=0.0, **options))]) == 200
+    )
     assert twice == []

@@ -7,12 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
-from netfl.network.outage._spans import Spans
-from netfl.network.outage.calendar import Calendar
-from netfl.network.outages import Outages
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage.calendar import Calendar, DownIntervals
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(47)
 SITES = Star(radius=10).open(4, STREAMS)
@@ -30,11 +29,11 @@ def written(tmp_path):
 
 
 def problems(model, users=4):
-    return [fault.problem for fault in model.faults(Facts(users=users, rounds=1))]
+    return [fault.problem for fault in model.faults(ScenarioFacts(users=users, rounds=1))]
 
 
 def spans_of(model, node, until=1e7):
-    when, _, up = Outages([model.open(SITES, STREAMS)]).changes(np.array([node]), -1e7, until)
+    when, _, up = CombinedOutages([model.open(SITES, STREAMS)]).changes(np.array([node]), -1e7, until)
     return list(zip(when.tolist(), up.tolist(), strict=True))
 
 
@@ -102,7 +101,7 @@ class TestBad:
             assert expected in one
 
     def test_no_file(self, tmp_path):
-        (fault,) = Calendar(file=tmp_path / "none.csv").faults(Facts(users=1, rounds=1))
+        (fault,) = Calendar(file=tmp_path / "none.csv").faults(ScenarioFacts(users=1, rounds=1))
         assert (fault.key, fault.problem) == ("file", "cannot be read: No such file or directory")
 
     def test_nodes_that_there_are_not(self, written):
@@ -133,7 +132,7 @@ def test_many_spans_at_once_against_one_by_one():
     rng = np.random.default_rng(1)
     drawn = rng.integers([0, 0, 1], [9, 99, 9], (150, 3)).tolist()
     spans = [(node, float(start), float(start + length)) for node, start, length in drawn]
-    timeline = Spans(spans, 12)
+    timeline = DownIntervals(spans, 12)
     for node in range(12):
         own = [(a, b) for n, a, b in spans if n == node]
         down = lambda t, own=own: any(a <= t < b for a, b in own)  # noqa: E731

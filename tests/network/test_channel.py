@@ -10,7 +10,7 @@ from scipy import stats
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
 from netfl.network.channel.rayleigh import Rayleigh
-from netfl.network.radio import Air, Radio
+from netfl.network.radio.link_budget import LinkBudget, Radio
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
 
@@ -115,14 +115,14 @@ class TestRayleigh:
 class TestAir:
     def test_link_budget(self):
         """14 dBm sent, 40 + 60 dB lost over 100 m; heard in -174 + 50.97 + 6 = -117.03 dBm of noise: 31.03 dB."""
-        air = Air(RADIO, [LogDistance(exponent=3, reference_loss=40)], crowd(2), STREAMS)
+        air = LinkBudget(RADIO, [LogDistance(exponent=3, reference_loss=40)], crowd(2), STREAMS)
         assert RADIO.noise_dbm == pytest.approx(-117.0309, abs=1e-4)
         assert air.snr_db(np.arange(2), 0.0) == pytest.approx([31.0309] * 2, abs=1e-4)
 
     def test_gains_add_in_db_and_so_do_peaks(self):
         channels = [LogDistance(exponent=3, reference_loss=40), LognormalShadowing(sigma=8), Rayleigh(coherence=0.01)]
         sites, users = crowd(6), np.array([4, 0, 2])
-        air = Air(RADIO, channels, sites, STREAMS)
+        air = LinkBudget(RADIO, channels, sites, STREAMS)
         kinds = ("log_distance", "lognormal_shadowing", "rayleigh")
         gains = [
             channel.open(sites, STREAMS.at("channel", i, kind))
@@ -138,7 +138,7 @@ class TestAir:
         sites, users = crowd(5), np.arange(5)
         fading = Rayleigh(coherence=0.01)
         near, far = (
-            Air(RADIO, [LogDistance(exponent=n, reference_loss=40), fading], sites, STREAMS).snr_db(users, 1.0)
+            LinkBudget(RADIO, [LogDistance(exponent=n, reference_loss=40), fading], sites, STREAMS).snr_db(users, 1.0)
             for n in (2, 4)
         )
         assert near - far == pytest.approx([40.0] * 5)

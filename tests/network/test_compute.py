@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from recorders import Memory
 
 import netfl
-from netfl.access.network import Network
-from netfl.consistency import faults_below
-from netfl.document import Document
-from netfl.laws import check
+from netfl.access.network import NetworkAccess
 from netfl.network.compute import Compute
-from netfl.scenario import checked
+from netfl.scenario.scenario import checked
+from netfl.scenario.validation import nested_faults
+from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
-from netfl.types import Facts, Setting
+from netfl.testing.laws import check_laws
+from netfl.types import AccessContext, ScenarioFacts
 
 STREAMS = Streams(20_261_120)
 FLEET = {
@@ -41,15 +41,15 @@ def compute(**said):
 
 def play(users=10, rounds=20, seed=3, wanted=(), **said):
     """The rounds and the record of a world of the plain network, with some keys said otherwise."""
-    access, log = Network.model_validate(copy.deepcopy(PLAIN) | said), Memory(*wanted)
-    setting = Setting(users, rounds, 0, Streams(seed), np.full(users, 50.0), 1e4, 1e4, log)
+    access, log = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said), Memory(*wanted)
+    setting = AccessContext(users, rounds, 0, Streams(seed), np.full(users, 50.0), 1e4, 1e4, log)
     return [*access.rounds(setting)], log, access.places(setting)
 
 
 def faults(said, **facts):
-    access = Network.model_validate(copy.deepcopy(PLAIN) | {"compute": said})
-    told = Facts(**({"users": 10, "rounds": 5, "sized": True} | facts))
-    return {fault.key: fault for fault in faults_below(access, "access", told) if ".compute" in fault.key}
+    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"compute": said})
+    told = ScenarioFacts(**({"users": 10, "rounds": 5, "sized": True} | facts))
+    return {fault.key: fault for fault in nested_faults(access, "access", told) if ".compute" in fault.key}
 
 
 class TestLaws:
@@ -64,7 +64,7 @@ class TestLaws:
         ],
     )
     def test_what_is_drawn_holds_the_laws(self, said):
-        assert check(compute(**said), STREAMS, DRAWS) == []
+        assert check_laws(compute(**said), STREAMS, DRAWS) == []
 
     def test_wrong_shares_and_medians_would_be_caught(self):
         laws = compute(devices=FLEET).laws()
@@ -172,11 +172,13 @@ class TestInAWorld:
     def test_the_table_of_users_tells_device_and_speed(self, tmp_path):
         raw = {"name": "fleet", "users": 9, "rounds": 3, "replicas": 2}
         raw |= {"access": {"kind": "network"} | PLAIN | {"compute": {"devices": FLEET, "samples": 9}}}
-        users = netfl.trace(checked(Document(raw)), tmp_path / "run").users
+        users = netfl.trace(checked(ScenarioDocument(raw)), tmp_path / "run").users
         assert len(users) == 18
         assert set(users["device"]) <= set(FLEET)
         assert (users["speed"] > 0).all()
-        plain = netfl.trace(checked(Document(raw | {"access": {"kind": "network"} | PLAIN})), tmp_path / "plain").users
+        plain = netfl.trace(
+            checked(ScenarioDocument(raw | {"access": {"kind": "network"} | PLAIN})), tmp_path / "plain"
+        ).users
         assert "device" not in plain
         assert set(plain["speed"]) == {10.0}
 

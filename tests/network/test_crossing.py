@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from netfl.network.outage._crossing import crossing
+from netfl.network.outage.battery import find_crossing
 
 ROOTS = {
     "a line": (lambda x: 3.0 * x - 1.0, 1.0 / 3.0),
@@ -24,26 +24,26 @@ ROOTS = {
 @pytest.mark.parametrize("name", ROOTS)
 def test_it_is_where_the_closed_form_says(name):
     function, root = ROOTS[name]
-    found = crossing(function, np.zeros(1), np.ones(1))
+    found = find_crossing(function, np.zeros(1), np.ones(1))
     assert found == pytest.approx([root], abs=1e-11 if "cube" not in name else 1e-5)
     assert function(found) >= 0.0
 
 
 def test_just_before_it_the_function_is_below():
-    found = crossing(lambda x: x**2 - 2.0, np.zeros(1), np.full(1, 2.0))
+    found = find_crossing(lambda x: x**2 - 2.0, np.zeros(1), np.full(1, 2.0))
     assert found**2 >= 2.0 > np.nextafter(np.nextafter(found, 0.0), 0.0) ** 2
 
 
 def test_each_has_its_own():
     goals = np.random.default_rng(3).uniform(0, 1, 200)
     low, high = np.full(200, 1e7), np.full(200, 1e7 + 43_200.0)  # late in a long run
-    found = crossing(lambda x: (1.0 - np.cos(math.pi * (x - low) / 43_200.0)) / 2.0 - goals, low, high)
+    found = find_crossing(lambda x: (1.0 - np.cos(math.pi * (x - low) / 43_200.0)) / 2.0 - goals, low, high)
     expected = low + np.arccos(1.0 - 2.0 * goals) / math.pi * 43_200.0
     np.testing.assert_allclose(found - low, expected - low, rtol=0, atol=1e-7)
 
 
 def test_nobody_asks():
-    assert crossing(lambda x: x, np.zeros(0), np.zeros(0)).size == 0
+    assert find_crossing(lambda x: x, np.zeros(0), np.zeros(0)).size == 0
 
 
 @pytest.mark.parametrize(("name", "most"), [("a line", 6), ("from flat to steep", 40), ("nearly a step", 40)])
@@ -55,5 +55,5 @@ def test_few_values_are_asked_for(name, most):
         asked.append(x)
         return ROOTS[name][0](x)
 
-    crossing(function, np.zeros(1), np.ones(1))
+    find_crossing(function, np.zeros(1), np.ones(1))
     assert len(asked) <= most

@@ -13,24 +13,24 @@ import pytest
 import simpy
 
 from netfl.errors import Fault
-from netfl.network.cell import Cell
-from netfl.network.fading import FadingMedium
-from netfl.network.flight import Ether
-from netfl.network.ledger import Ledger
-from netfl.network.mac import _contention
+from netfl.network.event_log import EventLog
+from netfl.network.mac import csma_ca
 from netfl.network.mac.csma_ca import CsmaCa
-from netfl.network.medium import Medium
-from netfl.network.outages import Outages
-from netfl.network.packets import Packets
-from netfl.network.presence import Presence
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.medium import Medium
+from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.transmission import SharedChannel
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.tower import Tower
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.poisson import Poisson
 from netfl.network.traffic.saturated import Saturated
-from netfl.network.updates import Updates
+from netfl.network.users import WholeUpdates
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 REFERENCE = runpy.run_path(str(Path(__file__).with_name("dcf_reference.py")))
 SETUPS, simulate = REFERENCE["SETUPS"], REFERENCE["simulate"]
@@ -65,7 +65,7 @@ def backoffs(monkeypatch, *draws):
         while True:
             yield 0.9999
 
-    monkeypatch.setattr(_contention, "_uniforms", uniforms)
+    monkeypatch.setattr(csma_ca, "_uniforms", uniforms)
     return told
 
 
@@ -93,12 +93,12 @@ def stage(mac, traffic, users, *, medium=None, updates=None):
     env, log, streams = simpy.Environment(0.0), Log(), Streams(1)
     medium = medium or Medium(mac.rate_bps)
     world = SimpleNamespace(env=env, log=log, sent=[], heard=[], medium=medium)
-    world.ledger = Ledger(log, users, lambda: None, nodes=users, tells_packets=updates is None)
+    world.ledger = EventLog(log, users, lambda: None, nodes=users, tells_packets=updates is None)
     world.ledger.open(1)
     if updates is None:
-        load = Packets(np.arange(users), traffic, mac.rate_bps, "tower:0", world.ledger, streams)
+        load = UserPacketQueue(np.arange(users), traffic, mac.rate_bps, "tower:0", world.ledger, streams)
     else:
-        load = Updates(np.arange(users), np.array(updates) * US, BITS, "tower:0", world.ledger)
+        load = WholeUpdates(np.arange(users), np.array(updates) * US, BITS, "tower:0", world.ledger)
     world.load = load
 
     def uplink(message):
@@ -106,7 +106,7 @@ def stage(mac, traffic, users, *, medium=None, updates=None):
         if updates is None:
             world.ledger.land(message, "delivered", env.now)
 
-    told = {"medium": medium, "ether": Ether(), "streams": streams, "uplink": uplink}
+    told = {"medium": medium, "ether": SharedChannel(), "streams": streams, "uplink": uplink}
     world.cell = Cell(env, ("tower:0", 100), load, **told)
     attempt = world.cell.attempt
 
@@ -136,7 +136,7 @@ def script(*at, **options):
 def presence_of(planned, plan):
     """Who is down when, in microseconds."""
     spans = {node: [(start * US, end * US) for start, end in told] for node, told in plan.items()}
-    return Presence(Outages([planned(spans)]), 101)
+    return NodeState(CombinedOutages([planned(spans)]), 101)
 
 
 def fading(snr_db, planned, plan=None, rate=6e6, **options):
@@ -192,7 +192,7 @@ def test_rts_and_cts_take_their_time():
 
 @pytest.mark.parametrize(("standard", "rate"), [("802.11a", 11.0), ("802.11b", 6.0), ("802.11g", 5.5)])
 def test_a_rate_that_the_standard_does_not_have(standard, rate):
-    [fault] = CsmaCa(standard=standard, rate=rate).faults(Facts(users=1, rounds=1))
+    [fault] = CsmaCa(standard=standard, rate=rate).faults(ScenarioFacts(users=1, rounds=1))
     assert isinstance(fault, Fault)
     assert (fault.key, fault.value) == ("rate", rate)
 

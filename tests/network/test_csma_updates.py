@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from recorders import Memory
 
-from netfl.access.network import Network
-from netfl.consistency import faults_below
+from netfl.access.network import NetworkAccess
 from netfl.network.mac.csma_ca import CsmaCa
+from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams
-from netfl.types import Facts, Setting
+from netfl.types import AccessContext, ScenarioFacts
 
 REFERENCE = runpy.run_path(str(Path(__file__).with_name("dcf_reference.py")))
 FULL_BITS = 8.0 * 2296
@@ -27,10 +27,10 @@ PLAIN = {
 
 def play(size, users=10, seed=1, **said):
     """The one round of a network whose users all send an update at once, and what was recorded."""
-    access = Network.model_validate(PLAIN | {"update_size": size} | said)
-    assert not [*faults_below(access, "", Facts(users, 1))]
+    access = NetworkAccess.model_validate(PLAIN | {"update_size": size} | said)
+    assert not [*nested_faults(access, "", ScenarioFacts(users, 1))]
     memory, streams = Memory(), Streams(seed).at("access", 0)
-    (told,) = access.rounds(Setting(users, 1, 0, streams, np.ones(users), 1.0, 1.0, memory))
+    (told,) = access.rounds(AccessContext(users, 1, 0, streams, np.ones(users), 1.0, 1.0, memory))
     return told, memory
 
 
@@ -82,8 +82,8 @@ def test_an_explicit_transport_decides():
     ],
 )
 def test_packets_that_no_frame_holds_are_refused(transport, key):
-    access = Network.model_validate(PLAIN | {"update_size": "5 kB", "transport": transport})
-    found = [*faults_below(access, "", Facts(10, 1))]
+    access = NetworkAccess.model_validate(PLAIN | {"update_size": "5 kB", "transport": transport})
+    found = [*nested_faults(access, "", ScenarioFacts(10, 1))]
     assert [fault.key for fault in found] == ([key] if key else [])
     if key:
         assert "2296 B" in found[0].problem
@@ -103,8 +103,8 @@ def test_packets_that_no_frame_holds_are_refused(transport, key):
     ],
 )
 def test_frames_each_of_which_can_end_an_update_are_told(said, told):
-    access = Network.model_validate(PLAIN | {"update_size": "5 kB"} | said)
-    setting = Setting(2, 1, 0, Streams(1).at("access", 0), np.ones(2), 1.0, 1.0, Memory())
+    access = NetworkAccess.model_validate(PLAIN | {"update_size": "5 kB"} | said)
+    setting = AccessContext(2, 1, 0, Streams(1).at("access", 0), np.ones(2), 1.0, 1.0, Memory())
     warnings = [*access.warnings(setting)]
     assert ["an update is sent in 3 frames" in warning for warning in warnings] == [True] * told
 

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 from scipy import integrate, stats
 
+from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage.disaster import Disaster
-from netfl.network.outages import Outages
 from netfl.network.topology.tree import Tree
 from netfl.streams import Streams
 
@@ -68,7 +68,7 @@ def test_the_server_is_never_struck():
 
 
 def test_changes_are_changes():
-    outages = Outages([disaster().open(SITES, STREAMS)])
+    outages = CombinedOutages([disaster().open(SITES, STREAMS)])
     when, who, up = outages.changes(NODES, 0.0, 500 * HOUR)
     assert len(when) > 100
     assert (outages.up(who, when) == up).all()

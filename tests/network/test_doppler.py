@@ -8,13 +8,13 @@ from draws import DRAWS
 from pydantic import ValidationError
 from scipy import integrate, stats
 
-from netfl.laws import check
-from netfl.network.channel import _doppler
+from netfl.network.channel import _fading
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.channel.rician import Rician
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
+from netfl.testing.laws import check_laws
 
 STREAMS = Streams(11)
 VARIANTS = {
@@ -41,7 +41,7 @@ def bessel_0(x):
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.slow
 def test_every_variant_holds_its_laws(variant):
-    assert check(VARIANTS[variant], Streams(20_240_607).at(variant), DRAWS) == []
+    assert check_laws(VARIANTS[variant], Streams(20_240_607).at(variant), DRAWS) == []
 
 
 class Hurried(Rayleigh):
@@ -55,9 +55,9 @@ class Hurried(Rayleigh):
 
 @pytest.mark.slow
 def test_a_doppler_shift_that_is_off_by_a_tenth_is_caught():
-    found = check(Hurried(doppler=20), STREAMS)
+    found = check_laws(Hurried(doppler=20), STREAMS)
     assert any("autocorrelation" in one for one in found)
-    assert check(Hurried(doppler=20, haste=1.0), STREAMS, DRAWS) == []
+    assert check_laws(Hurried(doppler=20, haste=1.0), STREAMS, DRAWS) == []
 
 
 class TestRayleighOverTime:
@@ -110,8 +110,8 @@ class TestRayleighOverTime:
         gain = VARIANTS["rayleigh"].open(Star(distance=1).open(100, STREAMS), STREAMS)
         backwards = [10 ** (gain.gain_db(users[[i]], times[i]) / 10) for i in reversed(range(300))]
         assert (at_once == np.concatenate(backwards[::-1])).all()
-        monkeypatch.setattr(_doppler, "_KEPT", 256 * 30)
-        monkeypatch.setattr(_doppler, "_CHUNK", 128 * 7)
+        monkeypatch.setattr(_fading, "_KEPT", 256 * 30)
+        monkeypatch.setattr(_fading, "_CHUNK", 128 * 7)
         assert (at_once == powers(VARIANTS["rayleigh"], users, times)).all()
 
     def test_more_users_change_nobody(self):

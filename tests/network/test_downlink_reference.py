@@ -9,9 +9,9 @@ import pytest
 from recorders import Memory
 from small import Listed
 
-from netfl.access.network import Network
+from netfl.access.network import NetworkAccess
 from netfl.streams import Streams
-from netfl.types import Setting
+from netfl.types import AccessContext
 
 BITS, AIR_S = 1000.0, 1.0
 
@@ -20,7 +20,7 @@ def played(users, rounds, folder, *, outages=(), link=(1e9, 0.0), **said):
     """The rounds, and what was recorded of them."""
     rows = [f"{user},{a!r},{b!r}\n" for user, own in enumerate(outages) for a, b in own]
     (folder / "away.csv").write_text("node,start_s,end_s\n" + "".join(rows))
-    access = Network.model_validate(
+    access = NetworkAccess.model_validate(
         {
             "topology": {"kind": "star", "radius": "100 m", "rate": link[0], "delay": link[1]},
             "mac": {"kind": "round_robin"},
@@ -35,7 +35,7 @@ def played(users, rounds, folder, *, outages=(), link=(1e9, 0.0), **said):
         | said
     )
     log = Memory()
-    setting = Setting(users, rounds, 0, Streams(1), np.ones(users), BITS, BITS, log)
+    setting = AccessContext(users, rounds, 0, Streams(1), np.ones(users), BITS, BITS, log)
     return list(access.rounds(setting)), log
 
 

@@ -10,15 +10,15 @@ from pydantic import ValidationError
 from recorders import Memory
 
 import netfl
-from netfl.access.network import Network
-from netfl.consistency import faults_below
-from netfl.document import Document
+from netfl.access.network import NetworkAccess
+from netfl.network.counters import jain
 from netfl.network.energy import Energy
 from netfl.network.outage.battery import Battery
-from netfl.scenario import checked
-from netfl.statistics import jain
+from netfl.scenario.scenario import checked
+from netfl.scenario.validation import nested_faults
+from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
-from netfl.types import FATES, Facts, Setting
+from netfl.types import FATES, AccessContext, ScenarioFacts
 
 USERS, UP_BPS, DOWN_BPS, SAMPLES = 14, 20_000.0, 50_000.0, 50.0
 FIXED, EXPONENTIAL = {"law": "fixed"}, {"law": "exponential"}
@@ -62,8 +62,8 @@ PRICES = {  # joules for a training and a sample; watts on the air, listening an
 
 def play(users=USERS, rounds=15, seed=5, **said):
     """The rounds, the record and the places of a world of the plain network, with some keys said otherwise."""
-    access, log = Network.model_validate(copy.deepcopy(PLAIN) | said), Memory(unknown=None)
-    setting = Setting(users, rounds, 0, Streams(seed), np.full(users, SAMPLES), 1e4, 1e4, log)
+    access, log = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said), Memory(unknown=None)
+    setting = AccessContext(users, rounds, 0, Streams(seed), np.full(users, SAMPLES), 1e4, 1e4, log)
     return [*access.rounds(setting)], log, access.places(setting)
 
 
@@ -257,12 +257,14 @@ class TestBesideTheRest:
         """Every packet of 1000 bits is on the air for 50 ms, again and again until it is through."""
         traffic = {"kind": "poisson", "rate": 0.2, "size": {"law": "fixed", "mean": 1000.0}}
         unsaid = dict.fromkeys(("compute", "broadcast_rate", "update_size", "round"))
-        access = Network.model_validate(
+        access = NetworkAccess.model_validate(
             copy.deepcopy(PLAIN) | unsaid | {"traffic": traffic, "energy": {"efficiency": 0.5, "idle": 0.01}}
         )
         log = Memory()
         for warmup_s in (0.0, 100.0):
-            setting = Setting(USERS, 10, 0, Streams(2), np.zeros(USERS), 0, 0, log, duration_s=500.0, warmup_s=warmup_s)
+            setting = AccessContext(
+                USERS, 10, 0, Streams(2), np.zeros(USERS), 0, 0, log, duration_s=500.0, warmup_s=warmup_s
+            )
             windows = [*access.rounds(setting)]
             assert log.told["energy_idle_J"] == pytest.approx(0.01 * (500 - warmup_s) * USERS)
             if not warmup_s:
@@ -274,7 +276,9 @@ class TestBesideTheRest:
 
 def scenario(**said):
     raw = {"name": "spending", "users": USERS, "rounds": 6, "replicas": 2, "seed": 4, "record": "none"}
-    return checked(Document(raw | said | {"access": {"kind": "network"} | copy.deepcopy(PLAIN) | {"energy": ENERGY}}))
+    return checked(
+        ScenarioDocument(raw | said | {"access": {"kind": "network"} | copy.deepcopy(PLAIN) | {"energy": ENERGY}})
+    )
 
 
 class TestTheTable:
@@ -296,7 +300,7 @@ class TestTheTable:
 
     def test_there_is_none_where_nobody_counts(self, tmp_path):
         raw = {"name": "free", "users": 5, "rounds": 2, "access": {"kind": "network"} | PLAIN}
-        run = netfl.trace(checked(Document(raw)), tmp_path / "run")
+        run = netfl.trace(checked(ScenarioDocument(raw)), tmp_path / "run")
         assert run.spent.empty
         assert not [*run.folder.glob("spent*")]
         assert not [name for name in run.summary if name.startswith("energy")]
@@ -304,9 +308,9 @@ class TestTheTable:
 
 def faults(energy, *, timed=False, **said):
     """What is wrong with the energy of the plain network, with some keys said otherwise."""
-    access = Network.model_validate(copy.deepcopy(PLAIN) | said | {"energy": energy})
-    told = Facts(users=USERS, rounds=5, duration_s=60.0 if timed else None)
-    found = faults_below(access, "access", told)
+    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said | {"energy": energy})
+    told = ScenarioFacts(users=USERS, rounds=5, duration_s=60.0 if timed else None)
+    found = nested_faults(access, "access", told)
     return {fault.key.removeprefix("access.energy."): fault for fault in found if "energy" in fault.key}
 
 
@@ -345,7 +349,7 @@ class TestFaults:
     def test_a_power_whose_energy_is_past_all_numbers(self, power):
         energy = {"efficiency": 0.5, "devices": {"board": {"efficiency": 0.1}}}
         said = copy.deepcopy(PLAIN) | {"radio": PLAIN["radio"] | {"power": power}, "energy": energy}
-        found = [*faults_below(Network.model_validate(said), "access", Facts(USERS, 5))]
+        found = [*nested_faults(NetworkAccess.model_validate(said), "access", ScenarioFacts(USERS, 5))]
         assert [(fault.key, fault.value) for fault in found] == [("access.radio.power", power)]
         assert "1000 dBm at most, or give transmit" in found[0].remedy
         told = Energy.model_validate({"transmit": 2.0}).rates(np.full(USERS, ""), power)

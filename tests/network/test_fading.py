@@ -8,15 +8,15 @@ from draws import DRAWS
 from pydantic import ValidationError
 from scipy import integrate, stats
 
-from netfl.laws import check
 from netfl.network.channel.correlated_shadowing import CorrelatedShadowing
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.channel.rician import Rician
-from netfl.network.sites import Paths, Sites
+from netfl.network.layout import Layout, Trajectories
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
+from netfl.testing.laws import check_laws
 
 STREAMS = Streams(11)
 
@@ -43,7 +43,7 @@ def powers(model, users, time_s, size=None):
     ids=["rician", "m = 0.5", "m = 0.73", "m = 12.5", "lognormal", "changing landscape"],
 )
 def test_variants_hold_their_laws(model):
-    assert check(model, STREAMS, DRAWS) == []
+    assert check_laws(model, STREAMS, DRAWS) == []
 
 
 def test_block_draws_are_what_they_always_were():
@@ -85,7 +85,7 @@ class TestBlocks:
         assert abs(np.corrcoef(over_time[1:], over_time[:-1])[0, 1]) < 4.9 / math.sqrt(20_000)
 
 
-class East(Paths):
+class East(Trajectories):
     """Everybody walks east at 2 m/s."""
 
     def __init__(self, start):
@@ -99,7 +99,7 @@ class TestCorrelatedShadowing:
     MODEL = CorrelatedShadowing(sigma="8 dB", decorrelation_distance="50 m")
 
     def gains(self, places, seed, model=MODEL, time_s=0.0):
-        sites = Sites(crowd(1).graph, np.array(places, float))
+        sites = Layout(crowd(1).graph, np.array(places, float))
         return model.open(sites, Streams(seed)).gain_db(np.arange(len(places)), time_s)
 
     @pytest.mark.slow
@@ -116,8 +116,8 @@ class TestCorrelatedShadowing:
     def test_a_user_who_walks_has_the_shadow_of_where_it_is(self):
         start, there = np.array([[300.0, 40.0]]), np.array([[340.0, 40.0]])
         graph = crowd(1).graph
-        walking = self.MODEL.open(Sites(graph, start, East(start)), STREAMS)
-        standing = self.MODEL.open(Sites(graph, there), STREAMS)
+        walking = self.MODEL.open(Layout(graph, start, East(start)), STREAMS)
+        standing = self.MODEL.open(Layout(graph, there), STREAMS)
         user = np.array([0])
         assert walking.gain_db(user, 20.0) == pytest.approx(standing.gain_db(user, 0.0))
         assert standing.peak_db(user) == standing.gain_db(user, 5.0)

@@ -5,17 +5,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from netfl.network.flight import Ether, Flight
+from netfl.network.radio.transmission import SharedChannel, Transmission
 
 
 def flight(start_s, end_s, channel=0):
     """One user on the air from *start_s* to *end_s*."""
-    return Flight(None, np.array([0]), [0], ("tower:0", 9), channel, start_s, end_s, 0, None, None)
+    return Transmission(None, np.array([0]), [0], ("tower:0", 9), channel, start_s, end_s, 0, None, None)
 
 
 def rivals(*spans, channels=None):
     """Pairs of flights, by number, that meet; they enter in the order in which they are given."""
-    ether = Ether()
+    ether = SharedChannel()
     flights = [flight(*span, channel) for span, channel in zip(spans, channels or [0] * len(spans), strict=True)]
     for one in flights:
         ether.enter(one)
@@ -61,7 +61,7 @@ def test_what_will_arrive_later_meets_only_what_is_there_then():
 
 
 def test_who_has_left_is_not_met_again():
-    ether = Ether()
+    ether = SharedChannel()
     one, other = flight(0.0, 1.0), flight(0.5, 1.5)
     ether.enter(one)
     ether.leave(one)

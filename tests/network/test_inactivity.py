@@ -7,12 +7,12 @@ import pytest
 from pydantic import ValidationError
 from scipy import integrate, stats
 
-from netfl.network.outage._clock import DayClock, share_up
+from netfl.network.outage._diurnal_clock import DiurnalClock, mean_share_up
 from netfl.network.outage.diurnal_rate import DiurnalRate
 from netfl.network.outage.inactivity import Inactivity
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(59)
 HOUR, DAY = 3600.0, 86400.0
@@ -35,7 +35,7 @@ def reading(a, b):
 
 
 class TestClock:
-    CLOCK = DayClock(WEIGHTS, DAY, np.array([0.0, 2 * HOUR]), np.array([1.0, 2.5]))
+    CLOCK = DiurnalClock(WEIGHTS, DAY, np.array([0.0, 2 * HOUR]), np.array([1.0, 2.5]))
 
     def test_it_reads_the_integral_of_its_speed(self):
         for begin, end in ((0, 30_000), (20_000, 40_000), (80_000, 200_000)):
@@ -66,7 +66,7 @@ def test_share_up_solves_the_kolmogorov_equation():
     solved = integrate.solve_ivp(
         slope, (0, 6 * DAY), [1.0], max_step=60.0, rtol=1e-9, atol=1e-11, dense_output=True
     ).sol
-    for part, found in enumerate(share_up(WEIGHTS, DAY, up_s, down_s)):
+    for part, found in enumerate(mean_share_up(WEIGHTS, DAY, up_s, down_s)):
         instants = 5 * DAY + (part + (np.arange(2000) + 0.5) / 2000) * DAY / 5
         assert found == pytest.approx(solved(instants)[0].mean(), abs=1e-5)
 
@@ -179,5 +179,7 @@ class TestInactivity:
 
     def test_only_users(self):
         model = Inactivity(nodes="towers", idle=self.IDLE, use=self.USE)
-        assert [fault.problem for fault in model.faults(Facts(users=3, rounds=1))] == ["only users have owners"]
-        assert list(Inactivity(nodes=[0, 2], idle=self.IDLE, use=self.USE).faults(Facts(users=3, rounds=1))) == []
+        assert [fault.problem for fault in model.faults(ScenarioFacts(users=3, rounds=1))] == ["only users have owners"]
+        assert (
+            list(Inactivity(nodes=[0, 2], idle=self.IDLE, use=self.USE).faults(ScenarioFacts(users=3, rounds=1))) == []
+        )

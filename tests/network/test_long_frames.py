@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.network.channel.rayleigh import Rayleigh
-from netfl.network.radio import Air, Radio
+from netfl.network.layout import Layout
+from netfl.network.radio.link_budget import LinkBudget, Radio
 from netfl.network.reception.mcs import Mcs
 from netfl.network.reception.modulation import Modulation
 from netfl.network.reception.shannon import Shannon
-from netfl.network.sites import Sites
 from netfl.report import write
 from netfl.streams import Streams
 
@@ -123,7 +123,7 @@ def test_over_many_blocks_a_frame_is_received_where_the_mean_capacity_is_enough(
 @pytest.mark.parametrize("channel", [{"doppler": "3 Hz"}, {"coherence": 0.37}])
 def test_a_changing_gain_is_followed(channel):
     """Held against a sum over ten thousand instants of the same gain."""
-    air = Air(Radio(power=-104.0, bandwidth=HERTZ), [Rayleigh(**channel)], sites(2), Streams(5))
+    air = LinkBudget(Radio(power=-104.0, bandwidth=HERTZ), [Rayleigh(**channel)], sites(2), Streams(5))
     at_s, shares = air.parts_of(10.3, 12.1)
     assert shares.sum() == pytest.approx(1.0)
     users = np.arange(2)
@@ -141,12 +141,12 @@ def test_a_changing_gain_is_followed(channel):
 
 def sites(users):
     """So many users at a place without a network."""
-    return Sites(nx.Graph(), np.zeros((users, 2)))
+    return Layout(nx.Graph(), np.zeros((users, 2)))
 
 
 @pytest.mark.parametrize("length_s", [0.1, 1 / 3, 7e-3])
 def test_a_frame_that_fills_its_block_has_one_part(length_s):
-    air = Air(Radio(power=0.0, bandwidth=HERTZ), [Rayleigh(coherence=length_s)], sites(1), Streams(1))
+    air = LinkBudget(Radio(power=0.0, bandwidth=HERTZ), [Rayleigh(coherence=length_s)], sites(1), Streams(1))
     for block in range(3000):
         start_s = block * length_s
         assert air.parts_of(start_s, start_s + length_s) is None
@@ -156,7 +156,7 @@ def test_a_frame_that_fills_its_block_has_one_part(length_s):
 
 
 def test_of_a_great_many_blocks_some_are_looked_at():
-    air = Air(Radio(power=0.0, bandwidth=HERTZ), [Rayleigh(coherence=1e-9)], sites(1), Streams(1))
+    air = LinkBudget(Radio(power=0.0, bandwidth=HERTZ), [Rayleigh(coherence=1e-9)], sites(1), Streams(1))
     at_s, shares = air.parts_of(0.5, 1e9)
     assert len(at_s) == len(shares) == 4096
     assert shares == pytest.approx(1.0 / 4096)

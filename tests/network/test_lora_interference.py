@@ -9,17 +9,17 @@ import pytest
 import simpy
 from recorders import Memory
 
-from netfl.access.network import Network
-from netfl.network.cell import Cell
-from netfl.network.fading import FadingMedium
-from netfl.network.flight import Ether
-from netfl.network.ledger import Ledger
-from netfl.network.outages import Outages
-from netfl.network.presence import Presence
+from netfl.access.network import NetworkAccess
+from netfl.network.event_log import EventLog
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.transmission import SharedChannel
 from netfl.network.reception.lora import Lora
-from netfl.network.updates import Updates
+from netfl.network.users import WholeUpdates
 from netfl.streams import Streams
-from netfl.types import Setting
+from netfl.types import AccessContext
 
 FACTORS = range(7, 13)
 PUBLISHED_DB = {  # Croce et al. 2018: the least SIR of a frame (row) among frames of one interfering factor (column)
@@ -36,18 +36,18 @@ STRONG_DB = 60.0
 def outcomes(factors, snr_db, starts_s=None):
     """What becomes of users who each send one frame of 1 s with a stated spreading factor and SNR: received or not."""
     users, env, received = len(factors), simpy.Environment(0.0), []
-    ledger = Ledger(Memory(), users, lambda: None)
+    ledger = EventLog(Memory(), users, lambda: None)
     ledger.open(1)
     starts_s = np.zeros(users) if starts_s is None else np.array(starts_s, float)
-    updates = Updates(np.arange(users), starts_s, 1000.0, "tower:0", ledger)
+    updates = WholeUpdates(np.arange(users), starts_s, 1000.0, "tower:0", ledger)
     air = SimpleNamespace(
         radio=SimpleNamespace(bandwidth=125e3),
         users=users,
         delay_s=lambda users, time_s: None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
-    medium = FadingMedium(air, Lora(), Presence(Outages([]), 101), Streams(1), interference="sinr")
-    options = {"medium": medium, "ether": Ether(), "streams": Streams(1), "uplink": received.append}
+    medium = FadingMedium(air, Lora(), NodeState(CombinedOutages([]), 101), Streams(1), interference="sinr")
+    options = {"medium": medium, "ether": SharedChannel(), "streams": Streams(1), "uplink": received.append}
     cell = Cell(env, ("tower:0", 100), updates, **options)
     updates.start(np.arange(users), starts_s, 0)
 
@@ -133,9 +133,11 @@ def watch_equal_powers(interference, duration_s=600.0):
     traffic = {"kind": "poisson", "rate": 1.0 / pause_s, "buffer": 1, "leaves": "tower"}
     traffic["size"] = {"law": "fixed", "mean": "20 B"}
     memory = Memory()
-    access = Network.model_validate(EQUAL | {"interference": interference, "traffic": traffic})
+    access = NetworkAccess.model_validate(EQUAL | {"interference": interference, "traffic": traffic})
     streams = Streams(1).at("access", 0)
-    setting = Setting(USERS, 1, 0, streams, np.ones(USERS), 1.0, 1.0, memory, duration_s=duration_s, warmup_s=100.0)
+    setting = AccessContext(
+        USERS, 1, 0, streams, np.ones(USERS), 1.0, 1.0, memory, duration_s=duration_s, warmup_s=100.0
+    )
     list(access.rounds(setting))
     return memory.told, [row[1:4] for row in memory.rows if row[0] == "delivered"]
 

@@ -15,11 +15,11 @@ from pydantic import Field
 from test_laws import from_example
 
 from netfl.network import mac as family
-from netfl.network.mac._bench import successes, waits
-from netfl.network.mac._slots import after, serve_slots, slots_from
+from netfl.network.mac._slotted import next_free_slot, serve_slots, slots_from
+from netfl.network.mac._test_bench import slot_successes, waiting_times
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
-from netfl.registry import kinds
+from netfl.registry import list_kinds
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Seconds
@@ -41,7 +41,7 @@ def test_aloha_throughput(users, probability, limit):
     """n p (1-p)^(n-1), whether or not updates are given up: somebody always has something to send."""
     slots = 4000
     mac = SlottedAloha(probability=probability, max_attempts=limit)
-    heard = successes(mac, users, 0.125, Streams(users), slots)
+    heard = slot_successes(mac, users, 0.125, Streams(users), slots)
     share = users * probability * (1 - probability) ** (users - 1)
     assert len(heard) == slots
     assert abs(heard.mean() - share) < 4.5 * np.sqrt(share * (1 - share) / slots)
@@ -120,7 +120,7 @@ def test_tdma_tries_again_a_frame_later(make_cell):
 @pytest.mark.parametrize("users", [1, 4, 9])
 def test_tdma_wait_is_uniform_over_the_frame(users):
     size, airtime_s = 2000, 0.5
-    wait_s = waits(Tdma(), users, airtime_s, Streams(3), size)
+    wait_s = waiting_times(Tdma(), users, airtime_s, Streams(3), size)
     frame_s = users * airtime_s
     assert len(wait_s) >= size
     assert abs(wait_s.mean() - frame_s / 2) < 4.5 * frame_s / np.sqrt(12 * len(wait_s))
@@ -143,11 +143,11 @@ def test_the_slot_after_a_full_one_is_the_next_however_late_it_is(start_s, slot_
     first = int(start_s / slot_s)
     for slot in range(first, first + 1000):
         begin_s = slot * slot_s
-        assert after(slot, begin_s + ((begin_s + slot_s) - begin_s), slot_s) == slot + 1
+        assert next_free_slot(slot, begin_s + ((begin_s + slot_s) - begin_s), slot_s) == slot + 1
 
 
 def test_the_slot_after_one_is_another_however_short_the_attempt_was():
-    assert after(7, 7.0 + 1e-7, 1.0) == 8
+    assert next_free_slot(7, 7.0 + 1e-7, 1.0) == 8
 
 
 @pytest.mark.parametrize("slot_s", [9e-6, 1e-3, 1.0])
@@ -218,7 +218,7 @@ def test_the_example_of_the_how_to_works(make_cell):
     assert play(world, names["Polling"](poll="1 s"), [0.0], 30.0) == [(2, 3.0, 4.0), (0, 5.0, 6.0), (1, 10.0, 11.0)]
 
 
-@pytest.mark.parametrize("kind", kinds(family.Mac))
+@pytest.mark.parametrize("kind", list_kinds(family.Mac))
 def test_after_a_long_time_all_goes_on_as_at_the_start(make_cell, kind):
     """What is sent from 10^7 s on is what would be sent from 300 s on, but for the last bits of the clock."""
     told = []

@@ -10,12 +10,11 @@ import pytest
 from pydantic import ValidationError
 from scipy.optimize import minimize
 
-from netfl.network.mac._bench import Bench, at_once, successes
-from netfl.network.mac._weighted import filled
-from netfl.network.mac.adaptive_aloha import AdaptiveAloha
+from netfl.network.mac._test_bench import MacTestBench, saturated_users, slot_successes
+from netfl.network.mac.adaptive_aloha import AdaptiveAloha, scale_probabilities
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 class TestFilling:
@@ -36,14 +35,14 @@ class TestFilling:
         ],
     )
     def test_by_hand(self, weights, total, least, p):
-        assert filled(np.array(weights, float), total, least) == pytest.approx(p)
+        assert scale_probabilities(np.array(weights, float), total, least) == pytest.approx(p)
 
     def test_the_sum_and_the_bounds_hold_whatever_the_weights(self):
         rng = np.random.default_rng(3)
         for _ in range(300):
             users, total, least = int(rng.integers(1, 40)), float(rng.uniform(0.1, 12)), float(rng.uniform(0, 1))
             weights = rng.exponential(size=users) ** 4 * (rng.random(users) < 0.8)
-            p = filled(weights, total, least)
+            p = scale_probabilities(weights, total, least)
             floor = least * min(total, users) / users
             assert p.sum() == pytest.approx(min(total, users))
             assert (p >= floor * (1 - 1e-12)).all()
@@ -66,12 +65,12 @@ class TestFilling:
             options={"ftol": 1e-13, "maxiter": 500},
         )
         assert best.success
-        assert filled(weights, total, least) == pytest.approx(best.x, abs=2e-4)
+        assert scale_probabilities(weights, total, least) == pytest.approx(best.x, abs=2e-4)
 
 
 def rows(mac, told, users, slots, seed=1):
     """Who got through in each slot, ``[slots, users]``; all always have something to send."""
-    bench = Bench(mac, users, 1.0, Streams(seed), at_once)
+    bench = MacTestBench(mac, users, 1.0, Streams(seed), saturated_users)
     bench.cell.told = told
     bench.env.run(until=slots + 0.5)
     found = np.zeros((slots, users))
@@ -86,7 +85,7 @@ def test_who_gets_through(channels, load, least):
     weights, slots = np.array([1.0, 1.0, 2.0, 4.0, 12.0]), 2_500
     mac = AdaptiveAloha(channels=channels, load=load, least=least, follows="norm")
     found, _ = rows(mac, {"norm": weights}, 5, slots)
-    p = filled(weights, load * channels, least)
+    p = scale_probabilities(weights, load * channels, least)
     rng = np.random.default_rng(2)
     sends = rng.random((100_000, 5)) < p
     on = np.where(sends, rng.integers(0, channels, sends.shape), -1 - np.arange(5))
@@ -128,7 +127,7 @@ def test_a_weight_that_is_not_known_counts_as_the_mean():
 def test_weights_that_change_count_from_then_on():
     """First one user has nearly all of the load, then the other."""
     mac = AdaptiveAloha(channels=1, follows="norm", least=0.05)
-    bench = Bench(mac, 2, 1.0, Streams(5), at_once)
+    bench = MacTestBench(mac, 2, 1.0, Streams(5), saturated_users)
     shares = []
     for told in ([1.0, 1e6], [1e6, 1.0]):
         bench.cell.told = {"norm": np.array(told)}
@@ -156,7 +155,7 @@ def test_it_sleeps_through_an_outage(sleeps):
 def test_idle_slots_are_passed_over():
     """At a load of 1 in 10,000 slots a slot is not an event."""
     mac = AdaptiveAloha(channels=1, follows="norm", load=1e-4)
-    bench = Bench(mac, 3, 1.0, Streams(1), at_once)
+    bench = MacTestBench(mac, 3, 1.0, Streams(1), saturated_users)
     bench.cell.told, steps = {}, 0
     while len(bench.heard) < 20:
         bench.env.step()
@@ -180,8 +179,8 @@ def test_what_it_heeds(follows):
 
 def test_misfits_are_faults():
     mac = AdaptiveAloha(channels=1, follows="age", slot=0.5)
-    assert [fault.key for fault in mac.faults(Facts(users=3, rounds=100, duration_s=9.0))] == ["follows"]
-    assert not [*mac.faults(Facts(users=3, rounds=4))]
+    assert [fault.key for fault in mac.faults(ScenarioFacts(users=3, rounds=100, duration_s=9.0))] == ["follows"]
+    assert not [*mac.faults(ScenarioFacts(users=3, rounds=4))]
     assert [fault.key for fault in mac.misfits(0.6)] == ["slot"]
     for said in ({"channels": 0}, {"load": 0}, {"least": 1.1}, {"follows": "size"}, {"max_attempts": 0}):
         with pytest.raises(ValidationError):
@@ -193,5 +192,5 @@ def test_throughput_of_equal_weights():
     """The same as of multichannel ALOHA at p = M/n, by its own bench."""
     mac = AdaptiveAloha(channels=3, follows="norm", least=1.0)
     bench_told = rows(mac, {"norm": np.arange(1.0, 31.0)}, 30, 2_000)[0].sum(axis=1)
-    other = successes(MultichannelAloha(channels=3, adaptive="known"), 30, 1.0, Streams(9), 2_000)
+    other = slot_successes(MultichannelAloha(channels=3, adaptive="known"), 30, 1.0, Streams(9), 2_000)
     assert abs(bench_told.mean() - other.mean()) < 4.5 * np.sqrt((bench_told.var() + other.var()) / 2_000)

@@ -10,9 +10,8 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import poisson
 
-from netfl.network.mac._adaptive import Known, PseudoBayesian, serve_adaptive
-from netfl.network.mac._aloha import picker
-from netfl.network.mac._bench import poisson_cell, successes
+from netfl.network.mac._slotted import KnownBacklog, PseudoBayesian, channel_picker, serve_adaptive
+from netfl.network.mac._test_bench import poisson_cell, slot_successes
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.streams import Streams
@@ -72,7 +71,7 @@ def test_idle_slots_count_one_by_one():
         estimate = rule.heard(estimate, 0)
     assert rule.idle(20.0, 7) == pytest.approx(estimate)
     assert rule.idle(20.0, 10**9) == pytest.approx(3 / np.e)
-    assert Known(3).probability(0.0, 12) == 0.25
+    assert KnownBacklog(3).probability(0.0, 12) == 0.25
 
 
 @pytest.mark.parametrize("channels", [1, 4])
@@ -104,13 +103,13 @@ def test_a_lone_user_sends_in_the_first_slot(make_cell, adaptive):
 @pytest.mark.slow
 def test_adaptive_users_have_equal_chances_in_every_slot():
     """n saturated users at p = 1/n: a slot is a success with (1-1/n)^(n-1), independently of the next."""
-    heard = successes(SlottedAloha(adaptive="known"), 7, 1.0, Streams(4), 6000)
+    heard = slot_successes(SlottedAloha(adaptive="known"), 7, 1.0, Streams(4), 6000)
     share = (6 / 7) ** 6
     assert abs(heard.mean() - share) < 4.5 * np.sqrt(share * (1 - share) / 6000)
     assert abs((heard[1:] * heard[:-1]).mean() - share**2) < 4.5 * np.sqrt(share**2 * (1 + 2 * share) / 6000)
 
 
-class AllAtOnce(Known):
+class AllAtOnce(KnownBacklog):
     """Everybody sends in each slot; keeps how many channels had collisions."""
 
     def __init__(self, channels):
@@ -148,7 +147,7 @@ def test_adaptive_users_count_those_alone_who_have_something(make_cell):
         assert world.memory.of("sent") == [(3.0, 4)]
 
 
-class Clock(Known):
+class Clock(KnownBacklog):
     """Its estimate is the number of slots so far; everybody sends with 0.2."""
 
     def probability(self, estimate, backlog):
@@ -201,7 +200,7 @@ def test_successes_on_several_channels(users, probability, channels):
     """The mean, and the chance of none at all by inclusion and exclusion over channels that carry exactly one."""
     slots = 4000
     mac = MultichannelAloha(probability=probability, channels=channels)
-    heard = successes(mac, users, 0.125, Streams(users), slots)
+    heard = slot_successes(mac, users, 0.125, Streams(users), slots)
     mean = users * probability * (1 - probability / channels) ** (users - 1)
     assert abs(heard.mean() - mean) < 4.5 * heard.std() / np.sqrt(slots)
     rng = np.random.default_rng(1)
@@ -215,7 +214,7 @@ def test_successes_on_several_channels(users, probability, channels):
 @pytest.mark.parametrize("channels", [1, 2, 5])
 def test_every_channel_is_taken_as_often(channels):
     users = np.arange(4000)
-    taken = picker(SimpleNamespace(streams=Streams(1), ids=users), channels)(users)
+    taken = channel_picker(SimpleNamespace(streams=Streams(1), ids=users), channels)(users)
     counts = np.bincount(taken, minlength=channels)
     assert len(counts) == channels
     assert np.abs(counts - 4000 / channels).max() <= 4.5 * np.sqrt(4000 / channels * (1 - 1 / channels))

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import simpy
 
-from netfl.network.cell import Cell
-from netfl.network.flight import Ether
-from netfl.network.ledger import Ledger
-from netfl.network.mac._bench import outcomes, poisson_cell
+from netfl.network.event_log import EventLog
+from netfl.network.mac._test_bench import attempt_outcomes, poisson_cell
 from netfl.network.mac.pure_aloha import PureAloha
-from netfl.network.medium import Medium
-from netfl.network.packets import Packets
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.medium import Medium
+from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.transmission import SharedChannel
 from netfl.network.traffic import Traffic
 from netfl.streams import Streams
 
@@ -84,7 +84,7 @@ def test_the_chance_of_an_attempt(users, load, limit):
     """Independent senders that are silent for β and send for T: (exp(-T/β) β/(β+T))^(n-1), given up or not."""
     pause_s = (users - load) / load
     rng, rows = np.random.default_rng(users), 100
-    good, ended = outcomes(
+    good, ended = attempt_outcomes(
         PureAloha(backoff=pause_s, max_attempts=limit),
         users,
         1.0,
@@ -116,9 +116,9 @@ class _Pairs(Traffic):
 def pairs_cell():
     env, sent_on = simpy.Environment(0.0), []
     silent = SimpleNamespace(wants=lambda kind: False, event=lambda *told, **more: None)
-    ledger = Ledger(silent, 1, lambda: None, nodes=1)
-    load = Packets(np.arange(1), _Pairs(size={"mean": 1.0}), 1.0, "tower:0", ledger, Streams(1))
-    options = {"medium": Medium(1.0), "ether": Ether(), "streams": Streams(1)}
+    ledger = EventLog(silent, 1, lambda: None, nodes=1)
+    load = UserPacketQueue(np.arange(1), _Pairs(size={"mean": 1.0}), 1.0, "tower:0", ledger, Streams(1))
+    options = {"medium": Medium(1.0), "ether": SharedChannel(), "streams": Streams(1)}
     return Cell(env, ("tower:0", 1), load, uplink=lambda message: sent_on.append(env.now), **options), sent_on
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netfl.network.mac._lora import time_on_air_s
+from netfl.network.mac.lorawan import time_on_air_s
 from netfl.network.reception.lora import Lora
 
 

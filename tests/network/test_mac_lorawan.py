@@ -8,18 +8,17 @@ import simpy
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
-from netfl.network.cell import Cell
-from netfl.network.fading import FadingMedium
-from netfl.network.flight import Ether
-from netfl.network.ledger import Ledger
-from netfl.network.mac._bench import outcomes
-from netfl.network.mac._lora import MOST_BYTES, time_on_air_s
-from netfl.network.mac.lorawan import Lorawan
-from netfl.network.outages import Outages
-from netfl.network.presence import Presence
+from netfl.network.event_log import EventLog
+from netfl.network.mac._test_bench import attempt_outcomes
+from netfl.network.mac.lorawan import MOST_BYTES, Lorawan, time_on_air_s
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.transmission import SharedChannel
 from netfl.network.reception.lora import Lora
 from netfl.network.tower import Tower
-from netfl.network.updates import Updates
+from netfl.network.users import WholeUpdates
 from netfl.streams import Streams
 
 ALWAYS = [{"channels": 1, "duty_cycle": 1.0}]
@@ -46,11 +45,11 @@ class World:
     def __init__(self, mac, snr_db, size=50, endless=False, **options):
         self.env, self.sent, self.heard, self.endless = simpy.Environment(0.0), [], [], endless
         n = len(snr_db)
-        ledger = Ledger(self, n, lambda: None)
-        self.updates = Updates(np.arange(n), np.zeros(n), 8.0 * size, "tower:0", ledger)
-        presence = Presence(Outages(), n + 1)
+        ledger = EventLog(self, n, lambda: None)
+        self.updates = WholeUpdates(np.arange(n), np.zeros(n), 8.0 * size, "tower:0", ledger)
+        presence = NodeState(CombinedOutages(), n + 1)
         medium = FadingMedium(Radio(snr_db), Lora(), presence, Streams(1), **options)
-        told = {"medium": medium, "ether": Ether(), "streams": Streams(1)}
+        told = {"medium": medium, "ether": SharedChannel(), "streams": Streams(1)}
         self.cell = Cell(self.env, ("tower:0", n), self.updates, uplink=self.uplink, **told)
         Tower(self.cell, n, self.updates, medium).expect(0, 0.0)
         self.failure = None
@@ -176,7 +175,7 @@ def test_uplinks_that_are_received(factor, channels):
     if pause_s <= 0:
         cycle_s, pause_s = airtime_s + 3.0, 1.0
     mac = Lorawan(spreading_factor=factor, sub_bands=[{"channels": channels, "duty_cycle": 1.0}], max_attempts=1)
-    good, ended = outcomes(
+    good, ended = attempt_outcomes(
         mac,
         users,
         airtime_s,

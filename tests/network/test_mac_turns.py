@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from netfl.network.mac._bench import Bench, at_once, poisson_cell, turns
+from netfl.network.mac._test_bench import MacTestBench, poisson_cell, saturated_users, service_turns
 from netfl.network.mac.max_snr import MaxSnr
 from netfl.network.mac.priority import Priority
 from netfl.network.mac.proportional_fair import ProportionalFair
 from netfl.network.mac.round_robin import RoundRobin
-from netfl.network.medium import Medium
+from netfl.network.radio.medium import Medium
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 def play(world, mac, versions, until_s):
@@ -47,7 +47,7 @@ class Faded(Medium):
 
 def winners(mac, medium, users, count):
     """Who is served in each of *count* turns."""
-    bench = Bench(mac, users, 1.0, Streams(1), at_once, medium)
+    bench = MacTestBench(mac, users, 1.0, Streams(1), saturated_users, medium)
     bench.env.run(until=count + 0.5)
     return np.array(bench.users), bench
 
@@ -97,7 +97,7 @@ def test_max_snr_takes_the_best_of_the_moment(make_cell):
 @pytest.mark.parametrize("n", [1, 2, 10])
 @pytest.mark.quick_first
 def test_the_diversity_gain_is_the_harmonic_number(n):
-    who, gain = turns(MaxSnr(), n, 0.5, Streams(n), 4000)
+    who, gain = service_turns(MaxSnr(), n, 0.5, Streams(n), 4000)
     assert abs(gain.mean() - np.sum(1 / np.arange(1, n + 1))) < 4.5 * gain.std() / np.sqrt(4000)
     assert np.abs(np.bincount(who, minlength=n) / 4000 - 1 / n).max() < 4.5 * np.sqrt(0.25 / 4000)
 
@@ -259,7 +259,7 @@ def test_weights_of_users_that_are_not_named_are_1():
 
 def test_weights_of_users_that_there_are_not():
     for duration_s in (None, 10.0):
-        [fault] = Priority(weights={7: 2.0, 4: 1.0}).faults(Facts(users=5, rounds=1, duration_s=duration_s))
+        [fault] = Priority(weights={7: 2.0, 4: 1.0}).faults(ScenarioFacts(users=5, rounds=1, duration_s=duration_s))
         assert (fault.key, fault.value) == ("weights", [7])
     with pytest.raises(ValidationError):
         Priority(weights=[1, 0])

@@ -7,11 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
+from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage.maintenance import Maintenance
-from netfl.network.outages import Outages
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(53)
 SITES = Star(radius=10).open(3, STREAMS)
@@ -20,7 +20,7 @@ TOWER, LINK = SITES.number("tower:0"), SITES.number("tower:0-server")
 
 def changes(node, until, *windows):
     model = Maintenance(windows=windows)
-    when, _, up = Outages([model.open(SITES, STREAMS)]).changes(np.array([node]), 0.0, until)
+    when, _, up = CombinedOutages([model.open(SITES, STREAMS)]).changes(np.array([node]), 0.0, until)
     return list(zip(when.tolist(), up.tolist(), strict=True))
 
 
@@ -67,7 +67,7 @@ def test_periods_that_are_no_binary_fractions():
 def test_faults_have_their_places():
     windows = [{"nodes": [0], "begins": 0, "lasts": 1}, {"nodes": [3, "tower:9"], "begins": 0, "lasts": 1}]
     model = Maintenance(windows=[*windows, {"nodes": "routers", "begins": 0, "lasts": 1}])
-    assert [fault.key for fault in model.faults(Facts(users=3, rounds=1))] == ["windows.1.nodes"]
+    assert [fault.key for fault in model.faults(ScenarioFacts(users=3, rounds=1))] == ["windows.1.nodes"]
     with pytest.raises(ScenarioError) as caught:
         model.open(SITES, STREAMS)
     assert [fault.key for fault in caught.value.faults] == ["windows.1.nodes", "windows.2.nodes"]

@@ -10,15 +10,14 @@ from pydantic import ValidationError
 from scipy import stats
 
 from netfl.errors import ScenarioError
-from netfl.laws import check
-from netfl.network.channel._rainfall import coefficients
 from netfl.network.channel.gilbert_elliott import GilbertElliott
 from netfl.network.channel.markov import Markov
-from netfl.network.channel.rain import Rain
-from netfl.network.outage._alternating import Alternating
-from netfl.network.sites import Paths, Sites
+from netfl.network.channel.rain import Rain, coefficients
+from netfl.network.layout import Layout, Trajectories
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
+from netfl.testing.laws import check_laws
 
 STREAMS = Streams(11)
 STEPS = ((0.9, 0.1, 0.0), (0.1, 0.8, 0.1), (0.0, 0.3, 0.7))
@@ -51,7 +50,7 @@ class TestMarkov:
         ids=["by rates", "nearly a cycle"],
     )
     def test_holds_its_laws(self, model):
-        assert check(model, STREAMS, DRAWS) == []
+        assert check_laws(model, STREAMS, DRAWS) == []
 
     def test_one_user_walks_by_the_matrix(self):
         """50,000 blocks: counts of moves against the matrix, shares against the solution of π P = π: 3/7, 3/7, 1/7."""
@@ -149,7 +148,7 @@ class TestGilbertElliott:
 
     def test_near_times_are_walked_as_ever(self):
         gain = opened(self.MODEL, 3)
-        near = Alternating(np.arange(3), *self.MODEL._lifetimes, STREAMS)
+        near = AlternatingRenewal(np.arange(3), *self.MODEL._lifetimes, STREAMS)
         for time_s in (4096 * 4 - 1e-3, 5.0, 777.0):
             assert ((gain.gain_db(np.arange(3), time_s) > 0) == near.up(np.arange(3), time_s)).all()
 
@@ -167,7 +166,7 @@ class TestGilbertElliott:
             opened(GilbertElliott(good=uneven[0], bad=uneven[1], bad_gain=-20))
 
 
-class Leaves(Paths):
+class Leaves(Trajectories):
     """Everybody walks east at 1 m/s."""
 
     def xy_m(self, users, time_s):
@@ -226,7 +225,7 @@ class TestRain:
 
     def test_who_walks_out_of_the_area_is_dry(self):
         start = Star(distance=100).open(1, STREAMS)
-        sites = Sites(start.graph, np.array([[100.0, 0.0]]), Leaves())
+        sites = Layout(start.graph, np.array([[100.0, 0.0]]), Leaves())
         model = Rain(**WEATHER | {"rates": [1, 5, 40]}, k=1, alpha=1, center=[0, 0], radius=1000)
         gain = model.open(sites, STREAMS)
         assert gain.gain_db(np.array([0]), 100.0)[0] <= -0.2

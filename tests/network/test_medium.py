@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import simpy
 
-from netfl.network.cell import Cell
-from netfl.network.fading import FadingMedium
-from netfl.network.flight import Ether, Flight
-from netfl.network.ledger import Ledger
-from netfl.network.load import Frames
-from netfl.network.medium import Medium
-from netfl.network.outages import Outages
-from netfl.network.presence import Presence
+from netfl.network.event_log import EventLog
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.medium import Medium
+from netfl.network.radio.transmission import SharedChannel, Transmission
+from netfl.network.radio.tx_queue import Frames
 from netfl.network.reception import Reception
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.tower import Tower
-from netfl.network.updates import Updates
+from netfl.network.users import WholeUpdates
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -68,20 +68,20 @@ class Chance(Reception):
 def medium_of(powers, *, reception=None, plan=None, delay_s=None, planned=None, seed=1, **options):
     """A medium on which user i has the linear SNR powers[i] at tower:0; threshold 0 dB, that is 1, at 1 kbit/s."""
     powers = powers if isinstance(powers, dict) else {"tower:0": powers}
-    presence = Presence(Outages([planned(plan)] if plan else []), 101)
+    presence = NodeState(CombinedOutages([planned(plan)] if plan else []), 101)
     reception = reception or SnrThreshold(threshold=0, rate=1000)
     return FadingMedium(Links(powers, delay_s), reception, presence, Streams(seed), **options)
 
 
 def meet(medium, *spans, towers=None, cuts=None):
     """The causes of failure of user i, on the air in spans[i]; those of one span in one flight if it is a list."""
-    ether, flights = Ether(), []
+    ether, flights = SharedChannel(), []
     for number, (start_s, end_s) in enumerate(spans):
         ids = np.array([number])
         tower = ("tower:0" if towers is None else towers[number], 100)
         cut = None if cuts is None else [cuts[number]]
         frames = Frames(ids, BITS, None)
-        flights.append(Flight(frames, ids, [0], tower, 0, start_s, end_s, 0, None, cut))
+        flights.append(Transmission(frames, ids, [0], tower, 0, start_s, end_s, 0, None, cut))
         ether.enter(flights[-1])
     return [medium.judge(flight)[0][0] for flight in flights]
 
@@ -89,7 +89,7 @@ def meet(medium, *spans, towers=None, cuts=None):
 def together(medium, count):
     """The same for users who send in one flight."""
     ids = np.arange(count)
-    flight = Flight(Frames(ids, BITS, None), ids, range(count), ("tower:0", 100), 0, 0.0, 1.0, 0, None, None)
+    flight = Transmission(Frames(ids, BITS, None), ids, range(count), ("tower:0", 100), 0, 0.0, 1.0, 0, None, None)
     return list(medium.judge(flight)[0])
 
 
@@ -227,12 +227,12 @@ def open_cell(powers, *, updates=None, **options):
     """A cell at tower node 100 whose users have an update of 1000 bits each from 0 on."""
     env, medium = simpy.Environment(0.0), medium_of(powers, **options)
     recorder = SimpleNamespace(wants=lambda kind: False, event=lambda kind, time_s, **told: None)
-    ledger = Ledger(recorder, len(powers), lambda: None)
+    ledger = EventLog(recorder, len(powers), lambda: None)
     ledger.open(1)
     size = len(powers)
-    load = Updates(np.arange(size), np.zeros(size), BITS, "tower:0", ledger)
+    load = WholeUpdates(np.arange(size), np.zeros(size), BITS, "tower:0", ledger)
     arrived = []
-    told = {"medium": medium, "ether": Ether(), "streams": Streams(1)}
+    told = {"medium": medium, "ether": SharedChannel(), "streams": Streams(1)}
     cell = Cell(env, ("tower:0", 100), load, uplink=lambda one: arrived.append((env.now, one.user)), **told)
     Tower(cell, 100, load, medium).expect(0, 0.0)
     env.run(until=1e-9)

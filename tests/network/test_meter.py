@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from netfl.network.ledger import Ledger
+from netfl.network.counters import PacketCounter
+from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC, Message
-from netfl.network.meter import Meter
 from netfl.types import FATES
 
 
 def test_the_figures_of_a_few_packets():
     """From 10 to 30 s: four come, two of them and an older one arrive, one is dropped and one faded."""
-    meter = Meter(5)
+    meter = PacketCounter(5)
     meter.restart(10.0)
     for sender, bits in ((0, 100.0), (1, 300.0), (1, 300.0), (3, 50.0)):
         meter.offer(sender, 1, bits)
@@ -32,7 +32,7 @@ def test_the_figures_of_a_few_packets():
 
 def test_who_starves_counts_for_fairness_after_a_warm_up_too():
     """Both had packets before; since then only user 0 got through: the index is 1/2."""
-    meter = Meter(3)
+    meter = PacketCounter(3)
     for sender in (0, 1):
         meter.offer(sender, 1, 8.0)
     meter.restart(5.0)
@@ -42,7 +42,7 @@ def test_who_starves_counts_for_fairness_after_a_warm_up_too():
 
 
 def test_the_losses_by_cause_are_all_losses():
-    meter = Meter(1)
+    meter = PacketCounter(1)
     for fate in FATES[3:-1]:
         meter.lose(0, fate)
     told = meter.figures(1.0)
@@ -51,8 +51,8 @@ def test_the_losses_by_cause_are_all_losses():
 
 
 def test_nothing_at_all():
-    assert Meter(0).figures(3.0) == {}
-    told = Meter(2).figures(3.0)
+    assert PacketCounter(0).figures(3.0) == {}
+    told = PacketCounter(2).figures(3.0)
     assert (told["throughput_bps"], told["loss_ratio"]) == (0, 0)
     assert np.isnan(told["delay_mean_s"])
     assert np.isnan(told["jain"])
@@ -62,7 +62,7 @@ def test_many_at_once_are_as_many_one_by_one():
     rng = np.random.default_rng(1)
     senders, bits, born_s = rng.integers(0, 4, 50), rng.random(50), np.sort(rng.random(50))
     times_s = born_s + rng.random(50)
-    one, all_ = Meter(5), Meter(5)
+    one, all_ = PacketCounter(5), PacketCounter(5)
     for meter in (one, all_):
         meter.restart(0.3)
     for row in zip(senders.tolist(), bits, born_s, times_s, strict=True):
@@ -73,7 +73,7 @@ def test_many_at_once_are_as_many_one_by_one():
 
 def test_a_loss_that_is_noticed_after_the_warm_up_is_none_of_the_time_after_it():
     recorder = type("Deaf", (), {"wants": lambda self, kind: False})()
-    ledger = Ledger(recorder, 100, lambda: None, nodes=2)
+    ledger = EventLog(recorder, 100, lambda: None, nodes=2)
     ledger.meter.restart(10.0)
     ledger.land(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "dropped", 9.0)
     ledger.land(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "lost", 11.0)

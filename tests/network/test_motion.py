@@ -10,13 +10,13 @@ from draws import DRAWS
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
-from netfl.laws import check
 from netfl.network.motion._area import DiskArea, RectangleArea
 from netfl.network.motion.random_waypoint import RandomWaypoint
 from netfl.network.motion.trajectory import Trajectory
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.testing.laws import check_laws
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(5)
 DATA = Path(__file__).parent / "data"
@@ -100,7 +100,7 @@ class TestRandomWaypoint:
         ],
     )
     def test_all_variants_hold_their_laws(self, model):
-        assert check(model, Streams(11), DRAWS) == []
+        assert check_laws(model, Streams(11), DRAWS) == []
 
     def test_a_start_that_is_not_stationary_is_caught_by_the_laws(self):
         fresh = RandomWaypoint(radius=100, speed=[1, 5], start="fresh")
@@ -195,7 +195,7 @@ class TestTrajectory:
     def test_points_at_the_same_time_and_users_that_there_are_not(self, tmp_path):
         (tmp_path / "x.csv").write_text("user,time_s,x_m,y_m\n0,1,0,0\n0,1,5,5\n9,0,0,0\n")
         model = Trajectory(file=tmp_path / "x.csv")
-        problems = [fault.problem for fault in model.faults(Facts(users=3, rounds=1))]
+        problems = [fault.problem for fault in model.faults(ScenarioFacts(users=3, rounds=1))]
         assert problems == ["line 4: there is no user 9", "line 3: user 0, time_s 1 again, as on line 2"]
         with pytest.raises(ScenarioError):
             model.open(self.SITES, STREAMS)

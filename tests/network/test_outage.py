@@ -9,15 +9,15 @@ from pydantic import ValidationError
 from scipy import integrate, stats
 
 from netfl.errors import ScenarioError
-from netfl.laws import check
-from netfl.network.outage._alternating import Alternating
-from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._distributions import DurationDistribution
 from netfl.network.outage.renewal import Renewal
-from netfl.network.outages import Outages
 from netfl.network.topology.star import Star
 from netfl.network.topology.tree import Tree
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.testing.laws import check_laws
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(23)
 Z = 4.9
@@ -117,7 +117,7 @@ class TestRenewal:
         users, cycles = 40, 300
         (mu, md), (su, sd) = ((law["mean"] for law in (up, down)), (TRUTH[law["law"]].std() for law in (up, down)))
         horizon_s = cycles * (mu + md)
-        outages = Outages([renewal(up, down, users, start="up")])
+        outages = CombinedOutages([renewal(up, down, users, start="up")])
         when, _, went_up = outages.changes(np.arange(users), 0.0, horizon_s)
         down_s = np.where(went_up, when, -when).sum() + horizon_s * (~outages.up(np.arange(users), horizon_s)).sum()
         found = 1.0 - down_s / (users * horizon_s)
@@ -149,7 +149,7 @@ class TestRenewal:
     "law", [EXPONENTIAL, WEIBULL, LOGNORMAL, GAMMA, PARETO, UNIFORM, PHASES], ids=lambda law: law["law"]
 )
 def test_moments_and_distribution_are_scipys(law):
-    model, truth = Lifetime(**law), TRUTH[law["law"]]
+    model, truth = DurationDistribution(**law), TRUTH[law["law"]]
     grid = np.linspace(0, 400, 50)
     assert model.cdf(grid) == pytest.approx(truth.cdf(grid), abs=1e-12)
     for power in (1, 2, 3):
@@ -158,15 +158,15 @@ def test_moments_and_distribution_are_scipys(law):
 
 
 def test_two_phases_have_the_variation_that_they_are_said_to_have():
-    assert math.sqrt(Lifetime(**PHASES).variance) == pytest.approx(2.0 * 35.0)
+    assert math.sqrt(DurationDistribution(**PHASES).variance) == pytest.approx(2.0 * 35.0)
 
 
 def test_a_pareto_law_without_variance_claims_none():
-    heavy = Lifetime(law="pareto", mean=10, shape=1.5)
+    heavy = DurationDistribution(law="pareto", mean=10, shape=1.5)
     assert heavy.variance == math.inf
     model = Renewal(nodes="users", up=EXPONENTIAL, down=heavy)
     assert [law.mean is None for law in model.laws()] == [False, True, False]
-    assert check(model, STREAMS, DRAWS) == []
+    assert check_laws(model, STREAMS, DRAWS) == []
 
 
 def equilibrium_cdf(law):
@@ -218,8 +218,8 @@ class TestRenewalsNodes:
 
     def test_users_that_there_are_not(self):
         model = Renewal(nodes=[0, 3, 9], up=EXPONENTIAL, down=FIXED)
-        assert [fault.value for fault in model.faults(Facts(users=4, rounds=1))] == [[9]]
-        assert list(model.faults(Facts(users=10, rounds=1))) == []
+        assert [fault.value for fault in model.faults(ScenarioFacts(users=4, rounds=1))] == [[9]]
+        assert list(model.faults(ScenarioFacts(users=10, rounds=1))) == []
 
     @pytest.mark.parametrize("nodes", ["user", [], [1, 1], [-1], [1.5], [True], 3, None])
     def test_no_nodes_at_all(self, nodes):
@@ -258,8 +258,8 @@ def test_any_order_of_asking_gives_the_same_instants_over_thousands_of_sojourns(
 
 @pytest.mark.slow
 def test_looking_far_ahead_again_and_again_does_not_walk_there_each_time(monkeypatch):
-    steps, step = [], Alternating._advance
-    monkeypatch.setattr(Alternating, "_advance", lambda self, rows: (steps.append(rows), step(self, rows)))
+    steps, step = [], AlternatingRenewal._advance
+    monkeypatch.setattr(AlternatingRenewal, "_advance", lambda self, rows: (steps.append(rows), step(self, rows)))
     law = {"law": "exponential", "mean": 1.0}
     timeline = renewal(law, law, 1)
     for now_s in range(300):
@@ -282,14 +282,14 @@ def test_a_leap_over_many_sojourns_ends_where_steps_do(down, monkeypatch):
 
     leaping = renewal(up, down, 4)
     found = told(leaping, far_s)
-    monkeypatch.setattr(Alternating, "_leap", None)
-    monkeypatch.setattr("netfl.network.outage._alternating._LEAP", 0)
+    monkeypatch.setattr(AlternatingRenewal, "_leap", None)
+    monkeypatch.setattr("netfl.network.outage._alternating_renewal._LEAP", 0)
     assert told(renewal(up, down, 4), far_s) == found
 
 
 def test_millions_of_sojourns_are_leapt_over(monkeypatch):
-    steps, step = [], Alternating._advance
-    monkeypatch.setattr(Alternating, "_advance", lambda self, rows: (steps.append(rows), step(self, rows)))
+    steps, step = [], AlternatingRenewal._advance
+    monkeypatch.setattr(AlternatingRenewal, "_advance", lambda self, rows: (steps.append(rows), step(self, rows)))
     law = {"law": "exponential", "mean": 1.0}
     timeline = renewal(law, law, 3)
     assert (timeline.next_change(np.arange(3), 3e5) > 3e5).all()
@@ -299,14 +299,14 @@ def test_millions_of_sojourns_are_leapt_over(monkeypatch):
 @pytest.mark.slow
 def test_a_leap_that_goes_too_far_is_not_made_again(monkeypatch):
     """One of 128 sojourns towards a time that 150 of the mean would reach goes too far now and then."""
-    looks, look = [], Alternating._approach
+    looks, look = [], AlternatingRenewal._approach
 
     def counted(self, rows, time_s):
         looks.append(rows)
         assert len(looks) < 100
         look(self, rows, time_s)
 
-    monkeypatch.setattr(Alternating, "_approach", counted)
+    monkeypatch.setattr(AlternatingRenewal, "_approach", counted)
     law = {"law": "exponential", "mean": 1.0}
     timeline = renewal(law, law, 500)
     for user in range(500):

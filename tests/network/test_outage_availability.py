@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from netfl.errors import ScenarioError
+from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage.availability import Availability
-from netfl.network.outages import Outages
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(53)
 SITES = Star(radius=10).open(5, STREAMS)
@@ -24,7 +24,7 @@ def written(said_in):
 
 
 def changes(model, node, until=100.0):
-    when, _, up = Outages([model.open(SITES, STREAMS)]).changes(np.array([node]), 0.0, until)
+    when, _, up = CombinedOutages([model.open(SITES, STREAMS)]).changes(np.array([node]), 0.0, until)
     return list(zip(when.tolist(), up.tolist(), strict=True))
 
 
@@ -91,7 +91,7 @@ def test_nobody_may_be_asked_about(written):
 )
 def test_misfits_are_faults(written, text, said, told):
     model = written(text, **said)
-    (fault,) = model.faults(Facts(users=5, rounds=1))
+    (fault,) = model.faults(ScenarioFacts(users=5, rounds=1))
     assert fault.problem.startswith(told)
     with pytest.raises(ScenarioError):
         model.open(SITES, STREAMS)

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from netfl.errors import ScenarioError
-from netfl.network.outage import Timeline
-from netfl.network.outage._alternating import Alternating
+from netfl.network.outage import NodeAvailability
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
 from netfl.network.outage.diurnal import Diurnal
 from netfl.network.outage.renewal import Renewal
-from netfl.network.outages import Outages
-from netfl.network.presence import Presence
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
 
 STREAMS = Streams(31)
 
 
-class Switch(Timeline):
+class Switch(NodeAvailability):
     """Node n starts up and changes at the instants ``changes[n]``."""
 
     def __init__(self, *changes):
@@ -36,7 +36,7 @@ class Switch(Timeline):
 
 A = Switch([10, 20, 40, 50], [5, 6])
 B = Switch([15, 30], [])
-BOTH = Outages([A, B])
+BOTH = CombinedOutages([A, B])
 ZERO, ONE = np.array([0]), np.array([1])
 
 
@@ -68,12 +68,12 @@ def test_all_changes_in_order():
 
 
 def test_two_changes_at_one_instant_cancel():
-    when, _, up = Outages([Switch([5, 5, 8])]).changes(ZERO, 0.0, 10.0)
+    when, _, up = CombinedOutages([Switch([5, 5, 8])]).changes(ZERO, 0.0, 10.0)
     assert (when.tolist(), up.tolist()) == ([8.0], [False])
 
 
 def test_one_goes_down_at_the_instant_another_comes_back():
-    relay = Outages([Switch([5, 10]), Switch([10, 12])])
+    relay = CombinedOutages([Switch([5, 10]), Switch([10, 12])])
     assert relay.next_up(ZERO, 5.0) == [12.0]
     assert relay.changes(ZERO, 0.0, 20.0)[0].tolist() == [5.0, 12.0]
 
@@ -81,22 +81,22 @@ def test_one_goes_down_at_the_instant_another_comes_back():
 def test_windows_that_never_meet_are_never_up():
     sites = Star(radius=1).open(2, STREAMS)
     days = (Diurnal(nodes=[0], opens="8 h", closes="10 h"), Diurnal(nodes=[0], opens="12 h", closes="14 h"))
-    never = Outages.open(days, sites, STREAMS)
+    never = CombinedOutages.open(days, sites, STREAMS)
     assert never.next_up(np.array([0, 1]), 3.0).tolist() == [math.inf, 3.0]
     assert never.next_change(np.array([0, 1]), 3.0).tolist() == [math.inf, math.inf]
 
 
 def test_windows_that_never_meet_are_found_without_drawing_what_else_happens_meanwhile(monkeypatch):
     """Two windows a day that do not overlap: outages that change each hour need not be followed for years."""
-    looks, look = [], Alternating._look
-    monkeypatch.setattr(Alternating, "_look", lambda *told: looks.append(1) or look(*told))
+    looks, look = [], AlternatingRenewal._look
+    monkeypatch.setattr(AlternatingRenewal, "_look", lambda *told: looks.append(1) or look(*told))
     hours = {"law": "exponential", "mean": "1 h"}
     outages = (
         Renewal(nodes="users", up=hours, down=hours),
         Diurnal(nodes="users", opens="8 h", closes="10 h"),
         Diurnal(nodes="users", opens="12 h", closes="14 h"),
     )
-    never = Outages.open(outages, Star(radius=1).open(2, STREAMS), STREAMS)
+    never = CombinedOutages.open(outages, Star(radius=1).open(2, STREAMS), STREAMS)
     looks.clear()
     assert never.next_up(np.array([0, 1]), 3.0).tolist() == [math.inf, math.inf]
     assert len(looks) < 10
@@ -115,7 +115,7 @@ class Counted(Switch):
 def test_who_stays_down_is_followed_no_further_than_matters():
     """One of the two is down at any time: of the changes in five of them it takes a few looks, not a thousand."""
     even, odd = Counted(range(1, 4000)), Counted(range(4000))
-    never = Outages([even, odd])
+    never = CombinedOutages([even, odd])
     assert [len(column) for column in never.changes(ZERO, 0.0, 5.0)] == [0, 0, 0]
     assert never.next_up(ZERO, 0.0, by_s=5.0)[0] > 5.0
     assert even.asked + odd.asked < 40
@@ -124,7 +124,7 @@ def test_who_stays_down_is_followed_no_further_than_matters():
 
 def test_who_is_known_to_be_down_is_not_asked_about_again():
     switch = Counted([2, 8], [])
-    presence, both = Presence(Outages([switch]), 2), np.array([[0, 1]])
+    presence, both = NodeState(CombinedOutages([switch]), 2), np.array([[0, 1]])
     assert presence.together_from_s(both, 2.0) == [8.0]
     asked = switch.asked
     assert [presence.together_from_s(both, now_s)[0] for now_s in (3.0, 5.0, 7.9)] == [8.0, 8.0, 8.0]
@@ -134,14 +134,14 @@ def test_who_is_known_to_be_down_is_not_asked_about_again():
 
 
 def test_what_is_found_of_a_time_to_come_does_not_hold_now():
-    presence = Presence(Outages([Switch([2, 8])]), 1)
+    presence = NodeState(CombinedOutages([Switch([2, 8])]), 1)
     assert presence.together_later_s(ZERO[None], 5.0) == [8.0]
     assert presence.together_from_s(ZERO[None], 1.0) == [1.0]
     assert presence.up(ZERO, 1.0).all()
 
 
 def test_without_outages_everything_is_up_for_ever():
-    none = Outages()
+    none = CombinedOutages()
     nodes = np.arange(3)
     assert not none
     assert BOTH
@@ -160,7 +160,7 @@ def test_nobody_may_be_asked_about():
 @pytest.mark.slow
 def test_real_outages_agree_with_a_fine_grid():
     """Three outages on 20 users over two days, each second looked at."""
-    outages = Outages.open(
+    outages = CombinedOutages.open(
         [
             Renewal(nodes="users", up={"law": "exponential", "mean": "2 h"}, down={"law": "fixed", "mean": "20 min"}),
             Renewal(
@@ -191,8 +191,8 @@ def test_real_outages_agree_with_a_fine_grid():
 def test_each_outage_draws_for_itself():
     sites, users = Star(radius=1).open(50, STREAMS), np.arange(50)
     model = Renewal(nodes="users", up={"law": "exponential", "mean": 1}, down={"law": "exponential", "mean": 1})
-    alone = Outages.open([model], sites, STREAMS).next_change(users, 0.0)
-    twice = Outages.open([model, model], sites, STREAMS)
+    alone = CombinedOutages.open([model], sites, STREAMS).next_change(users, 0.0)
+    twice = CombinedOutages.open([model, model], sites, STREAMS)
     first, second = (timeline.next_change(users, 0.0) for timeline in twice._timelines)
     assert (first == alone).all()
     assert (first != second).all()
@@ -202,14 +202,14 @@ def test_faults_of_all_outages_at_once():
     law = {"law": "fixed", "mean": 1}
     wrong = [Renewal(nodes=[name], up=law, down=law) for name in ("tower:9", "tower:0", "rooter:0")]
     with pytest.raises(ScenarioError) as caught:
-        Outages.open(wrong, Star(radius=1).open(2, STREAMS), STREAMS)
+        CombinedOutages.open(wrong, Star(radius=1).open(2, STREAMS), STREAMS)
     assert [fault.key for fault in caught.value.faults] == ["0.nodes", "2.nodes"]
 
 
 class TestWhatSparesUploads:
     """A, from 10 to 20 and 40 to 50, cuts; B, from 15 to 30, lets uploads finish."""
 
-    MIXED = Outages([A], [B])
+    MIXED = CombinedOutages([A], [B])
 
     def test_it_is_an_outage_like_any_other_for_who_is_up(self):
         times = np.arange(0.0, 60.0, 0.5)
@@ -220,8 +220,8 @@ class TestWhatSparesUploads:
         assert BOTH.cutting is BOTH
 
     def test_only_others_cut(self):
-        late = Outages([Switch([40, 50], [])], [Switch([15, 30], [5, 6])])
-        presence = Presence(late, 2)
+        late = CombinedOutages([Switch([40, 50], [])], [Switch([15, 30], [5, 6])])
+        presence = NodeState(late, 2)
         assert presence.node_until_s(0, 0.0) == 15.0
         assert presence.cut_s(0, 0.0) == 40.0
         assert presence.cut_s(1, 1.0) == math.inf
@@ -231,7 +231,7 @@ class TestWhatSparesUploads:
         assert presence.cut_s(0, 50.0) == math.inf
 
     def test_without_any_the_two_are_one(self):
-        presence = Presence(Outages([A]), 2)
+        presence = NodeState(CombinedOutages([A]), 2)
         assert not presence.metered
         for now_s in (0.0, 5.0, 12.0, 20.0, 45.0, 50.0):
             assert presence.cut_s(0, now_s) == presence.node_until_s(0, now_s)
@@ -239,7 +239,7 @@ class TestWhatSparesUploads:
     def test_a_scenario_says_which(self):
         law = {"law": "fixed", "mean": 1}
         models = [Renewal(nodes="users", up=law, down=law, spares=spares) for spares in ("uploads", "nothing")]
-        opened = Outages.open(models, Star(radius=1).open(2, STREAMS), STREAMS)
+        opened = CombinedOutages.open(models, Star(radius=1).open(2, STREAMS), STREAMS)
         assert len(opened._timelines) == 2
         assert len(opened.cutting._timelines) == 1
         assert Renewal(nodes="users", up=law, down=law).spares == "nothing"
@@ -255,7 +255,7 @@ class Shy(Switch):
 
 
 class TestWhatLooksAheadOnlySoFar:
-    SHY = Outages([Shy([10, 20, 40, 50], [5, 6])])
+    SHY = CombinedOutages([Shy([10, 20, 40, 50], [5, 6])])
 
     def test_changes_are_those_that_are(self):
         assert self.SHY.changes(np.array([0, 1]), 0.0, 60.0)[0].tolist() == [5, 6, 10, 20, 40, 50]
@@ -263,7 +263,7 @@ class TestWhatLooksAheadOnlySoFar:
         assert self.SHY.next_change(ZERO, 11.0) == [20.0]
 
     def test_a_cut_is_a_cut(self):
-        presence = Presence(self.SHY, 2)
+        presence = NodeState(self.SHY, 2)
         assert presence.node_until_s(0, 0.0) == 3.0
         assert presence.cut_s(0, 0.0) == 10.0
         assert presence.cut_s(0, 3.5, 5.0) >= 5.0

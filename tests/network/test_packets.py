@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import simpy
 
-from netfl.network.cell import Cell
-from netfl.network.flight import Ether
-from netfl.network.ledger import Ledger
-from netfl.network.medium import Medium
-from netfl.network.packets import Packets
+from netfl.network.event_log import EventLog
+from netfl.network.radio.cell import Cell
+from netfl.network.radio.medium import Medium
+from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.transmission import SharedChannel
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.constant import Constant
 from netfl.network.traffic.saturated import Saturated
@@ -57,8 +57,8 @@ def world_of(traffic, users, *, limit=None, medium=None, ids=None):
     env, rows = simpy.Environment(0.0), []
     ids = np.arange(users) if ids is None else np.array(ids)
     recorder = SimpleNamespace(wants=lambda kind: True, event=lambda fate, at, **row: rows.append((fate, at, row)))
-    ledger = Ledger(recorder, int(ids.max()) + 1, lambda: None, nodes=int(ids.max()) + 1, tells_packets=True)
-    load = Packets(ids, traffic, 1.0, "tower:0", ledger, Streams(1))
+    ledger = EventLog(recorder, int(ids.max()) + 1, lambda: None, nodes=int(ids.max()) + 1, tells_packets=True)
+    load = UserPacketQueue(ids, traffic, 1.0, "tower:0", ledger, Streams(1))
     world = SimpleNamespace(env=env, ledger=ledger, meter=ledger.meter, load=load, heard=[], rows=rows)
 
     def uplink(message):
@@ -66,7 +66,7 @@ def world_of(traffic, users, *, limit=None, medium=None, ids=None):
         world.last = message
         ledger.land(message, "delivered", env.now)
 
-    options = {"medium": medium or Medium(1.0), "ether": Ether(), "streams": Streams(1), "uplink": uplink}
+    options = {"medium": medium or Medium(1.0), "ether": SharedChannel(), "streams": Streams(1), "uplink": uplink}
     world.cell = Cell(env, ("tower:0", 99), load, **options)
     env.process(greedy(world.cell, limit))
     return world

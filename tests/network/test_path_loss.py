@@ -14,7 +14,7 @@ from netfl.network.channel.free_space import FreeSpace
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.okumura_hata import OkumuraHata
 from netfl.network.channel.two_ray import TwoRay
-from netfl.network.sites import Paths, Sites
+from netfl.network.layout import Layout, Trajectories
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
 
@@ -29,7 +29,7 @@ def loss_db(model, *distances_m):
     return -gain.gain_db(users, 0.0)
 
 
-class Walk(Paths):
+class Walk(Trajectories):
     """Everybody walks east at 1 m/s, from the tower."""
 
     def xy_m(self, users, time_s):
@@ -39,7 +39,7 @@ class Walk(Paths):
 def walkers(users=1):
     graph = nx.Graph()
     graph.add_node("tower:0", role="tower", x_m=0.0, y_m=0.0)
-    return Sites(graph, np.zeros((users, 2)), paths=Walk())
+    return Layout(graph, np.zeros((users, 2)), paths=Walk())
 
 
 class TestFreeSpace:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netfl
-from netfl.network.mac._slots import slot_at, slots_from
-from netfl.network.outage._clock import DayClock
+from netfl.network.mac._slotted import slot_at, slots_from
+from netfl.network.outage._diurnal_clock import DiurnalClock
 from netfl.network.periods import (
     MOST,
     after_rounding,
@@ -162,7 +162,7 @@ def test_a_window_of_four_slots_carries_four_frames_and_cuts_none(tmp_path, kind
 @pytest.mark.parametrize(("weights", "starts"), [([1, 0], 0.0), ([0, 1, 0], 1 / 3), ([2, 1], 0.0)])
 def test_a_day_of_a_clock_that_stands_at_times_ends_where_it_goes_on(weights, starts, period_s):
     """Each sojourn is a day on the clock: it ends where the next one begins, whatever its number."""
-    clock = DayClock(weights, period_s, np.zeros(1), np.ones(1))
+    clock = DiurnalClock(weights, period_s, np.zeros(1), np.ones(1))
     rows, time_s = np.zeros(1, np.int64), np.zeros(1)
     for day in range(1, 1001):
         time_s = clock.after_s(rows, time_s, np.array([period_s]))

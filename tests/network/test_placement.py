@@ -18,7 +18,7 @@ from netfl.network.topology.random_geometric import RandomGeometric
 from netfl.network.topology.star import Star
 from netfl.network.topology.tree import Tree
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(5)
 TOWERS = np.array([[0.0, 0.0], [1000.0, 0.0]])
@@ -65,7 +65,7 @@ def test_rings_by_count_and_in_turn():
     counted = Rings(radii=[10, 20], counts=[1, 3], centre=[5, 5]).open(4, TOWERS, STREAMS)
     assert np.hypot(*(counted - 5).T) == pytest.approx([10, 20, 20, 20])
     assert np.hypot(*Rings(radii=[10, 20]).open(4, TOWERS, STREAMS).T) == pytest.approx([10, 20, 10, 20])
-    wrong = Rings(radii=[10, 20], counts=[1, 3]).faults(Facts(users=5, rounds=1))
+    wrong = Rings(radii=[10, 20], counts=[1, 3]).faults(ScenarioFacts(users=5, rounds=1))
     assert [fault.problem for fault in wrong] == ["4 places for 5 users"]
 
 
@@ -113,10 +113,10 @@ class TestTable:
     def test_faults_are_told_by_line(self, tmp_path, text, told):
         (tmp_path / "x.csv").write_text(text)
         model = Table(file=tmp_path / "x.csv")
-        assert told in str(next(model.faults(Facts(users=2, rounds=1))))
+        assert told in str(next(model.faults(ScenarioFacts(users=2, rounds=1))))
         with pytest.raises(ScenarioError, match=r"placement\.file"):
             Star(placement=model).open(2, STREAMS)
 
     def test_no_file(self):
-        (fault,) = Table(file="nowhere.csv").faults(Facts(users=2, rounds=1))
+        (fault,) = Table(file="nowhere.csv").faults(ScenarioFacts(users=2, rounds=1))
         assert "No such file" in fault.problem

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import simpy
 
-from netfl.network.ledger import Ledger
+from netfl.network.backhaul.port import Link, OutputPort
+from netfl.network.counters import LinkUsage
+from netfl.network.event_log import EventLog
 from netfl.network.message import Message
-from netfl.network.outages import Outages
-from netfl.network.port import Link, Port
-from netfl.network.presence import Presence
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.priority import Priority
 from netfl.network.queue.red import Red
-from netfl.network.usage import Usage
 from netfl.streams import Streams
 
 RUNS = 40
@@ -25,11 +25,11 @@ STREAMS = Streams(11)
 
 def port_of(env, ledger, onward, *, queue=None, capacity=None, delay_s=0.0, rate_bps=1.0, outages=None):
     """A port of node 0 on link 1, whatever its queue."""
-    return Port(
+    return OutputPort(
         env,
         Link(("router:0", 0), ("router:0-server", 1), rate_bps=rate_bps, delay_s=delay_s),
         buffer=(queue or DropTail(capacity=capacity)).open(rate_bps, STREAMS),
-        presence=Presence(outages or Outages(), 2),
+        presence=NodeState(outages or CombinedOutages(), 2),
         ledger=ledger,
         onward=onward,
     )
@@ -38,7 +38,7 @@ def port_of(env, ledger, onward, *, queue=None, capacity=None, delay_s=0.0, rate
 def play(memory, times_s, bits, build, *, flows=None, priorities=None):
     """Messages *bits* enter what *build* makes at *times_s*; gives when each came out, NaN if it did not."""
     env = simpy.Environment(0.0)
-    ledger = Ledger(memory, 100_000, lambda: None)
+    ledger = EventLog(memory, 100_000, lambda: None)
     out_s = np.full(len(times_s), np.nan)
 
     def came_out(message):
@@ -127,7 +127,7 @@ def test_two_ports_in_a_row_store_and_forward():
 
 def test_what_a_node_holds_is_lost_when_it_goes_down(memory, planned):
     """Sent from 0 to 4, 4 to 8, …; down from 5 to 20: one is out, one half sent, one waiting, one comes meanwhile."""
-    outages = Outages([planned({0: [(5, 20)]})])
+    outages = CombinedOutages([planned({0: [(5, 20)]})])
     times_s = [0.0, 1.0, 2.0, 10.0, 20.0, 21.0]
 
     def build(env, ledger, onward):
@@ -214,11 +214,11 @@ def test_share_dropped_by_red_is_that_of_its_markov_chain():
             times_s,
             rng.exponential(1.0, messages),
             lambda env, ledger, onward, run=run: (
-                Port(
+                OutputPort(
                     env,
                     Link(("router:0", 0), ("router:0-server", 1), rate_bps=1.0, delay_s=0.0),
                     buffer=queue.open(1.0, STREAMS.at(run)),
-                    presence=Presence(Outages(), 2),
+                    presence=NodeState(CombinedOutages(), 2),
                     ledger=ledger,
                     onward=onward,
                 ).enter
@@ -231,7 +231,7 @@ def test_share_dropped_by_red_is_that_of_its_markov_chain():
 
 def test_what_is_on_a_link_is_lost_when_the_link_goes_down(memory, planned):
     """Links take 4 s to send and 3 s to cross; down from 9 to 10: 0 has arrived at 7, 1 left at 8, 2 is half sent."""
-    outages = Outages([planned({1: [(9, 10)]})])
+    outages = CombinedOutages([planned({1: [(9, 10)]})])
 
     def build(env, ledger, onward):
         return port_of(env, ledger, onward, delay_s=3.0, outages=outages).enter
@@ -244,7 +244,7 @@ def test_what_is_on_a_link_is_lost_when_the_link_goes_down(memory, planned):
 
 def test_an_outage_that_spares_transmissions_takes_only_what_waits(memory, planned):
     """Down from 1 to 6, 0 is sent till 4 all the same; 1 waits, and is lost when the port turns to it."""
-    outages = Outages([], [planned({0: [(1, 6)]})])
+    outages = CombinedOutages([], [planned({0: [(1, 6)]})])
     out_s = play(memory, [0.0, 0.5, 7.0], [4.0] * 3, lambda *parts: port_of(*parts, outages=outages).enter)
     np.testing.assert_array_equal(out_s, [4.0, np.nan, 11.0])
     assert memory.of("lost") == [(4.0, 1)]
@@ -255,7 +255,7 @@ def test_usage_counts_what_a_stopwatch_would(memory, planned):
     ports = []
 
     def build(env, ledger, onward):
-        outages = Outages([planned({0: [(5, 20)]})])
+        outages = CombinedOutages([planned({0: [(5, 20)]})])
         ports.append(port_of(env, ledger, onward, capacity=1, outages=outages))
         for time_s in (3.0, 4.5, 23.0):
             env.process(look(env, time_s))
@@ -268,10 +268,10 @@ def test_usage_counts_what_a_stopwatch_would(memory, planned):
         seen[time_s] = ports[0].usage(time_s)
 
     play(memory, [0.0, 1.0, 2.0, 10.0, 20.0], [4.0] * 5, build)
-    assert seen[3.0] == Usage(busy_s=3.0, dropped=1, waiting_s=2.0)
-    assert seen[4.5] == Usage(busy_s=4.5, bits=4.0, messages=1, dropped=1, waiting_s=3.0)
-    assert seen[23.0] == Usage(busy_s=8.0, bits=4.0, messages=1, dropped=1, lost=2, waiting_s=3.0)
-    assert ports[0].usage(24.0) - seen[23.0] == Usage(busy_s=1.0, bits=4.0, messages=1)
+    assert seen[3.0] == LinkUsage(busy_s=3.0, dropped=1, waiting_s=2.0)
+    assert seen[4.5] == LinkUsage(busy_s=4.5, bits=4.0, messages=1, dropped=1, waiting_s=3.0)
+    assert seen[23.0] == LinkUsage(busy_s=8.0, bits=4.0, messages=1, dropped=1, lost=2, waiting_s=3.0)
+    assert ports[0].usage(24.0) - seen[23.0] == LinkUsage(busy_s=1.0, bits=4.0, messages=1)
 
 
 @pytest.mark.slow

@@ -7,13 +7,13 @@ import pytest
 from pydantic import ValidationError
 
 from netfl.network.message import Message
-from netfl.network.queue._wheel import Wheel
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.drr import Drr
 from netfl.network.queue.priority import Priority
 from netfl.network.queue.red import Red
+from netfl.network.queue.relay import WeightedSampler
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(41)
 
@@ -120,9 +120,11 @@ class TestDrr:
         assert buffer.pop(0.0) is None
 
     def test_weights_of_users_that_there_are_not(self):
-        [fault] = Drr(weights={1: 2, 9: 1}).faults(Facts(users=3, rounds=1))
+        [fault] = Drr(weights={1: 2, 9: 1}).faults(ScenarioFacts(users=3, rounds=1))
         assert (fault.key, fault.value) == ("weights", [9])
-        assert not [*Drr(weights={9: 1}).faults(Facts(users=3, rounds=1, duration_s=1.0))], "the number of a node"
+        assert not [*Drr(weights={9: 1}).faults(ScenarioFacts(users=3, rounds=1, duration_s=1.0))], (
+            "the number of a node"
+        )
         for wrong in ({0: 0.0}, {-1: 1.0}, [1.0, -1.0]):
             with pytest.raises(ValidationError):
                 Drr(weights=wrong)
@@ -204,7 +206,7 @@ class TestRed:
 
 class TestWheel:
     def test_chances_are_in_proportion_to_weights_whatever_was_there_before(self):
-        rng, wheel, weights = np.random.default_rng(47), Wheel(), {}
+        rng, wheel, weights = np.random.default_rng(47), WeightedSampler(), {}
         for _ in range(3000):
             name, weight = int(rng.integers(0, 37)), float(rng.choice([0.0, 0.1, 1.0, 1e6]))
             weights[name] = weight
@@ -217,7 +219,7 @@ class TestWheel:
         assert set(drawn) <= set(live)
 
     def test_the_last_of_chances_falls_on_somebody(self):
-        wheel = Wheel()
+        wheel = WeightedSampler()
         for name, weight in enumerate([0.1, 0.2, 0.3, 0.0]):
             wheel.weigh(name, weight)
         assert wheel.spin(0.0) == 0

@@ -10,10 +10,9 @@ from pydantic import ValidationError
 
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.rayleigh import Rayleigh
-from netfl.network.radio import Air, Radio
-from netfl.network.reception._gray import bit_error_rate, measured_errors, rayleigh_bit_error_rate
+from netfl.network.radio.link_budget import LinkBudget, Radio
 from netfl.network.reception.mcs import Mcs
-from netfl.network.reception.modulation import Modulation
+from netfl.network.reception.modulation import Modulation, bit_error_rate, measured_errors, rayleigh_bit_error_rate
 from netfl.network.reception.shannon import Shannon
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.topology.star import Star
@@ -26,7 +25,7 @@ CHANNEL = (LogDistance(exponent=3, reference_loss="40 dB"), Rayleigh(coherence="
 
 def outages(reception, distance_m):
     """How many of `DRAWS` transmissions over a Rayleigh link of this length are not received."""
-    air = Air(RADIO, CHANNEL, Star(distance=distance_m).open(100, Streams(3)), Streams(3))
+    air = LinkBudget(RADIO, CHANNEL, Star(distance=distance_m).open(100, Streams(3)), Streams(3))
     users, time_s = np.arange(DRAWS) % 100, 0.01 * (np.arange(DRAWS) // 100)
     return np.count_nonzero(~reception.received(air.snr_db(users, time_s), RADIO.bandwidth))
 

@@ -5,11 +5,11 @@ import pytest
 import simpy
 from pydantic import ValidationError
 
-from netfl.network.ledger import Ledger
+from netfl.network.backhaul.port import Link, OutputPort
+from netfl.network.event_log import EventLog
 from netfl.network.message import Message
-from netfl.network.outages import Outages
-from netfl.network.port import Link, Port
-from netfl.network.presence import Presence
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
 from netfl.network.queue.relay import Relay
 from netfl.streams import Streams
 
@@ -105,13 +105,13 @@ def test_weights_belong_to_chance():
 def test_a_superseded_update_ends_as_such(memory):
     """At a port: 0 is on the link, 1's first waits from 1 and is replaced at 2, where the link is busy until 10."""
     env, arrived = simpy.Environment(0.0), []
-    ledger = Ledger(memory, 100_000, lambda: None)
+    ledger = EventLog(memory, 100_000, lambda: None)
     ledger.open(1)
-    port = Port(
+    port = OutputPort(
         env,
         Link(("router:0", 0), ("router:0-server", 1), rate_bps=0.1, delay_s=0.0),
         buffer=Relay(holds=1).open(0.1, STREAMS),
-        presence=Presence(Outages(), 2),
+        presence=NodeState(CombinedOutages(), 2),
         ledger=ledger,
         onward=lambda one: arrived.append((env.now, one.flow, one.base)),
     )

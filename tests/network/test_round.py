@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from small import FADES, PLAIN, RULES, make, play
 
-from netfl.access._building import build
-from netfl.access.network import Network
-from netfl.consistency import faults_below
+from netfl.access._builder import build_network
+from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError
 from netfl.network.round.quorum import Quorum
-from netfl.network.world import World
-from netfl.types import FATES, Facts
+from netfl.network.simulator import NetworkSimulator
+from netfl.scenario.validation import nested_faults
+from netfl.types import FATES, ScenarioFacts
 
 
 def heard(rounds):
@@ -121,7 +121,7 @@ def test_a_quorum_is_a_share_rounded_up():
     assert [rule.enough(n, 10) for n in (6, 7, 8)] == [False, True, True]
     assert [rule.counts(n, 10) for n in (3, 4)] == [False, True]
     assert (rule.most(10), rule.most(1)) == (7, 1)
-    assert [one.key for one in Quorum(quorum=0.2, deadline=1, least=0.3).faults(Facts(5, 1))] == ["least"]
+    assert [one.key for one in Quorum(quorum=0.2, deadline=1, least=0.3).faults(ScenarioFacts(5, 1))] == ["least"]
 
 
 def away(tmp_path, *rows):
@@ -267,7 +267,7 @@ def conducts(draw):
 @pytest.mark.slow
 def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
     access, setting, log = make(7, 6, seed, **said)
-    assert not [*faults_below(access, "", Facts(7, 6, classes=2))]
+    assert not [*nested_faults(access, "", ScenarioFacts(7, 6, classes=2))]
     try:
         rounds = list(access.rounds(setting))
     except ModelError:
@@ -297,7 +297,7 @@ def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
 @pytest.mark.slow
 def test_every_update_that_begins_ends_once(said, seed):
     access, setting, _ = make(7, 6, seed, **said)
-    world = World(build(access, setting), setting.streams, setting.recorder)
+    world = NetworkSimulator(build_network(access, setting), setting.streams, setting.recorder)
     try:
         list(world.rounds(6))
     except ModelError:
@@ -330,17 +330,19 @@ def test_every_update_that_begins_ends_once(said, seed):
     ],
 )
 def test_what_does_not_fit(said, keys):
-    access = Network.model_validate(copy.deepcopy(PLAIN) | said)
-    assert {fault.key for fault in faults_below(access, "", Facts(users=5, rounds=3, learners=("a", "b")))} == keys
+    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said)
+    assert {
+        fault.key for fault in nested_faults(access, "", ScenarioFacts(users=5, rounds=3, learners=("a", "b")))
+    } == keys
 
 
 def test_what_is_refused():
     with pytest.raises(ValidationError, match="no such network/round"):
-        Network.model_validate(PLAIN | {"round": "fist"})
+        NetworkAccess.model_validate(PLAIN | {"round": "fist"})
     with pytest.raises(ValidationError, match="unknown key"):
-        Network.model_validate(PLAIN | {"first": 1})
+        NetworkAccess.model_validate(PLAIN | {"first": 1})
     with pytest.raises(ValidationError, match="busy"):
-        Network.model_validate(PLAIN | {"busy": "sleep"})
+        NetworkAccess.model_validate(PLAIN | {"busy": "sleep"})
 
 
 def test_the_same_seed_gives_the_same_rounds():
@@ -354,8 +356,8 @@ def test_the_same_seed_gives_the_same_rounds():
 def test_a_way_down_that_may_fail_leaves_the_other_draws_as_they_were():
     """Common random numbers: training times and places are the same with and without."""
     access, setting, _ = make(6, 2, compute={"speed": 1.0, "spread": 1.0, "samples": 4})
-    lossy = access.model_copy(update={"downlink": Network.model_validate(PLAIN | LOSSY).downlink})
-    one, two = (build(each, replace(setting)).service.compute_s for each in (access, lossy))
+    lossy = access.model_copy(update={"downlink": NetworkAccess.model_validate(PLAIN | LOSSY).downlink})
+    one, two = (build_network(each, replace(setting)).service.compute_s for each in (access, lossy))
     assert (one == two).all()
 
 

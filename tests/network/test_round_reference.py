@@ -8,10 +8,10 @@ from recorders import Memory
 from round_reference import NEVER, Case, Play
 from small import Listed
 
-from netfl.access.network import Network
+from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError
 from netfl.streams import Streams
-from netfl.types import Setting
+from netfl.types import AccessContext
 
 ROUNDS = 8
 HORIZON_S = 150
@@ -107,13 +107,13 @@ def network(case, said, folder):
         (folder / "away.csv").write_text("node,start_s,end_s\n" + "".join(told))
         spares = "uploads" if case.spares else "nothing"
         said["outages"] = [{"kind": "calendar", "file": str(folder / "away.csv"), "spares": spares}]
-    return Network.model_validate(AIR | said)
+    return NetworkAccess.model_validate(AIR | said)
 
 
 def played(access, users):
     """What the network's rounds bring, up to where it says that nobody will ever be heard any more."""
     told = []
-    setting = Setting(users, ROUNDS, 0, Streams(1), np.ones(users), 1e3, 1e3, Memory("none"))
+    setting = AccessContext(users, ROUNDS, 0, Streams(1), np.ones(users), 1e3, 1e3, Memory("none"))
     rounds = access.rounds(setting)
     try:
         told.extend(

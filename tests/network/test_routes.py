@@ -5,13 +5,13 @@ import pytest
 import simpy
 
 from netfl.errors import ScenarioError
-from netfl.network.ledger import Ledger
+from netfl.network.backhaul.routes import Routes
+from netfl.network.event_log import EventLog
 from netfl.network.message import Message
-from netfl.network.outages import Outages
-from netfl.network.presence import Presence
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.relay import Relay
-from netfl.network.routes import Routes
 from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.routing.static import Static
 from netfl.streams import Streams
@@ -29,9 +29,9 @@ class Journey:
 
     def __init__(self, sites, memory, *, routing=None, outages=None, queue=None, queues=None):
         self.env, self.arrived = simpy.Environment(0.0), {}
-        self.ledger = Ledger(memory, 1000, lambda: None)
+        self.ledger = EventLog(memory, 1000, lambda: None)
         self.routes = Routes(sites, routing, outages, Streams(61))
-        presence = Presence(outages or Outages(), sites.nodes)
+        presence = NodeState(outages or CombinedOutages(), sites.nodes)
         self.sinks = self.routes.ports(
             self.env, queue or DropTail(), presence, self.ledger, self._arrive, queues=queues or {}
         )
@@ -59,7 +59,7 @@ def sites(make_sites):
 
 
 def out(sites, planned, **plan):
-    return Outages([planned({sites.number(name): spans for name, spans in plan["plan"].items()})])
+    return CombinedOutages([planned({sites.number(name): spans for name, spans in plan["plan"].items()})])
 
 
 def test_by_least_delay_unless_something_else_is_said(sites, memory):

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
 from netfl.network.message import Message
-from netfl.network.outages import Outages
+from netfl.network.outage._combined import CombinedOutages
 from netfl.network.routing._paths import least_cost
 from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.routing.static import Static
@@ -41,7 +41,7 @@ def make(make_sites):
 
 
 def table_of(sites, plan=None, planned=None, **said):
-    outages = Outages([planned({sites.number(name): spans for name, spans in plan.items()})] if plan else [])
+    outages = CombinedOutages([planned({sites.number(name): spans for name, spans in plan.items()})] if plan else [])
     return ShortestPath(**said).open(sites, outages, STREAMS)
 
 
@@ -143,7 +143,7 @@ def test_without_convergence_routes_stay(make, planned):
 
 def faults(routing, sites):
     with pytest.raises(ScenarioError) as caught:
-        routing.open(sites, Outages(), STREAMS)
+        routing.open(sites, CombinedOutages(), STREAMS)
     return [(fault.key, str(fault)) for fault in caught.value.faults]
 
 
@@ -165,7 +165,7 @@ class TestStatic:
     def test_chains_as_stated(self, make, planned):
         sites = make()
         said = Static(next={"tower:0": "router:1", "router:1": "server"})
-        table = said.open(sites, Outages([planned({sites.number("router:1"): [(0, 9)]})]), STREAMS)
+        table = said.open(sites, CombinedOutages([planned({sites.number("router:1"): [(0, 9)]})]), STREAMS)
         assert table.fixed
         assert table.route("tower:0", 5.0) == ("tower:0", "router:1", "server")
         assert table.hop("router:1", message(0), 5.0) == "server"

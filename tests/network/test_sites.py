@@ -2,7 +2,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def sites():
         ("router:1", "tower:1", 0.001),
     ):
         graph.add_edge(one, other, rate_bps=1e6, delay_s=delay_s)
-    return Sites(graph, np.array([[3.0, 4.0], [9.0, 0.0], [5.0, 0.0]]))
+    return Layout(graph, np.array([[3.0, 4.0], [9.0, 0.0], [5.0, 0.0]]))
 
 
 def test_nodes_are_numbered_users_first(sites):

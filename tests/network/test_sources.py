@@ -5,18 +5,18 @@ from types import SimpleNamespace
 import numpy as np
 import simpy
 
-from netfl.network.ledger import Ledger
+from netfl.network.backhaul.traffic_sources import inject_packets
+from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC
-from netfl.network.sources import inject
 
 
 def entered(*blocks, until_s=1e9):
     """What enters when."""
     env, came = simpy.Environment(0.0), []
     recorder = SimpleNamespace(wants=lambda kind: False)
-    ledger = Ledger(recorder, 1, lambda: None, nodes=9)
+    ledger = EventLog(recorder, 1, lambda: None, nodes=9)
     told = iter([(np.array(times_s, float), np.array(bits, float)) for times_s, bits in blocks])
-    inject(env, told, (5, 77, 2), lambda message: came.append((env.now, message)), ledger)
+    inject_packets(env, told, (5, 77, 2), lambda message: came.append((env.now, message)), ledger)
     env.run(until=until_s)
     return came, ledger.meter
 

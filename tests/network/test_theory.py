@@ -9,12 +9,12 @@ import pytest
 from scipy import integrate, linalg, stats
 
 import netfl
-from netfl.network.ledger import Ledger
-from netfl.network.outages import Outages
+from netfl.network.event_log import EventLog
+from netfl.network.layout import Layout
+from netfl.network.outage._combined import CombinedOutages
 from netfl.network.probe import Probe, Sampler
-from netfl.network.sites import Sites
-from netfl.network.theory import Case
-from netfl.network.theory._ports import Line
+from netfl.network.theory import TheoryCase
+from netfl.network.theory._ports import TandemLine
 from netfl.network.theory.tandem import _lossy, _through
 from netfl.streams import Streams
 
@@ -25,7 +25,7 @@ def said(name, changes=None):
     """What the theory of a scenario says, without a run."""
     scenario = netfl.load(FOLDER / f"{name}.yaml", changes)
     access, streams = scenario.access, Streams(3)
-    case = Case(access, access.topology.open(scenario.users, streams), streams)
+    case = TheoryCase(access, access.topology.open(scenario.users, streams), streams)
     assert [*access.theory.misfits(case)] == []
     return access.theory.figures(case)
 
@@ -75,12 +75,12 @@ class TestQueues:
             for hop, service_s in enumerate(services_s):
                 now_s = free_s[hop] = max(now_s, free_s[hop]) + size * service_s
             ends_s.append(now_s)
-        _, whole_s = _through(Line(1.0, services_s, None, 0.0), born_s, sizes)
+        _, whole_s = _through(TandemLine(1.0, services_s, None, 0.0), born_s, sizes)
         assert whole_s == pytest.approx(np.array(ends_s) - born_s)
 
     def test_a_tandem_of_one_link_with_room_for_few_is_mm1k(self):
         rng, count = np.random.default_rng(4), 200_000
-        line = Line(1.2, (1.0,), 3, 0.0)
+        line = TandemLine(1.2, (1.0,), 3, 0.0)
         told = _lossy(line, np.cumsum(rng.exponential(1 / 1.2, count)), rng.exponential(1.0, count))
         share = stationary(np.diag(np.full(3, 1.2), 1) + np.diag(np.ones(3), -1))
         assert told["loss_ratio_theory"] == pytest.approx(share[-1], abs=4 * told["loss_ratio_theory_se"])
@@ -197,9 +197,9 @@ class Wanting:
 def sampled(windows, probe, since_s=0.0, recorder=None, outages=None):
     """What a probe of three users tells after looks in *windows*."""
     recorder = recorder or Wanting()
-    sampler = Sampler(probe, Sites(nx.Graph(), np.zeros((3, 2))), Waves(), outages or Outages(), since_s)
+    sampler = Sampler(probe, Layout(nx.Graph(), np.zeros((3, 2))), Waves(), outages or CombinedOutages(), since_s)
     for start_s, end_s in windows:
-        sampler.look(start_s, end_s, Ledger(recorder, 3, lambda: None))
+        sampler.look(start_s, end_s, EventLog(recorder, 3, lambda: None))
     return sampler.figures()
 
 
@@ -247,7 +247,7 @@ class TestProbe:
 
     def test_outages_are_counted_exactly(self, planned):
         """User 0 is down for 1 s and for 2 s of 10, user 1 from 8 s on, user 2 never."""
-        outages = Outages([planned({0: [(1.0, 2.0), (4.0, 6.0)], 1: [(8.0, 20.0)]})])
+        outages = CombinedOutages([planned({0: [(1.0, 2.0), (4.0, 6.0)], 1: [(8.0, 20.0)]})])
         told = sampled([(0.0, 4.5), (4.5, 10.0)], Probe(every=1.0), outages=outages)
         assert told["availability"] == pytest.approx(1 - 5 / 30)
         assert told["up_mean_s"] == pytest.approx(25 / 3)

@@ -13,7 +13,7 @@ from netfl.network.topology.random_geometric import RandomGeometric
 from netfl.network.topology.star import Star
 from netfl.network.topology.tree import Tree
 from netfl.streams import Streams
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(5)
 
@@ -37,8 +37,8 @@ class TestStar:
 
     def test_as_many_distances_as_users(self):
         star = Star(distances=[1, 2, 3])
-        assert list(star.faults(Facts(users=3, rounds=1))) == []
-        assert [fault.key for fault in star.faults(Facts(users=4, rounds=1))] == ["distances"]
+        assert list(star.faults(ScenarioFacts(users=3, rounds=1))) == []
+        assert [fault.key for fault in star.faults(ScenarioFacts(users=4, rounds=1))] == ["distances"]
 
     @pytest.mark.parametrize("given", [{}, {"radius": 1, "distance": 1}, {"distance": -1}, {"distances": [1, 0]}])
     def test_exactly_one_positive_placement(self, given):

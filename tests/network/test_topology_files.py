@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
-from netfl.network.topology._geography import great_circle_m, projected
+from netfl.network.topology._graph_files import great_circle_m, projected
 from netfl.network.topology.file import File
 from netfl.network.topology.inline import Inline
+from netfl.registry import faults_of
 from netfl.streams import Streams
-from netfl.types import Facts
-from netfl.wording import faults_of
+from netfl.types import ScenarioFacts
 
 STREAMS = Streams(5)
 DATA = Path(__file__).parent / "data"
@@ -29,7 +29,7 @@ def fault_of(name, **said):
     with pytest.raises(ScenarioError) as caught:
         opened(name, **said)
     (fault,) = caught.value.faults
-    told = File(file=DATA / name, placement=AT_TOWERS, **said).faults(Facts(users=20, rounds=1))
+    told = File(file=DATA / name, placement=AT_TOWERS, **said).faults(ScenarioFacts(users=20, rounds=1))
     assert [*told] == [fault]
     return fault
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
-from netfl.network.topology.barabasi_albert import BarabasiAlbert, grow
+from netfl.network.topology.barabasi_albert import BarabasiAlbert, grow_meshes
 from netfl.network.topology.grid import Grid
 from netfl.network.topology.ring import Ring
 from netfl.network.topology.waxman import Waxman
@@ -134,7 +134,7 @@ class TestBarabasiAlbert:
     def test_degrees_of_a_large_mesh_follow_the_limit(self, m):
         """P(k) = 2m(m+1) / (k(k+1)(k+2)); 30,000 routers, bins held to 5 binomial standard errors."""
         count = 30_000
-        degree = np.bincount(grow(1, count, m, np.random.default_rng(3))[0])
+        degree = np.bincount(grow_meshes(1, count, m, np.random.default_rng(3))[0])
         for k in range(m, m + 12):
             chance = 2 * m * (m + 1) / (k * (k + 1) * (k + 2))
             assert (degree == k).mean() == pytest.approx(chance, abs=5 * math.sqrt(chance / count))
@@ -146,7 +146,7 @@ class TestBarabasiAlbert:
 
         Router 2 is left out only if 0 and 1 are drawn: (1/4)(1/3) twice, 1/6; held to 5 standard errors.
         """
-        ends = grow(30_000, 4, 2, np.random.default_rng(1))
+        ends = grow_meshes(30_000, 4, 2, np.random.default_rng(1))
         partners = ends[:, 5::2]
         assert (partners != 2).all(axis=1).mean() == pytest.approx(1 / 6, abs=5 * math.sqrt(5 / 36 / 30_000))
 

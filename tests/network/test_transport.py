@@ -12,24 +12,24 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from recorders import Memory
 
-from netfl.access.network import Network
-from netfl.consistency import faults_below
+from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError
-from netfl.network.fading import FadingMedium
+from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.mac.round_robin import RoundRobin
 from netfl.network.mac.tdma import Tdma
-from netfl.network.outages import Outages
-from netfl.network.parts import Parts, Service
-from netfl.network.presence import Presence
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
-from netfl.network.reassembly import Reassembly
+from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.round.first import First
 from netfl.network.routing.shortest_path import ShortestPath
-from netfl.network.transport import Transport
-from netfl.network.world import World
+from netfl.network.simulator import NetworkSimulator
+from netfl.network.transport.spec import Transport
+from netfl.network.transport.transfer import Reassembly
+from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams
-from netfl.types import FATES, Delivery, Facts, Setting
+from netfl.types import FATES, AccessContext, Delivery, ScenarioFacts
 
 SERVER = 1  # the node number in a world of one user
 
@@ -107,13 +107,13 @@ def make_world(make_sites, make_air, planned, memory):
         transport, update_bits, *, users=1, mac=None, plan=None, deadline_s=20.0, chance=None, snr_db=None, seed=1
     ):
         sites = make_sites([("server", "tower:0", 1000.0, 0.25)], [(0, 0)] * users, {"tower:0": (0.0, 0.0)})
-        outages = Outages([planned(plan)] if plan else [])
-        presence = Presence(outages, sites.nodes)
+        outages = CombinedOutages([planned(plan)] if plan else [])
+        presence = NodeState(outages, sites.nodes)
         air = make_air(snr_db or (lambda ids, time_s: np.zeros(len(ids))), users)
         reception = SnrThreshold(threshold=-3, rate=1000)
         if chance is not None:
             reception = Coin(threshold=-3, rate=1000, chance=chance)
-        parts = Parts(
+        parts = NetworkConfig(
             sites=sites,
             medium=FadingMedium(air, reception, presence, Streams(seed)),
             mac=mac or RoundRobin(),
@@ -124,7 +124,7 @@ def make_world(make_sites, make_air, planned, memory):
             outages=outages,
             presence=presence,
             traffic=(),
-            service=Service(
+            service=RoundServiceConfig(
                 update_bits=float(update_bits),
                 compute_s=np.zeros(users),
                 samples=np.ones(users),
@@ -134,7 +134,7 @@ def make_world(make_sites, make_air, planned, memory):
                 transport=transport,
             ),
         )
-        return World(parts, Streams(seed), memory)
+        return NetworkSimulator(parts, Streams(seed), memory)
 
     return make
 
@@ -294,9 +294,9 @@ LORA = {
 
 def play(said, users=8, rounds=5, seed=1):
     """The rounds and the log of one run of the plain network with some keys said otherwise."""
-    log, access = Memory(), Network.model_validate(copy.deepcopy(PLAIN) | said)
+    log, access = Memory(), NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said)
     streams = Streams(seed).at("access", 0)
-    setting = Setting(users, rounds, 0, streams, np.ones(users), 1e4, 1e4, log)
+    setting = AccessContext(users, rounds, 0, streams, np.ones(users), 1e4, 1e4, log)
     return list(access.rounds(setting)), log
 
 
@@ -429,6 +429,6 @@ def test_no_transport_is_whole_messages():
 def test_a_transport_has_no_effect_without_rounds():
     traffic = {"kind": "poisson", "rate": 1, "size": {"mean": "50 B"}}
     unset = dict.fromkeys(("compute", "broadcast_rate", "update_size", "round"), None)
-    access = Network.model_validate(copy.deepcopy(PLAIN) | unset | {"traffic": traffic, "transport": {}})
-    facts = replace(Facts(users=5, rounds=100), duration_s=10.0)
-    assert [fault.key for fault in faults_below(access, "", facts)] == ["transport"]
+    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | unset | {"traffic": traffic, "transport": {}})
+    facts = replace(ScenarioFacts(users=5, rounds=100), duration_s=10.0)
+    assert [fault.key for fault in nested_faults(access, "", facts)] == ["transport"]

@@ -8,9 +8,8 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 
 from netfl.errors import ScenarioError
-from netfl.network.channel._sea import absorption_db_km, density_db
 from netfl.network.channel.free_space import FreeSpace
-from netfl.network.channel.underwater import Underwater
+from netfl.network.channel.underwater import Underwater, absorption_db_km, density_db
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
 

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from netfl.errors import ModelError
-from netfl.network.fading import FadingMedium
+from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.mac import Mac
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
-from netfl.network.outages import Outages
-from netfl.network.parts import Parts, Service
-from netfl.network.presence import Presence
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
+from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.round.first import First
 from netfl.network.routing.shortest_path import ShortestPath
-from netfl.network.world import World
+from netfl.network.simulator import NetworkSimulator
 from netfl.streams import Streams
 from netfl.types import Delivery
 
@@ -35,10 +35,10 @@ def make_world(make_sites, make_air, planned, memory):
         towers = {"tower:0": (0.0, 0.0), "tower:1": (100.0, 0.0)}
         sites = make_sites(LINKS, [(0, 0), (1, 0), (99, 0), (100, 0)], towers)
         assert sites.names == ("server", "tower:0", "tower:1", "router:0")
-        outages = Outages([planned(plan or {})])
-        presence = Presence(outages, sites.nodes)
+        outages = CombinedOutages([planned(plan or {})])
+        presence = NodeState(outages, sites.nodes)
         air = make_air(lambda users, time_s: np.zeros(len(users)), 4)
-        parts = Parts(
+        parts = NetworkConfig(
             sites=sites,
             medium=FadingMedium(air, SnrThreshold(threshold=-3, rate=1000), presence, Streams(3)),
             mac=mac,
@@ -49,7 +49,7 @@ def make_world(make_sites, make_air, planned, memory):
             outages=outages,
             presence=presence,
             traffic=(),
-            service=Service(
+            service=RoundServiceConfig(
                 update_bits=1000.0,
                 compute_s=np.broadcast_to(np.asarray(compute_s, float), 4),
                 samples=np.ones(4),
@@ -58,7 +58,7 @@ def make_world(make_sites, make_air, planned, memory):
                 rule=First(m=first, deadline=deadline_s),
             ),
         )
-        return World(parts, Streams(3), memory)
+        return NetworkSimulator(parts, Streams(3), memory)
 
     return make
 
@@ -204,8 +204,8 @@ def test_presence_is_that_of_the_outages(planned):
     """Asked at rising times about changing nodes, it says what the timelines say, and how long that holds."""
     rng = np.random.default_rng(4)
     plan = {node: [(a, a + 1.5) for a in np.cumsum(rng.uniform(2, 6, 20))] for node in range(5)}
-    outages = Outages([planned(plan)])
-    presence = Presence(outages, 6)
+    outages = CombinedOutages([planned(plan)])
+    presence = NodeState(outages, 6)
     for now_s in np.cumsum(rng.exponential(0.3, 150)):
         nodes = rng.permutation(6)[: rng.integers(1, 7)]
         up = outages.up(nodes, now_s)
@@ -221,11 +221,11 @@ def test_presence_is_that_of_the_outages(planned):
 @pytest.mark.slow
 def test_nodes_that_are_never_up_together(planned):
     plan = {0: [(10.0 * k, 10.0 * k + 5) for k in range(3000)], 1: [(10.0 * k + 5, 10.0 * k + 10) for k in range(3000)]}
-    assert Presence(Outages([planned(plan)]), 2).together_from_s(np.array([[0, 1]]), 0.0)[0] == np.inf
+    assert NodeState(CombinedOutages([planned(plan)]), 2).together_from_s(np.array([[0, 1]]), 0.0)[0] == np.inf
 
 
 def test_users_who_collide_for_ever_end_the_run_with_a_message(make_world, monkeypatch):
-    monkeypatch.setattr("netfl.network.parts._VAIN", 1000.0)
+    monkeypatch.setattr("netfl.network.config._VAIN", 1000.0)
     with pytest.raises(ModelError, match="1002 attempts in a row have failed and nobody was heard"):
         next(make_world(SlottedAloha(probability=1.0), first=1).rounds(1))
 
@@ -235,9 +235,9 @@ def test_who_never_meets_the_tower_is_followed_once(make_cell, monkeypatch):
     """User 1 is up when the tower is not: that it never hears of anything is found once, not at each version."""
     span_s = range(0, 40_000, 10)
     plan = {1: [(at_s, at_s + 5.0) for at_s in span_s], 100: [(at_s + 5.0, at_s + 10.0) for at_s in span_s]}
-    asked, later = [], Presence.together_later_s
+    asked, later = [], NodeState.together_later_s
     monkeypatch.setattr(
-        Presence, "together_later_s", lambda *args: asked.extend(args[1][:, 0].tolist()) or later(*args)
+        NodeState, "together_later_s", lambda *args: asked.extend(args[1][:, 0].tolist()) or later(*args)
     )
     cell = make_cell(2, plan=plan, compute_s=1e9)
     for version in range(6):

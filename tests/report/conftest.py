@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 from netfl import report
-from netfl.reading import Run, open_run
+from netfl.results.run_reader import Run, open_run
 from netfl.types import FATES
 
 RARE_USERS = 3

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from netfl.report import measures, tallies
-from netfl.statistics import interval
+from netfl.results.statistics import interval
 
 
 def metrics_of(values, metric="accuracy", group="", seconds=60.0):
@@ -100,7 +100,7 @@ def test_final_figures_of_choices_are_those_of_the_last_evaluation():
     values = {("A", 0): figures, ("tuned", 0): figures}
     found = measures.final(metrics_of(values), "accuracy", choices=["tuned"])
     assert found.to_dict() == {("A", 0): pytest.approx(95.0), ("tuned", 0): 100.0}
-    users = measures.grouped(metrics_of(values, group="user:4"), "accuracy", "user", choices=["tuned"])
+    users = measures.grouped_final_metrics(metrics_of(values, group="user:4"), "accuracy", "user", choices=["tuned"])
     assert users.set_index("learner")["value"].to_dict() == {"A": pytest.approx(95.0), "tuned": 100.0}
 
 
@@ -109,10 +109,10 @@ def test_only_curves_that_swing_are_smoothed():
     rise = 1 - np.exp(-at / 40)
     noise = np.random.default_rng(1).normal(0, 0.2, 200)
     step = (at > 90).astype(float)
-    assert measures.window(metrics_of({("A", 0): rise}), "accuracy") == 1
-    assert measures.window(metrics_of({("A", 0): step}), "accuracy") == 1
-    assert measures.window(metrics_of({("A", 0): np.ones(200)}), "accuracy") == 1
-    assert measures.window(metrics_of({("A", 0): np.where(at > 100, rise + noise, 0)}), "accuracy") == 10
+    assert measures.smoothing_window(metrics_of({("A", 0): rise}), "accuracy") == 1
+    assert measures.smoothing_window(metrics_of({("A", 0): step}), "accuracy") == 1
+    assert measures.smoothing_window(metrics_of({("A", 0): np.ones(200)}), "accuracy") == 1
+    assert measures.smoothing_window(metrics_of({("A", 0): np.where(at > 100, rise + noise, 0)}), "accuracy") == 10
 
 
 def test_smoothing_looks_back_only():
@@ -128,10 +128,10 @@ def test_groups_are_told_apart_by_kind_and_number():
          (("", 0.9), ("class:1", 0.1), ("class:10", 0.2), ("user:1", 0.3))],
         ignore_index=True,
     )  # fmt: skip
-    classes = measures.grouped(table, "accuracy", "class").set_index("number")["value"]
+    classes = measures.grouped_final_metrics(table, "accuracy", "class").set_index("number")["value"]
     assert classes.to_dict() == {1: pytest.approx(0.1), 10: pytest.approx(0.2)}
-    assert measures.grouped(table, "accuracy", "user")["number"].tolist() == [1]
-    assert measures.grouped(table, "loss", "user").empty
+    assert measures.grouped_final_metrics(table, "accuracy", "user")["number"].tolist() == [1]
+    assert measures.grouped_final_metrics(table, "loss", "user").empty
 
 
 def test_outages_pair_what_went_down_with_what_came_up():
@@ -157,16 +157,16 @@ def test_outages_pair_what_went_down_with_what_came_up():
 def test_users_below_a_tower_are_cut_off_with_it_and_overlaps_count_once():
     down = tallies.outages(events_of(("down", -1, "tower:1", 10.0), ("up", -1, "tower:1", 30.0)), 100.0)
     users = pd.DataFrame({"user": [0, 1, 2], "tower": ["tower:0", "tower:1", "tower:1"]})
-    cut = tallies.below(down, users)
+    cut = tallies.tower_outages(down, users)
     assert cut["user"].tolist() == [1, 2]
     own = pd.DataFrame({"user": [1, 1, 0], "from_s": [20.0, 12.0, 3.0], "to_s": [40.0, 13.0, 4.0]})
-    lengths = tallies.covered(pd.concat([cut, own]))
+    lengths = tallies.covered_time(pd.concat([cut, own]))
     assert lengths.to_dict() == {0: 1.0, 1: 30.0, 2: 20.0}
 
 
 def test_silence_counts_from_the_start_and_to_the_end():
     heard = pd.DataFrame({"user": [0, 0, 1, 5], "arrived_s": [10.0, 70.0, 40.0, 1.0]})
-    found = tallies.silences(heard, [0, 1, 2], 100.0).set_index("user")
+    found = tallies.longest_silences(heard, [0, 1, 2], 100.0).set_index("user")
     assert found.loc[0].tolist() == [10.0, 70.0]
     assert found.loc[1].tolist() == [40.0, 100.0]
     assert found.loc[2].tolist() == [0.0, 100.0]
@@ -176,7 +176,7 @@ def test_silence_counts_from_the_start_and_to_the_end():
 def test_stacking_loses_nothing(rounds):
     rng = np.random.default_rng(rounds)
     rows = pd.DataFrame({"round": rng.integers(1, rounds + 1, 5000), "fate": rng.choice(["late", "delivered"], 5000)})
-    table = tallies.stacked(rows, rounds, 2)
+    table = tallies.outcome_bins(rows, rounds, 2)
     starts = table.index.to_numpy()
     lengths = np.diff(np.append(starts, rounds + 1))
     assert len(table) <= 80
@@ -187,7 +187,7 @@ def test_stacking_loses_nothing(rounds):
 
 def test_presence_is_a_share_of_rounds():
     heard = pd.DataFrame({"user": [4, 4, 2, 9], "round": [1, 1000, 3, 5]})
-    share = tallies.presence(heard, [4, 2], 1000, bins=500)
+    share = tallies.delivery_shares(heard, [4, 2], 1000, bins=500)
     assert share.shape == (2, 500)
     assert share[0, [0, 499]].tolist() == [0.5, 0.5]
     assert share[1, 1] == 0.5
@@ -204,7 +204,7 @@ def test_what_was_spent_by_an_evaluation():
         }
     )
     metrics = pd.DataFrame({"replica": [0, 0, 0, 1, 1], "round": [0, 2, 3, 0, 3], "value": 0.5})
-    found = measures.spent(metrics, rounds)
+    found = measures.with_cost(metrics, rounds)
     assert found["uplink_bits"].tolist() == [0.0, 30.0, 60.0, 0.0, 6.0]
     assert found["energy_J"].fillna(-1).tolist() == [0.0, 1.5, 4.0, -1.0, -1.0]
 
@@ -224,6 +224,6 @@ def test_a_curve_over_bits_is_read_where_all_replicas_have_come():
             "value": [0.0, 0.5, 1.0, 0.0, 0.5, 1.0],
         }
     )
-    found = measures.curve(measures.spent(metrics, rounds), "accuracy", over="bits")
+    found = measures.curve(measures.with_cost(metrics, rounds), "accuracy", over="bits")
     assert (found["at"].min(), found["at"].max()) == (0.0, 10.0)
     assert found["mean"].iloc[-1] == pytest.approx((1.0 + 0.5) / 2)

@@ -15,9 +15,9 @@ from matplotlib import pyplot as plt
 from scipy import stats
 
 from netfl import report
-from netfl.reading import open_run
-from netfl.report import replay, words
-from netfl.report.view import View
+from netfl.report import animation, words
+from netfl.report.view import RunData
+from netfl.results.run_reader import open_run
 
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
@@ -76,9 +76,9 @@ def test_it_fetches_nothing_and_runs_nothing_but_the_replay(whole):
         "form-action 'none'",
         "style-src 'unsafe-inline'",
         "img-src data:",
-        f"script-src {replay.policy()}",
+        f"script-src {animation.script_policy()}",
     ]
-    assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", replay.policy())
+    assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", animation.script_policy())
     assert not {"link", "iframe", "object", "embed", "img", "base", "form"} & set(found.tags)
     targets = found.of("href") + found.of("xlink:href") + found.of("src")
     assert targets
@@ -279,7 +279,7 @@ def test_choices_stand_as_last_made_and_win_nothing(make):
     said = "".join(Reader(page).said)
     assert "tunedvalidation lossone for allFED-CVaR-AVG\n" in said
     assert "FedAvg (2 of 8 users), FED-CVaR-AVG (6 of 8 users)" in said
-    assert not any("tuned" in line for line in words.verdicts(View(run)))
+    assert not any("tuned" in line for line in words.verdicts(RunData(run)))
 
 
 @pytest.mark.usefixtures("sketched")

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from netfl.report import canvas, measures, plots_access, plots_heat, plots_learning, plots_network, tallies
-from netfl.report.view import View
+from netfl.report.view import RunData
 
 LEARNERS = ("FedAvg", "FED-CVaR-AVG")
 USERS = pd.DataFrame({"user": [0, 1, 2, 3], "heard": [5, 0, 9, 1], "rare": [False, True, False, True]})
@@ -57,9 +57,9 @@ def test_bars_by_distance_go_outwards():
 
 @pytest.mark.slow
 def test_curves_are_means_in_percent(make):
-    view = View(make())
+    view = RunData(make())
     ax = plots_learning.curves(view.metrics, "accuracy", learners=LEARNERS)
-    known = measures.wide(view.metrics, "accuracy")["FedAvg"].mean(axis="columns")
+    known = measures.metric_table(view.metrics, "accuracy")["FedAvg"].mean(axis="columns")
     assert np.allclose(ax.lines[0].get_ydata(), 100 * known)
     assert ax.lines[0].get_color() == canvas.PALETTE[0]
     assert "(%)" in ax.get_ylabel()
@@ -83,12 +83,12 @@ def test_a_learner_that_diverges_ends_in_a_cross_and_hides_no_other(make):
 
 @pytest.mark.slow
 def test_rounds_are_whole_numbers_on_the_axis(make):
-    ax = drawn(plots_learning.curves(View(make(rounds=11)).metrics, "accuracy", learners=LEARNERS))
+    ax = drawn(plots_learning.curves(RunData(make(rounds=11)).metrics, "accuracy", learners=LEARNERS))
     assert all(float(tick).is_integer() for tick in ax.get_xticks())
 
 
 def test_many_learners_differ_in_colour_and_in_style():
-    strokes = [*canvas.strokes([f"learner {index}" for index in range(20)]).values()]
+    strokes = [*canvas.line_styles([f"learner {index}" for index in range(20)]).values()]
     assert len({(one["color"], str(one["linestyle"])) for one in strokes}) == 20
     assert len({one["color"] for one in strokes[:10]}) == 10
     assert len({str(one["linestyle"]) for one in strokes[:6]}) == 6
@@ -102,18 +102,18 @@ def test_weights_stand_against_how_often_users_were_heard():
 
 @pytest.mark.slow
 def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
-    view = View(make(rounds=400, swing=0.1))
+    view = RunData(make(rounds=400, swing=0.1))
     ax = plots_learning.curves(view.metrics, "rare_accuracy", learners=LEARNERS)
     raw, smooth = (np.asarray(line.get_ydata(), float) for line in ax.lines[:2])
-    known = measures.wide(view.metrics, "rare_accuracy")["FedAvg"].mean(axis="columns")
+    known = measures.metric_table(view.metrics, "rare_accuracy")["FedAvg"].mean(axis="columns")
     assert np.allclose(raw, 100 * known)
     assert np.abs(np.diff(smooth)).mean() < 0.5 * np.abs(np.diff(raw)).mean()
 
 
 @pytest.mark.slow
 def test_stacked_areas_reach_the_total(make):
-    view = View(make())
-    table = tallies.stacked(view.fates, view.rounds, 3)
+    view = RunData(make())
+    table = tallies.outcome_bins(view.fates, view.rounds, 3)
     ax = drawn(plots_access.fate_areas(table))
     top = ax.patches[-1].get_data().values
     assert np.allclose(top, table.sum(axis="columns"))
@@ -131,7 +131,7 @@ def test_the_raster_has_a_row_for_each_user():
 
 @pytest.mark.slow
 def test_the_heat_map_is_final_accuracy(make):
-    view = View(make())
+    view = RunData(make())
     ax = drawn(plots_learning.class_heat(view.metrics, learners=LEARNERS, rare=(8, 9)))
     cells = np.asarray(ax.collections[0].get_array()).reshape(2, 10)
     known = measures.final(view.metrics, "accuracy", "class:9")
@@ -196,7 +196,7 @@ def test_names_stand_in_legends_as_they_are():
 
 @pytest.mark.slow
 def test_users_are_served_cell_by_cell(make):
-    view = View(make(users=8, rounds=30, replicas=1))
+    view = RunData(make(users=8, rounds=30, replicas=1))
     ax = drawn(plots_heat.user_heat(view.accuracy, learners=LEARNERS))
     order = view.one.sort_values(["heard", "user"], ascending=[False, True])["user"]
     shown = [int(text.get_text()) for text in ax.get_xticklabels()]

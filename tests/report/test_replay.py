@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import netfl
-from netfl.report import replay
-from netfl.report.replay import packing
-from netfl.report.replay.film import Film
-from netfl.report.replay.places import around
-from netfl.report.view import View
+from netfl.report import animation
+from netfl.report.animation import encoding
+from netfl.report.animation.data import AnimationData
+from netfl.report.animation.layout import surrounding_places
+from netfl.report.view import RunData
 
 WALKERS = """
 name: walkers
@@ -48,43 +48,43 @@ def unpacked(text):
 
 def test_arrays_come_back_as_they_were():
     arrays = {"a": np.array([1, 2, 3], np.uint8), "b": np.array([1.5, np.nan], np.float32), "c": np.zeros(0, np.uint16)}
-    told, found = unpacked(packing.packed({"name": "n"}, arrays))
+    told, found = unpacked(encoding.pack_data({"name": "n"}, arrays))
     assert told["name"] == "n"
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
 
 
 def test_packed_data_cannot_end_their_element():
-    text = packing.packed({"learners": ["</script><script>alert(1)</script>"]}, {})
+    text = encoding.pack_data({"learners": ["</script><script>alert(1)</script>"]}, {})
     assert "<" not in text
     assert json.loads(text)["learners"] == ["</script><script>alert(1)</script>"]
 
 
 def test_times_are_kept_to_a_tick():
     times = np.array([0.0, 0.1, 0.1, 7.3, 50.0])
-    back = np.cumsum(packing.steps(times, 50.0).astype(np.int64)) * 50.0 / packing.TICKS
-    np.testing.assert_allclose(back, times, atol=50.0 / packing.TICKS)
+    back = np.cumsum(encoding.tick_differences(times, 50.0).astype(np.int64)) * 50.0 / encoding.TICKS
+    np.testing.assert_allclose(back, times, atol=50.0 / encoding.TICKS)
 
 
 def test_a_film_that_is_cut_says_so_and_ends_there(make):
-    view = View(make(users=8, rounds=40, replicas=2))
-    film = Film(view, most_events=30)
+    view = RunData(make(users=8, rounds=40, replicas=2))
+    film = AnimationData(view, most_events=30)
     assert film.end_s < view.end_s
     said = " ".join(film.notes())
     assert "Shown is replica 0, of 2." in said
     assert "left out" in said
-    assert f"of {replay.film.phrases.span(view.end_s)}, as a page has room for 30 events" in said
-    _, arrays = unpacked(packing.packed(film.header(), film.arrays()))
-    assert arrays["event_time"].sum(dtype=np.int64) <= packing.TICKS
+    assert f"of {animation.data.phrases.format_duration(view.end_s)}, as a page has room for 30 events" in said
+    _, arrays = unpacked(encoding.pack_data(film.header(), film.arrays()))
+    assert arrays["event_time"].sum(dtype=np.int64) <= encoding.TICKS
 
 
 def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
     run = make(users=8, rounds=40, replicas=2)
-    film = Film(View(run))
-    _, arrays = unpacked(packing.packed(film.header(), film.arrays()))
+    film = AnimationData(RunData(run))
+    _, arrays = unpacked(encoding.pack_data(film.header(), film.arrays()))
     own = run.rounds[run.rounds["replica"] == 0]
     back = {
-        name: np.cumsum(arrays[name].astype(np.int64)) * film.end_s / packing.TICKS
+        name: np.cumsum(arrays[name].astype(np.int64)) * film.end_s / encoding.TICKS
         for name in film.arrays()
         if name in {"round_open", "round_close", "score_time", "user_score_time"}
     }
@@ -102,14 +102,14 @@ def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
 
 
 def test_accuracies_are_thinned_where_there_are_too_many(make):
-    film = Film(View(make(users=8, rounds=40, replicas=1)), most_figures=50)
+    film = AnimationData(RunData(make(users=8, rounds=40, replicas=1)), most_figures=50)
     assert f"one evaluation in {film.scores.every}" in " ".join(film.notes())
     assert film.arrays()["user_score"].size <= 50 + 16
 
 
 def test_without_events_rounds_and_deliveries_tell(make):
     run = make(users=8, rounds=40, replicas=1, network=False)
-    film = Film(View(run))
+    film = AnimationData(RunData(run))
     assert film.events["kind"].value_counts().to_dict() == {"broadcast": 40, "delivered": 40}
     assert film.ways["user"].tolist() == run.deliveries["user"].tolist()
     assert "Nobody has a place in this run" in " ".join(film.notes())
@@ -117,7 +117,7 @@ def test_without_events_rounds_and_deliveries_tell(make):
 
 @pytest.mark.parametrize("users", [1, 8, 60, 61, 10_000])
 def test_users_without_places_stand_apart_around_the_server(users):
-    places = around(users)
+    places = surrounding_places(users)
     assert places.shape == (users, 2)
     reach = np.hypot(*places.T)
     assert (reach > 0.15).all()
@@ -134,7 +134,7 @@ def walkers(tmp_path_factory):
 
 
 def test_links_and_moving_users_are_those_of_the_scenario(walkers):
-    places = Film(View(walkers)).places
+    places = AnimationData(RunData(walkers)).places
     assert places.known
     assert {frozenset(places.names[end] for end in link) for link in places.links} == {
         frozenset(link) for link in [("server", "router:0"), ("router:0", "tower:0"), ("router:0", "tower:1")]
@@ -150,7 +150,7 @@ def test_links_and_moving_users_are_those_of_the_scenario(walkers):
 
 def test_a_scenario_that_is_no_use_any_more_leaves_what_the_tables_tell(walkers):
     (walkers.folder / "scenario.yaml").write_text("name: walkers\nusers: 3\nrounds: 5\n")
-    film = Film(View(netfl.open_run(walkers.folder)))
+    film = AnimationData(RunData(netfl.open_run(walkers.folder)))
     assert not film.places.known
     assert {places for link in film.places.links for places in link} == set(range(4))
     assert "no longer lays out this network" in " ".join(film.notes())
@@ -158,4 +158,4 @@ def test_a_scenario_that_is_no_use_any_more_leaves_what_the_tables_tell(walkers)
 
 def test_a_run_in_which_nothing_happened_has_no_replay(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
-    assert replay.chapter(View(netfl.open_run(tmp_path))) is None
+    assert animation.animation_chapter(RunData(netfl.open_run(tmp_path))) is None

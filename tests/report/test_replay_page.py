@@ -12,8 +12,8 @@ from chromium import CHROMIUM, Browser
 import netfl
 from netfl import report
 from netfl.report import chapters_access
-from netfl.report.replay import gathering
-from netfl.report.view import View
+from netfl.report.animation import events as gathering
+from netfl.report.view import RunData
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
@@ -88,8 +88,8 @@ def quiet(events, end_s):
 
 
 def test_what_is_shown_at_the_cursor_is_what_the_tables_say(filmed, page):
-    view = View(filmed)
-    events = gathering.recorded(view)
+    view = RunData(filmed)
+    events = gathering.recorded_events(view)
     rounds = filmed.rounds[filmed.rounds["replica"] == 0]
     scores = filmed.metrics.query("replica == 0 and metric == 'accuracy' and group == ''")
     for share in quiet(events, view.end_s):
@@ -107,8 +107,8 @@ def test_what_is_shown_at_the_cursor_is_what_the_tables_say(filmed, page):
 
 
 def test_the_list_is_of_the_latest_events(filmed, page):
-    view = View(filmed)
-    events = gathering.recorded(view)
+    view = RunData(filmed)
+    events = gathering.recorded_events(view)
     for share in quiet(events, view.end_s):
         at_s = move(page, share, view.end_s)
         past = events[events["time_s"] <= at_s]
@@ -129,7 +129,7 @@ def test_the_list_is_of_the_latest_events(filmed, page):
 
 
 def test_keys_step_from_round_to_round_and_from_event_to_event(filmed, page):
-    view = View(filmed)
+    view = RunData(filmed)
     opened = filmed.rounds[filmed.rounds["replica"] == 0]["opened_s"].to_numpy()
     page.js("document.getElementById('replay-stage').focus()")
     page.press("Home")
@@ -140,7 +140,7 @@ def test_keys_step_from_round_to_round_and_from_event_to_event(filmed, page):
         assert seconds(text(page, "clock")) == pytest.approx(opened[steps], abs=0.06)
     page.press("ArrowLeft")
     assert text(page, "round") == "3"
-    times = gathering.recorded(view)["time_s"]
+    times = gathering.recorded_events(view)["time_s"]
     page.press("ArrowRight", shift=True)
     assert seconds(text(page, "clock")) == pytest.approx(times[times > opened[2]].min(), abs=0.06)
     page.press("End")
@@ -176,7 +176,7 @@ def test_with_less_motion_it_shows_one_frame_a_second(filmed, tmp_path):
 
 
 def test_users_can_be_coloured_by_any_learner_and_by_how_often_they_were_heard(filmed, page):
-    move(page, 0.7, View(filmed).end_s)
+    move(page, 0.7, RunData(filmed).end_s)
     options = page.js("[...document.getElementById('replay-hue').options].map((one) => one.text)")
     assert options == ["accuracy of FedAvg", "accuracy of FED-CVaR-AVG", "how often heard"]
     seen = set()
@@ -191,7 +191,7 @@ def test_users_can_be_coloured_by_any_learner_and_by_how_often_they_were_heard(f
 
 
 def test_going_back_shows_what_was_there_before(filmed, page):
-    end_s = View(filmed).end_s
+    end_s = RunData(filmed).end_s
     move(page, 0.3, end_s)
     before = page.js(PIXELS)
     move(page, 0.9, end_s)
@@ -236,14 +236,14 @@ def test_ten_thousand_users_load_and_are_drawn(tmp_path, monkeypatch):
         page.open(run.folder / "report.html", READY)
         assert text(page, "users") == "of 10000"
         nobody = page.js(PIXELS)
-        move(page, 0.6, View(run).end_s)
+        move(page, 0.6, RunData(run).end_s)
         assert page.js(PIXELS) != nobody
         assert page.faults == []
 
 
 def test_a_whole_run_takes_about_a_minute_at_the_speed_it_starts_with(filmed, page):
     chosen = float(page.js("document.getElementById('replay-speed').value"))
-    assert View(filmed).end_s / chosen == pytest.approx(60.0, rel=0.05)
+    assert RunData(filmed).end_s / chosen == pytest.approx(60.0, rel=0.05)
     speeds = page.js("[...document.getElementById('replay-speed').options].map((one) => Number(one.value))")
     assert speeds == sorted({*speeds})
     assert min(speeds) < chosen

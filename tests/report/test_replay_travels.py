@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from netfl.report.replay import gathering
-from netfl.report.replay.places import Places
-from netfl.report.replay.travels import packets, travels
+from netfl.report.animation import events
+from netfl.report.animation.layout import AnimationLayout
+from netfl.report.animation.paths import packets, update_paths
 
 SERVER, ROUTER, TOWER, USER = range(4)
 """Numbers of the nodes of `line`, and of the user itself."""
@@ -13,7 +13,7 @@ SERVER, ROUTER, TOWER, USER = range(4)
 
 def line(users=2):
     """Users, a tower, a router and the server, on a line."""
-    return Places(
+    return AnimationLayout(
         users=np.zeros((users, 2)),
         names=("server", "router:0", "tower:0"),
         roles=("server", "router", "tower"),
@@ -34,7 +34,7 @@ def happened(*rows):
 def ways(*rows, came=()):
     """The travels that events (time, kind, user, node, value) make on the line, as tuples."""
     deliveries = pd.DataFrame(came, columns=["user", "sent_s", "arrived_s"])
-    return [*travels(happened(*rows), line(), deliveries, 9.0).itertuples(index=False, name=None)]
+    return [*update_paths(happened(*rows), line(), deliveries, 9.0).itertuples(index=False, name=None)]
 
 
 def test_an_update_goes_through_the_air_ports_and_links():
@@ -108,7 +108,7 @@ def test_packets_go_from_their_sender_and_wait_in_ports():
 
 def test_who_comes_up_first_was_down_from_the_start():
     told = [(2.0, "down", 0, ""), (3.0, "up", 1, ""), (4.0, "up", 0, ""), (5.0, "down", -1, "tower:0-router:0")]
-    found = gathering.switches(happened(*told), line(), users=2)
+    found = events.outage_switches(happened(*told), line(), users=2)
     assert [*found.itertuples(index=False, name=None)] == [
         (0.0, 1, 1),
         (2.0, 0, 1),
@@ -120,9 +120,9 @@ def test_who_comes_up_first_was_down_from_the_start():
 
 def test_too_many_events_lose_kinds_first_and_then_the_end():
     told = happened(*[(at, kind, 0, "") for at in range(10) for kind in ("received", "sent", "delivered")])
-    assert gathering.kept(told, 30).gone == ()
-    fewer = gathering.kept(told, 20)
+    assert events.limit_events(told, 30).gone == ()
+    fewer = events.limit_events(told, 20)
     assert (fewer.gone, fewer.to_s, len(fewer.events)) == (("received",), None, 20)
-    short = gathering.kept(told, 4)
+    short = events.limit_events(told, 4)
     assert (short.gone, short.to_s) == (("received", "sent"), 4.0)
     assert short.events["time_s"].tolist() == [0, 1, 2, 3]

@@ -19,11 +19,11 @@ import netfl
 from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.reading import open_run
 from netfl.report import words
-from netfl.report.salvage import salvaged
-from netfl.report.view import look
-from netfl.tables import SCHEMAS, Table, read_stream, stream_of
+from netfl.report.salvage import salvage_run
+from netfl.report.view import read_view
+from netfl.results.run_reader import open_run
+from netfl.results.tables import SCHEMAS, TableWriter, read_stream, stream_of
 
 pytestmark = pytest.mark.usefixtures("sketched")
 
@@ -42,11 +42,11 @@ def damaged(run, name, content):
 
 def told(run):
     """What the top of a run's report says of its state."""
-    return "\n".join(words.status(look(run)))
+    return "\n".join(words.status(read_view(run)))
 
 
 def test_what_is_whole_stays_as_it_is(run):
-    found, damage = salvaged(run)
+    found, damage = salvage_run(run)
     assert found is run
     assert damage == ()
 
@@ -138,7 +138,7 @@ def test_a_folder_that_may_not_be_read_is_told_in_one_line(run):
 def test_without_scenario_and_users_the_selection_is_still_diagnosed(run):
     (run.folder / "scenario.yaml").write_text("junk")
     (run.folder / "users.parquet").unlink()
-    view = look(open_run(run.folder))
+    view = read_view(open_run(run.folder))
     assert view.selection is not None
     assert view.selection.sentence in words.summary(view)
 
@@ -147,7 +147,7 @@ KILLED = """
 import sys
 import netfl
 from netfl import recording
-from netfl.scenario import load
+from netfl.scenario.scenario import load
 
 recording.FLUSH_EVERY_S = 0.2
 changes = {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance"}
@@ -167,7 +167,7 @@ def test_of_a_run_that_is_killed_the_report_shows_what_its_tables_hold(tmp_path)
         process.kill()
     run = open_run(folder)
     assert run.status == "crashed"
-    view = look(run)
+    view = read_view(run)
     last = view.rounds
     assert last > 4
     text = report.write(run).read_text(encoding="utf-8")
@@ -185,7 +185,7 @@ def test_of_a_run_that_is_killed_the_report_shows_what_its_tables_hold(tmp_path)
 
 
 def test_a_table_that_is_cut_off_or_damaged_is_read_up_to_there(tmp_path):
-    table = Table(tmp_path, "rounds", SCHEMAS["rounds"])
+    table = TableWriter(tmp_path, "rounds", SCHEMAS["rounds"])
     for index in range(5):
         table.extend([(0, index, 0.0, 1.0, 1, 0, 9.0, 3.0, np.nan)] * 10)
         table.flush()
@@ -211,11 +211,11 @@ def test_tables_of_a_crash_end_with_the_last_round_of_which_all_is_there(run):
     last = {"rounds": 30, "deliveries": 21, "events": 30, "metrics": 10}
     for name, full in whole.items():
         rows = full[full["round"] <= last[name]]
-        table = Table(run.folder, name, SCHEMAS[name])
+        table = TableWriter(run.folder, name, SCHEMAS[name])
         table.append([pa.array(rows[one.name], one.type) for one in SCHEMAS[name]])
         table.flush()
         (run.folder / f"{name}.parquet").unlink()
-    found, _ = salvaged(open_run(run.folder))
+    found, _ = salvage_run(open_run(run.folder))
     assert found.rounds["round"].max() == found.deliveries["round"].max() == 21
     assert found.metrics["round"].max() == 10
     closed_s = whole["rounds"].query("round == 21")["closed_s"].item()
@@ -228,7 +228,7 @@ def grow(run, last):
     for name in ("rounds", "deliveries", "events", "metrics"):
         rows = run.table(name)
         rows = rows[rows["round"] <= last]
-        table = Table(run.folder, name, SCHEMAS[name])
+        table = TableWriter(run.folder, name, SCHEMAS[name])
         table.append([pa.array(rows[one.name], one.type) for one in SCHEMAS[name]])
         table.flush()
 
@@ -247,7 +247,7 @@ def cut(run, last):
 def test_of_a_resumed_run_that_crashed_whatever_reaches_farther_is_shown(run, stopped, crashed):
     grow(run, crashed)
     cut(run, stopped)
-    found, damage = salvaged(open_run(run.folder))
+    found, damage = salvage_run(open_run(run.folder))
     assert damage == ()
     assert found.rounds["round"].max() == found.deliveries["round"].max() == 20
     assert (run.folder / "rounds.arrows.part").exists()
@@ -259,7 +259,7 @@ def test_a_stream_of_other_columns_is_named_and_left_out(run):
     path = stream_of(run.folder, "rounds")
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, pa.schema({"a": pa.int8()})) as stream:
         stream.write_batch(pa.record_batch({"a": pa.array([1], pa.int8())}))
-    found, damage = salvaged(open_run(run.folder))
+    found, damage = salvage_run(open_run(run.folder))
     assert f"rounds.arrows.part cannot be used, and what it would show is left out: {path}" in damage[0]
     assert "its columns are a" in damage[0]
     assert found.rounds.empty

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.reading import open_run
 from netfl.report import measures
-from netfl.report.page import check_place
+from netfl.report.page import check_target
 from netfl.report.several import chapters_access, chapters_runs, pairs, plots, words
-from netfl.report.several.cast import gather
-from netfl.report.several.differences import differing
-from netfl.report.view import View
+from netfl.report.several.cast import gather_runs
+from netfl.report.several.differences import differing_keys
+from netfl.report.view import RunData
+from netfl.results.run_reader import open_run
 
 EVIL = "</svg><script>alert(1)</script> 'x' \"ü\" " + "long " * 40
 SMALL = {"users": 8, "rounds": 30, "replicas": 3}
@@ -43,7 +43,7 @@ def runs(tmp_path_factory, make_run):
 
 @pytest.fixture
 def cast(runs):
-    return gather([runs / name for name in "abc"])
+    return gather_runs([runs / name for name in "abc"])
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +109,9 @@ def test_links_lead_to_the_reports_that_runs_have(page, runs):
 
 
 def test_runs_of_one_name_are_told_apart_by_their_folders(runs):
-    names = [one.name for one in gather([runs / name for name in "abd"]).members]
+    names = [one.name for one in gather_runs([runs / name for name in "abd"]).members]
     assert names == ["rural_outage (a)", "rural_outage (b)", "silent"]
-    evil = gather([runs / "e"]).members[0]
+    evil = gather_runs([runs / "e"]).members[0]
     assert evil.name == EVIL
     assert len(evil.label) < 40
 
@@ -120,19 +120,19 @@ def test_keys_that_differ_stand_with_every_value():
     one = {"name": "x", "seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain", "more": None}]}
     two = {"name": "y", "seed": 1, "access": {"mac": {"kind": "aloha", "p": 0.5}}, "channel": [{"kind": "rain"}]}
     three = {"seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain"}, {"kind": "z" * 99}]}
-    assert differing([one, two, three], room=10) == {
+    assert differing_keys([one, two, three], room=10) == {
         "access.mac.kind": ["tdma", "aloha", "tdma"],
         "access.mac.p": ["–", "0.5", "–"],
         "channel.1.kind": ["–", "–", "zzzzzzzzz…"],
     }
-    assert differing([one, one]) == {}
+    assert differing_keys([one, one]) == {}
 
 
 @pytest.mark.slow
 def test_a_trace_is_shared_by_the_same_seed_and_the_same_deliveries(cast):
     first, same, other = (one.view for one in cast.members)
-    assert pairs.shared(same, first) == 30
-    assert pairs.shared(other, first) == 0
+    assert pairs.shared_rounds(same, first) == 30
+    assert pairs.shared_rounds(other, first) == 0
     said = words.summary(cast, [])
     assert any(line.startswith("B shares the trace of A: the same seed") for line in said)
     assert any(line.startswith("C does not share the trace of A") for line in said)
@@ -141,7 +141,7 @@ def test_a_trace_is_shared_by_the_same_seed_and_the_same_deliveries(cast):
 def test_the_same_deliveries_under_another_seed_are_no_pairs(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
     (tmp_path / "a" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 99}))
-    assert pairs.shared(View(open_run(tmp_path / "a")), View(open_run(runs / "a"))) == 0
+    assert pairs.shared_rounds(RunData(open_run(tmp_path / "a")), RunData(open_run(runs / "a"))) == 0
 
 
 def ends(view, learner):
@@ -168,7 +168,7 @@ def test_others_are_welch_s(cast):
 
 
 def test_the_table_of_differences_says_which_are_pairs(cast):
-    table = "".join(chapters_runs.gaps(cast))
+    table = "".join(chapters_runs.learner_gaps(cast))
     rows = [re.sub("<[^>]+>", "|", row) for row in re.findall("<tr>(.*?)</tr>", table)]
     by = {row.split("|")[1]: row for row in rows}
     assert "by replica (3)" in by["FedAvg: B − A"]
@@ -208,11 +208,11 @@ def test_curves_are_means_over_replicas_thinned_to_the_last(cast, monkeypatch):
 
 @pytest.mark.slow
 def test_of_few_curves_all_share_panels_and_of_many_each_run_has_its_own(cast, monkeypatch):
-    together = "".join(chapters_runs.courses(cast))
+    together = "".join(chapters_runs.learning_curves(cast))
     assert together.count("<figure>") == 2
     assert "Colours are learners, dashes are runs" in together
     monkeypatch.setattr(chapters_runs, "LINES", 5)
-    apart = "".join(chapters_runs.courses(cast))
+    apart = "".join(chapters_runs.learning_curves(cast))
     assert apart.count("<figure>") == 6
     assert "all panels have the same axes" in apart
 
@@ -227,7 +227,7 @@ def test_several_folders_give_a_page_here(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert call("report", runs / "c", runs / "d") == (0, "report:  report.html")
     assert Path("report.html").read_text().startswith("<!DOCTYPE html>")
-    check_place(Path("report.html"))
+    check_target(Path("report.html"))
 
 
 def test_nothing_is_overwritten_but_a_report(runs, tmp_path, monkeypatch):
@@ -250,9 +250,9 @@ def test_where_nothing_can_be_shown_there_is_one_line(tmp_path, runs):
     assert (code, len(said.splitlines())) == (2, 1)
     assert "none of these folders holds a run" in said
     with pytest.raises(ScenarioError, match="is named twice"):
-        gather([runs / "a", runs / "b" / ".." / "a"])
+        gather_runs([runs / "a", runs / "b" / ".." / "a"])
     with pytest.raises(ScenarioError, match="too many"):
-        gather([tmp_path / str(number) for number in range(27)])
+        gather_runs([tmp_path / str(number) for number in range(27)])
 
 
 @pytest.mark.slow
@@ -278,7 +278,7 @@ def test_who_is_heard_twice_in_a_round_is_heard_in_one(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
     table = pd.read_parquet(tmp_path / "a/deliveries.parquet")
     pd.concat([table] * 3).sort_values(["replica", "round"]).to_parquet(tmp_path / "a/deliveries.parquet")
-    once, thrice = (chapters_access.rates(gather([at / "a"]).members[0]) for at in (runs, tmp_path))
+    once, thrice = (chapters_access.rates(gather_runs([at / "a"]).members[0]) for at in (runs, tmp_path))
     pd.testing.assert_series_equal(once, thrice)
 
 
@@ -289,16 +289,16 @@ def test_traces_that_differ_by_a_little_are_not_shared(runs, tmp_path):
         table = pd.read_parquet(folder / "deliveries.parquet")
         table.loc[table.index[-1], column] += little
         table.to_parquet(folder / "deliveries.parquet")
-        first, other = (one.view for one in gather([runs / "a", folder]).members)
-        assert pairs.shared(first, first) == 30
-        assert pairs.shared(first, other) == 0
+        first, other = (one.view for one in gather_runs([runs / "a", folder]).members)
+        assert pairs.shared_rounds(first, first) == 30
+        assert pairs.shared_rounds(first, other) == 0
 
 
 def test_of_runs_without_deliveries_nothing_is_said_of_traces(runs, tmp_path):
     for name in "ab":
         shutil.copytree(runs / "a", tmp_path / name)
         pd.read_parquet(runs / "a/deliveries.parquet").iloc[:0].to_parquet(tmp_path / name / "deliveries.parquet")
-    assert not any("trace" in one for one in words.summary(gather([tmp_path / "a", tmp_path / "b"]), []))
+    assert not any("trace" in one for one in words.summary(gather_runs([tmp_path / "a", tmp_path / "b"]), []))
 
 
 def test_a_run_s_own_report_is_known_by_any_path(runs, tmp_path, monkeypatch):

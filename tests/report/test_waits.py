@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from netfl.report import chapters_waits, plots_waits, waits
-from netfl.report.view import View
+from netfl.report.view import RunData
 
 ROUNDS = pd.DataFrame({"replica": 0, "round": [1, 2, 3], "opened_s": [0.0, 10.0, 30.0]})
 DELIVERIES = pd.DataFrame(
@@ -44,13 +44,13 @@ def test_ages_are_shares_and_the_oldest_stand_together():
 
 
 def test_stays_are_what_was_passed_on():
-    rows = waits.stays(PASSED)
+    rows = waits.node_delays(PASSED)
     assert rows["from_s"].tolist() == [2.0, 2.0, 7.0]
     assert rows["node"].tolist() == ["tower:0", "tower:0", "router:0"]
 
 
 def test_a_queue_is_its_stays_over_the_time():
-    table = waits.queues(waits.stays(PASSED), 20.0).set_index("node")
+    table = waits.queues(waits.node_delays(PASSED), 20.0).set_index("node")
     assert list(table.index) == ["tower:0", "router:0"]
     assert table.loc["tower:0", ["passed", "mean_s", "longest_s", "held"]].tolist() == [2, 5.0, 8.0, 0.5]
 
@@ -61,7 +61,9 @@ def test_what_is_held_in_each_bin_is_counted_instant_by_instant():
     rows = pd.DataFrame({"from_s": from_s, "to_s": from_s + rng.exponential(5, 40)})
     fine = np.linspace(0, 100, 200_001)[:-1] + 0.00025
     there = sum((row.from_s <= fine) & (fine < row.to_s) for row in rows.itertuples())
-    np.testing.assert_allclose(waits.held(rows, 100.0, bins=10), there.reshape(10, -1).mean(axis=1), atol=1e-3)
+    np.testing.assert_allclose(
+        waits.backlog_over_time(rows, 100.0, bins=10), there.reshape(10, -1).mean(axis=1), atol=1e-3
+    )
 
 
 def test_utilisation_is_what_figures_of_that_name_say():
@@ -90,7 +92,7 @@ def test_the_busiest_part_is_on_top_with_its_interval():
 @pytest.mark.slow
 def test_the_chapter_shows_what_the_tables_hold(make):
     run = make(users=8, rounds=30, replicas=2)
-    text = "".join(map(str, chapters_waits.chapters(View(run))))
+    text = "".join(map(str, chapters_waits.chapters(RunData(run))))
     assert "How long the updates took that counted" in text
     assert "was not recorded; a scenario asks for it with" in text
     assert "Shown is replica 0, of 2." in text
@@ -100,7 +102,7 @@ def test_the_chapter_shows_what_the_tables_hold(make):
     pd.DataFrame({"replica": [0], "figure": ["utilisation.tower:0"], "value": [0.25]}).to_parquet(
         run.folder / "figures.parquet"
     )
-    text = "".join(map(str, chapters_waits.chapters(View(type(run)(run.folder)))))
+    text = "".join(map(str, chapters_waits.chapters(RunData(type(run)(run.folder)))))
     assert "By Little" not in text
     assert "by Little" in text
     assert "The share of the time that the air of each cell" in text
@@ -109,7 +111,7 @@ def test_the_chapter_shows_what_the_tables_hold(make):
 def test_a_run_whose_updates_all_take_the_same_has_no_picture_of_delays(make):
     run = make(users=8, rounds=30, replicas=1, network=False)
     run.rounds.assign(opened_s=lambda table: table["closed_s"] - 1.0).to_parquet(run.folder / "rounds.parquet")
-    assert list(chapters_waits.chapters(View(type(run)(run.folder)))) == []
+    assert list(chapters_waits.chapters(RunData(type(run)(run.folder)))) == []
 
 
 def test_of_times_some_of_which_are_0_the_shares_are_of_all():

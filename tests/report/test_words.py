@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from netfl import diagnosis
-from netfl.reading import open_run
 from netfl.report import words
-from netfl.report.view import View
+from netfl.report.view import RunData
+from netfl.results.run_reader import open_run
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def ends(tmp_path):
         ]
         pd.DataFrame(rows).to_parquet(tmp_path / "metrics.parquet")
         (tmp_path / "manifest.json").write_text(json.dumps({"status": "done"}))
-        return View(open_run(tmp_path))
+        return RunData(open_run(tmp_path))
 
     return view
 
@@ -69,28 +69,28 @@ def test_the_last_of_many_is_named(ends):
 
 @pytest.mark.slow
 def test_who_was_never_heard(make):
-    view = View(make())
+    view = RunData(make())
     never = [user for user in range(30) if user not in set(view.run.deliveries.query("replica == 0")["user"])]
-    said = next(words.unheard(view))
+    said = next(words.rarely_delivered(view))
     assert 29 in never
     assert all(str(user) in said for user in never)
     assert "with rare classes" in said
 
 
 def test_the_least_heard_where_all_were(make):
-    view = View(make(users=6, rounds=2000, replicas=1, network=False))
+    view = RunData(make(users=6, rounds=2000, replicas=1, network=False))
     heard = view.run.deliveries[view.run.deliveries["user"] != 5]
     patched = pd.concat([heard, heard.head(2).assign(user=5)])
     view.run.__dict__["deliveries"] = patched
-    assert "least of all user 5, which holds a rare class: twice in 2000 rounds" in next(words.unheard(view))
+    assert "least of all user 5, which holds a rare class: twice in 2000 rounds" in next(words.rarely_delivered(view))
 
 
 @pytest.mark.slow
 def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
-    view = View(make(users=6, rounds=2000, replicas=1, network=False))
+    view = RunData(make(users=6, rounds=2000, replicas=1, network=False))
     assert not any("not all the least heard" in one for one in words.summary(view))
     heard = view.run.deliveries
-    loud = View(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
+    loud = RunData(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
     loud.run.__dict__["deliveries"] = pd.concat([heard, *[heard[heard["user"] == 0].assign(user=5)] * 2])
     said = [one for one in words.summary(loud) if "They are not all the least heard" in one]
     others = int((~loud.one["rare"]).sum())
@@ -101,24 +101,24 @@ def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
 
 @pytest.mark.slow
 def test_outcomes_add_up(make):
-    view = View(make())
+    view = RunData(make())
     fates = view.run.events["kind"].astype(str)
     superseded = (fates == "superseded").sum() / view.fates.shape[0]
-    said = " ".join(words.outcomes(view))
+    said = " ".join(words.outcome_sentences(view))
     assert f"{100 * superseded:.1f} % were overtaken by a newer version" in said
     assert f"Of {len(view.fates)} updates" in said
 
 
 def test_how_long_rare_users_were_cut_off(make):
     # by brute force: sample the clock finely and ask of every instant who is down
-    view = View(make(rounds=50, replicas=1))
+    view = RunData(make(rounds=50, replicas=1))
     clock = np.linspace(0, view.end_s, 20_001)[:-1]
     down = np.zeros((30, clock.size), bool)
     towers = {f"tower:{place}": range(place, 30, 3) for place in range(3)}
     for row in view.outages.itertuples():
         for user in [row.user] if row.user >= 0 else towers[row.node]:
             down[user] |= (clock >= row.from_s) & (clock < row.to_s)
-    said = " ".join(words.unheard(view)).partition("their tower, ")[2]
+    said = " ".join(words.rarely_delivered(view)).partition("their tower, ")[2]
     rare, _, other = said.partition(" of the time, the others ")
     assert float(rare.split()[0]) == pytest.approx(100 * down[27:].mean(), abs=0.15)
     assert float(other.split()[0]) == pytest.approx(100 * down[:27].mean(), abs=0.15)
@@ -127,20 +127,20 @@ def test_how_long_rare_users_were_cut_off(make):
 @pytest.mark.parametrize(("status", "called"), [("running", "crashed"), ("interrupted", "interrupted")])
 @pytest.mark.slow
 def test_an_unfinished_run_is_called_so(make, status, called):
-    view = View(make(status=status))
+    view = RunData(make(status=status))
     assert f"not finished ({called}): it holds 120 of 120 rounds" in words.summary(view)[0]
-    assert not any("not finished" in one for one in words.summary(View(make(status="done"))))
+    assert not any("not finished" in one for one in words.summary(RunData(make(status="done"))))
 
 
 def test_a_trace_has_learnt_nothing(make):
-    said = words.summary(View(make(learners=())))
+    said = words.summary(RunData(make(learners=())))
     assert "Nothing was learnt" in said[0]
     assert not any("accuracy" in one for one in said)
 
 
 @pytest.mark.slow
 def test_what_kind_of_selection_it_is_stands_on_top(make):
-    view = View(make())
+    view = RunData(make())
     found = diagnosis.diagnose(view.run.deliveries[view.run.deliveries["replica"] == 0], users=len(view.one))
     (said,) = [one for one in words.summary(view) if one.startswith(found.sentence.partition(" in ")[0])]
     assert found.verdict in said

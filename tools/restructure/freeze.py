@@ -3,8 +3,8 @@
     python tools/restructure/freeze.py digests.json                 # plays all scenarios; takes some minutes
     python tools/restructure/freeze.py --compare before.json after.json [renames.json]
 
-It uses nothing of netfl but `netfl.load`, `run` and `trace`, so that it works before and after the redesign.  *renames.json*
-maps "table" or "table.column" of before to what it is called after.
+It uses nothing of netfl but `netfl.load`, `run` and `trace`, so that it works before and after the redesign.
+*renames.json* maps "table" or "table.column" of before to what it is called after.
 """
 
 import json
@@ -42,7 +42,9 @@ def play(path: Path, seed: int, mode: str) -> object:
     heavy = path.parent.name in {"paper", "learning", "beyond", "sweeps"}
     rounds = 150 if mode == "trace" else 3 if heavy else 12
     first = netfl.load(path)
-    changes = {"seed": seed, "rounds": min(rounds, first.rounds), "replicas": min(2, first.replicas)}
+    changes = {"seed": seed, "replicas": min(2, first.replicas)}
+    if first.rounds is not None:
+        changes["rounds"] = min(rounds, first.rounds)
     with tempfile.TemporaryDirectory() as out:
         scenario = netfl.load(path, changes)
         getattr(netfl, mode)(scenario, Path(out) / "run")
@@ -58,7 +60,7 @@ def main() -> None:
                 key = f"{path.relative_to('scenarios')} | {seed} | {mode}"
                 try:
                     found[key] = play(path, seed, mode)
-                except Exception as error:  # noqa: BLE001 - it is compared, too
+                except Exception as error:
                     found[key] = {"error": {type(error).__name__: "1"}}
                 target.write_text(json.dumps(found, indent=1))
     print(len(found), "plays,", sum("error" in v for v in found.values()), "of them errors")

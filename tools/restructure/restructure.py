@@ -421,7 +421,7 @@ def combine(plan: Plan, new: Path, parts: list[tuple[str, bool, str]]) -> str:
         if module not in order:
             order.append(module)
 
-    for module, merged, _ in sorted(parts, key=lambda p: (p[1], p[0])):
+    for module, _, _ in sorted(parts, key=lambda p: (p[1], p[0])):
         place(module)
     texts = {module: pieces(text) for module, _, text in parts}
     primary = [module for module, merged, _ in parts if not merged]
@@ -433,7 +433,9 @@ def combine(plan: Plan, new: Path, parts: list[tuple[str, bool, str]]) -> str:
             named = (
                 [node.name]
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-                else [t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)]
+                else [
+                    t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)
+                ]
                 if isinstance(node, (ast.Assign, ast.AnnAssign))
                 else []
             )

@@ -5,9 +5,9 @@ do not send, and are not heard.
 
 To write one: a file in this package, or a class in a package of your own, that derives from `Selection`.
 
-- `Selection.open` gets a `Population`, what is known of the users once and for all, and gives a `Selector`.
-- `Selector.choose` gets a `Moment`, what is known as a round opens, and gives the users who may try.  Draws come from
-  ``population.streams`` only, by the number of the round: ``streams.field("turn").uniform(users, moment.round)``.
+- `Selection.open` gets a `UserInfo`, what is known of the users once and for all, and gives a `Selector`.
+- `Selector.choose` gets a `RoundInfo`, what is known as a round opens, and gives the users who may try.  Draws come
+  from ``population.streams`` only, by the number of the round: ``streams.field("turn").uniform(users, moment.round)``.
 - `Selector.asks` says what it wants to know of the learners before it chooses for a round.  A selection that asks
   closes the loop between learning and network, and says so by `Selection.asking`.
 - A selection that cannot work for a population raises a `netfl.errors.ScenarioError` in `Selection.open`, its keys
@@ -60,7 +60,7 @@ Users = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Population:
+class UserInfo:
     """What is known of the users once and for all.
 
     Args:
@@ -78,7 +78,7 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RoundInfo:
     """What is known as a round opens.
 
     Args:
@@ -98,7 +98,7 @@ class Selector(ABC):
     """A selection at work in one replica."""
 
     @abstractmethod
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """Who may try in a round: distinct users in rising order, possibly none."""
 
     def asks(self, round: int, heard: Users) -> Mapping[str, Users]:
@@ -115,7 +115,7 @@ class Selection(Spec):
     """The contract of a selection."""
 
     @abstractmethod
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """The selection at work.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netfl.access.selection import Moment, Population, Selection, Selector, Users
+from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
 from netfl.types import Law
 
 
@@ -16,7 +16,7 @@ class All(Selection):
         kind: all
     """
 
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """Nothing to decide."""
         return _All(population.size)
 
@@ -31,6 +31,6 @@ class _All(Selector):
     def __init__(self, users: int) -> None:
         self._everybody = np.arange(users)
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """All of them."""
         return self._everybody

@@ -5,15 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.access.selection import Moment, Population, Selector, Users
-from netfl.access.selection._drawing import Few, held_by, missed, race, tried
+from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection._base import (
+    FixedSizeSelection,
+    miss_probability,
+    sample_counts,
+    selected_rounds,
+    weighted_sample,
+)
 from netfl.streams import Streams
 from netfl.types import Law
 
 _LAW_SIZE = 3.0
 
 
-class BySize(Few):
+class BySize(FixedSizeSelection):
     """m users drawn one after another without replacement, each in proportion to the examples that it holds.
 
     The first is user k with probability ``n_k / Σ n``, the next of those left likewise, and so on: successive sampling.
@@ -27,7 +33,7 @@ class BySize(Few):
         m: 2
     """
 
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """At work."""
         return _BySize(self.m, population)
 
@@ -39,12 +45,12 @@ class BySize(Few):
     def laws(self) -> tuple[Law, ...]:
         """How often one user is chosen that holds more than the others, who are two more than are chosen."""
         users = self.m + 3
-        share = 1.0 - missed(_LAW_SIZE, users - 1, self.m)
+        share = 1.0 - miss_probability(_LAW_SIZE, users - 1, self.m)
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             held = np.array([_LAW_SIZE, *[1.0] * (users - 1)])
-            selector = self.open(Population(users, streams, held))
-            return tried(selector, users, size)[:, 0]
+            selector = self.open(UserInfo(users, streams, held))
+            return selected_rounds(selector, users, size)[:, 0]
 
         statement = f"1 - Π (n-i)/(n-i+s), i < m, of a user of size s = {_LAW_SIZE:g} among n = {users - 1} of size 1"
         return (Law("who may try", statement, draw, share, share * (1 - share)),)
@@ -53,10 +59,10 @@ class BySize(Few):
 class _BySize(Selector):
     """At work."""
 
-    def __init__(self, m: int, population: Population) -> None:
-        self._m, self._held = m, held_by(population)
+    def __init__(self, m: int, population: UserInfo) -> None:
+        self._m, self._held = m, sample_counts(population)
         self._clocks = population.streams.field("by_size")
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """The first m of a race."""
-        return np.sort(race(self._clocks, self._held, moment.round)[: self._m])
+        return np.sort(weighted_sample(self._clocks, self._held, moment.round)[: self._m])

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from netfl.access.selection import Moment, Population, Selector, Users
-from netfl.access.selection._drawing import Few, race, tried
-from netfl.claims import Figure
+from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection._base import FixedSizeSelection, selected_rounds, weighted_sample
 from netfl.errors import Fault
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts, StatisticClaim
 
 _LAW_USERS = 20
 
@@ -44,7 +43,7 @@ class Tier(Spec):
         return round((self.share or 0.0) * users) if self.users is None else len(self.users)
 
 
-class Contract(Few):
+class Contract(FixedSizeSelection):
     """m users by the tiers of their contracts; those in no tier are the last.
 
     - ``strict``: the m places are filled from the first tier downwards, and evenly by lot where a tier has more users
@@ -81,9 +80,9 @@ class Contract(Few):
             raise ValueError("a user is in two tiers: name each in one")
         return self
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not; tiers without users, or with more than there are."""
-        yield from Few.faults(self, facts)
+        yield from FixedSizeSelection.faults(self, facts)
         for index, tier in enumerate(self.tiers):
             yield from facts.strangers(f"tiers.{index}.users", tier.users or ())
             if tier.share is not None and not tier.size(facts.users):
@@ -94,7 +93,7 @@ class Contract(Few):
             problem = f"{total} users in tiers, and there are {facts.users}"
             yield Fault("tiers", problem, None, "make shares smaller, or name fewer users")
 
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """At work."""
         return _Contract(self, population)
 
@@ -112,12 +111,14 @@ class Contract(Few):
             means, model = means / means.sum(), self.model_copy(update={"m": 1})
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            selector = _Contract(model, Population(users, streams))
+            selector = _Contract(model, UserInfo(users, streams))
             of = selector.tier[:, None] == np.arange(len(sizes))
             counted = of & (np.cumsum(of, axis=0) == 1) if self.by == "strict" else of
-            return np.asarray(tried(selector, users, size) @ counted)
+            return np.asarray(selected_rounds(selector, users, size) @ counted)
 
-        return (Law("who may try", name, figures=(Figure("inclusion", f"{name}, K = {users}", draw, means, at),)),)
+        return (
+            Law("who may try", name, figures=(StatisticClaim("inclusion", f"{name}, K = {users}", draw, means, at),)),
+        )
 
 
 class _Contract(Selector):
@@ -127,21 +128,21 @@ class _Contract(Selector):
         tier: that of each user, from 0; the number of tiers for those in none.
     """
 
-    def __init__(self, said: Contract, population: Population) -> None:
+    def __init__(self, said: Contract, population: UserInfo) -> None:
         self._m, self._strict = said.m, said.by == "strict"
         self.tier = _tiers(said.tiers, population)
         self._weights = np.array([*(tier.weight or 1.0 for tier in said.tiers), 1.0])[self.tier]
         self._draws = population.streams.field("contract")
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """By tier and then by lot, or by weight."""
         if self._strict:
             keys = self._draws.uniform(np.arange(len(self.tier)), moment.round)
             return np.sort(np.lexsort((keys, self.tier))[: self._m])
-        return np.sort(race(self._draws, self._weights, moment.round)[: self._m])
+        return np.sort(weighted_sample(self._draws, self._weights, moment.round)[: self._m])
 
 
-def _tiers(tiers: Sequence[Tier], population: Population) -> NDArray[np.int64]:
+def _tiers(tiers: Sequence[Tier], population: UserInfo) -> NDArray[np.int64]:
     """The tier of each user."""
     of = np.full(population.size, len(tiers))
     for index, tier in enumerate(tiers):

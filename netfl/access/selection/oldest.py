@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.access.selection import Moment, Population, Selector, Users
-from netfl.access.selection._drawing import Few, tried
+from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection._base import FixedSizeSelection, selected_rounds
 from netfl.streams import Streams
 from netfl.types import Law
 
 
-class Oldest(Few):
+class Oldest(FixedSizeSelection):
     """The m users of the largest age, evenly drawn among equals.
 
     The age of a user's information is the number of rounds since it was last heard, and the round's own number if it
@@ -26,7 +26,7 @@ class Oldest(Few):
         m: 2
     """
 
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """At work."""
         return _Oldest(self.m, population)
 
@@ -36,7 +36,7 @@ class Oldest(Few):
         share = self.m / users
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            return tried(self.open(Population(users, streams)), users, size)[:, 0]
+            return selected_rounds(self.open(UserInfo(users, streams)), users, size)[:, 0]
 
         return (Law("who may try", f"m/K of K = {users} of the same age", draw, share, share * (1 - share)),)
 
@@ -44,11 +44,11 @@ class Oldest(Few):
 class _Oldest(Selector):
     """At work."""
 
-    def __init__(self, m: int, population: Population) -> None:
+    def __init__(self, m: int, population: UserInfo) -> None:
         self._m, self._users = m, np.arange(population.size)
         self._keys = population.streams.field("oldest")
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """By age, then by random numbers."""
         keys = self._keys.uniform(self._users, moment.round)
         return np.sort(np.lexsort((keys, -moment.age))[: self._m])

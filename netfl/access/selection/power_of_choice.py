@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.access.selection import Moment, Population, Selector, Users
-from netfl.access.selection._drawing import Few, held_by, race, tried
-from netfl.claims import Figure
+from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
 from netfl.errors import Fault
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts, StatisticClaim
 
 
-class PowerOfChoice(Few):
+class PowerOfChoice(FixedSizeSelection):
     """d candidates are drawn in proportion to their data, and of these the m of the highest loss may try.
 
     Candidates are drawn as in `by_size`, without replacement.  d = m leaves no choice; the larger d is, the faster and
@@ -48,7 +47,7 @@ class PowerOfChoice(Few):
     losses: Literal["fresh", "last"] = "fresh"
     """Which losses decide: ``fresh`` ones, asked of the candidates, or the ``last`` ones known."""
 
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """At work."""
         return (_Fresh if self.losses == "fresh" else _Last)(self, population)
 
@@ -62,9 +61,9 @@ class PowerOfChoice(Few):
         """Candidates are drawn by how many examples they hold."""
         return True
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Fewer candidates than may try, or more than there are."""
-        yield from Few.faults(self, facts)
+        yield from FixedSizeSelection.faults(self, facts)
         if self.d < self.m:
             yield Fault("d", f"fewer candidates than the {self.m} who may try", self.d, "draw at least m")
         if self.d > facts.users:
@@ -77,23 +76,23 @@ class PowerOfChoice(Few):
         means = [way / comb(users, d) for way in ways]
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            selector = self.open(Population(users, streams, np.full(users, 7.0)))
-            return tried(selector, users, size, -np.arange(users, dtype=np.float64))
+            selector = self.open(UserInfo(users, streams, np.full(users, 7.0)))
+            return selected_rounds(selector, users, size, -np.arange(users, dtype=np.float64))
 
         statement = f"Σ C(r-1, i) C(K-r, d-1-i) / C(K, d), i < m, for the r-th highest loss of K = {users} equal sizes"
-        figure = Figure("inclusion", statement, draw, means, [f"rank {rank + 1}" for rank in range(users)])
+        figure = StatisticClaim("inclusion", statement, draw, means, [f"rank {rank + 1}" for rank in range(users)])
         return (Law("who may try", statement, figures=(figure,)),)
 
 
 class _Choice(Selector):
     """At work."""
 
-    def __init__(self, said: PowerOfChoice, population: Population) -> None:
-        self._m, self._d, self._held = said.m, said.d, held_by(population)
+    def __init__(self, said: PowerOfChoice, population: UserInfo) -> None:
+        self._m, self._d, self._held = said.m, said.d, sample_counts(population)
         self._clocks = population.streams.field("candidates")
         self._loss = np.full(population.size, np.inf)
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """The candidates of the highest losses, unknown ones before all others."""
         known = ~np.isnan(moment.loss)
         self._loss[known] = moment.loss[known]
@@ -102,13 +101,13 @@ class _Choice(Selector):
 
     def _candidates(self, round: int) -> Users:
         """In the order in which they are drawn."""
-        return race(self._clocks, self._held, round)[: self._d]
+        return weighted_sample(self._clocks, self._held, round)[: self._d]
 
 
 class _Fresh(_Choice):
     """By losses that are asked for."""
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """What was told before is forgotten."""
         self._loss[:] = np.inf
         return _Choice.choose(self, moment)

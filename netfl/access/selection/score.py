@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from netfl.access.selection import Moment, Population, Selector, Users
-from netfl.access.selection._drawing import Few, held_by, race, tried
+from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
 from netfl.errors import Fault, ScenarioError
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 
-class Score(Few):
+class Score(FixedSizeSelection):
     """The m users of the highest score of worth and airtime, or m drawn in proportion to it.
 
     The score is ``s_k = v_k a_k^power``.  v_k is what a user is worth: its data ``size``, its current ``loss``, or
@@ -55,7 +55,7 @@ class Score(Few):
             raise ValueError("all scores are 1: give value: size or loss, or a power, or take kind: uniform")
         return self
 
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """At work.
 
         Raises:
@@ -78,9 +78,9 @@ class Score(Few):
         """Unless the network is left out."""
         return self.power != 0
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Airtimes of an access that has none."""
-        yield from Few.faults(self, facts)
+        yield from FixedSizeSelection.faults(self, facts)
         if self.wants_airtime and not facts.networked:
             yield _airless(self.power)
 
@@ -95,8 +95,8 @@ class Score(Few):
         one = self.model_copy(update={"m": 1})
 
         def first(streams: Streams, size: int) -> NDArray[np.float64]:
-            selector = one.open(Population(len(held), streams, held, airtime_s))
-            return tried(selector, len(held), size, held)[:, best]
+            selector = one.open(UserInfo(len(held), streams, held, airtime_s))
+            return selected_rounds(selector, len(held), size, held)[:, best]
 
         return (Law("the best is drawn first", "s_k / Σ s", first, share, share * (1 - share)),)
 
@@ -104,7 +104,7 @@ class Score(Few):
 class _Score(Selector):
     """At work."""
 
-    def __init__(self, said: Score, population: Population) -> None:
+    def __init__(self, said: Score, population: UserInfo) -> None:
         self._said, self._users = said, np.arange(population.size)
         self._clocks = population.streams.field("score")
         self._price = np.ones(population.size)
@@ -112,14 +112,14 @@ class _Score(Selector):
             if population.airtime_s is None:
                 raise ScenarioError([_airless(said.power)])
             self._price = population.airtime_s**said.power
-        self._held = held_by(population) if said.wants_held else np.ones(population.size)
+        self._held = sample_counts(population) if said.wants_held else np.ones(population.size)
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """By score."""
         scores = self._price * (_known(moment.loss) if self._said.asking else self._held)
         if self._said.draw == "top":
             return np.sort(np.argsort(-scores, kind="stable")[: self._said.m])
-        return np.sort(race(self._clocks, scores, moment.round)[: self._said.m])
+        return np.sort(weighted_sample(self._clocks, scores, moment.round)[: self._said.m])
 
     def asks(self, round: int, heard: Users) -> Mapping[str, Users]:
         """The losses of all, if they are in the score."""

@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from netfl.access.selection import Moment, Population, Selection, Selector, Users
-from netfl.access.selection._drawing import held_by
+from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
+from netfl.access.selection._base import sample_counts
 from netfl.errors import Fault, ScenarioError
 from netfl.types import Law
 
@@ -29,13 +29,13 @@ class Threshold(Selection):
     tau: Annotated[int, Field(ge=1)]
     """τ, the fewest training examples of a user who may try."""
 
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """At work.
 
         Raises:
             ScenarioError: nobody holds so many.
         """
-        held = held_by(population)
+        held = sample_counts(population)
         chosen = np.flatnonzero(held >= self.tau)
         if not chosen.size:
             problem = f"nobody holds so many examples: the most is {held.max():g}"
@@ -58,6 +58,6 @@ class _Threshold(Selector):
     def __init__(self, chosen: Users) -> None:
         self._chosen = chosen
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """The same always."""
         return self._chosen

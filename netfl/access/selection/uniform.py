@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.access.selection import Moment, Population, Selector, Users
-from netfl.access.selection._drawing import Few, tried
-from netfl.claims import Figure
+from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection._base import FixedSizeSelection, selected_rounds
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Law, StatisticClaim
 
 
-class Uniform(Few):
+class Uniform(FixedSizeSelection):
     """m users drawn evenly, without replacement and anew in each round: the server of FedAvg.
 
     ``P(user k may try) = m / K``, and that both of two may is ``m (m-1) / (K (K-1))`` (H. B. McMahan et al.,
@@ -25,7 +24,7 @@ class Uniform(Few):
         m: 2
     """
 
-    def open(self, population: Population) -> Selector:
+    def open(self, population: UserInfo) -> Selector:
         """At work."""
         return _Uniform(self.m, population)
 
@@ -35,20 +34,22 @@ class Uniform(Few):
         means = (m / users, m * (m - 1) / (users * (users - 1)))
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            one, other = tried(self.open(Population(users, streams)), users, size).T[:2]
+            one, other = selected_rounds(self.open(UserInfo(users, streams)), users, size).T[:2]
             return np.column_stack([one, one * other])
 
-        figure = Figure("inclusion", f"m/K and m (m-1)/(K (K-1)), K = {users}", draw, means, ("one user", "two users"))
+        figure = StatisticClaim(
+            "inclusion", f"m/K and m (m-1)/(K (K-1)), K = {users}", draw, means, ("one user", "two users")
+        )
         return (Law("who may try", "evenly drawn without replacement", figures=(figure,)),)
 
 
 class _Uniform(Selector):
     """At work."""
 
-    def __init__(self, m: int, population: Population) -> None:
+    def __init__(self, m: int, population: UserInfo) -> None:
         self._m, self._users = m, np.arange(population.size)
         self._keys = population.streams.field("uniform")
 
-    def choose(self, moment: Moment) -> Users:
+    def choose(self, moment: RoundInfo) -> Users:
         """Those of the smallest random numbers."""
         return np.sort(np.argsort(self._keys.uniform(self._users, moment.round), kind="stable")[: self._m])

@@ -37,7 +37,7 @@ from netfl.registry import Spec
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.settings import LearnerSpec
+    from netfl.learning.spec import LearnerSpec
 
     State = Mapping[str, Tensor]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from netfl.learning.aggregation._optimiser import ServerOptimiser
+from netfl.learning.aggregation._server_optimizer import ServerOptimiser
 
 if TYPE_CHECKING:
     from torch import Tensor

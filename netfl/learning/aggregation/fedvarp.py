@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netfl.learning.aggregation._memory import Remembering, remembered
+from netfl.learning.aggregation._per_user_state import PerUserState, store_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from netfl.learning.aggregation import State, Updates
 
 
-class Fedvarp(Remembering):
+class Fedvarp(PerUserState):
     """The mean change of those heard, corrected by what is remembered: ``x + η (mean_k (Δ_k - y_k) + 1/N Σ_n y_n)``.
 
     The first mean runs over the round's deliveries, Δ_k is a change, model less base, and y_n the change that user n
@@ -34,7 +34,7 @@ class Fedvarp(Remembering):
         """The mean of the memory, corrected where it is known better."""
         changes = updates.models - updates.bases
         move = (changes - state["last"][updates.users]).mean(0) + state["mean"]
-        return current + self.server_lr * move, remembered(state, updates.users, changes)
+        return current + self.server_lr * move, store_rows(state, updates.users, changes)
 
     def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
         """The mean of the memory."""

@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, Updates
-from netfl.rates import ZipfChances, chances_of
-from netfl.types import Facts, Law
+from netfl.network.rates import ZipfChances, chances_of
+from netfl.types import Law, ScenarioFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +83,7 @@ class KnownParticipation(Aggregation):
         """``1 / p``."""
         return state["weights"]
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """A list for another number of users; none where the access states no probabilities."""
         if self.probability is None:
             if not facts.heard_known:

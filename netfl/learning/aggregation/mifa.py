@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from netfl.learning.aggregation._memory import Remembering, remembered, slopes
+from netfl.learning.aggregation._per_user_state import PerUserState, pseudo_gradients, store_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from netfl.learning.aggregation import State, Updates
 
 
-class Mifa(Remembering):
+class Mifa(PerUserState):
     """The version moves along the mean of all users' last gradients: ``x - η lr_r/N Σ_n G_n``, in every round r.
 
     ``G_n = (base_n - θ_n) / lr_n``, of the update that user n last sent, with the step size lr_n that it was made with;
@@ -33,8 +33,8 @@ class Mifa(Remembering):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """A step along the mean of the memory, in which the new gradients are."""
-        sums = slopes(updates.models - updates.bases, updates.rates)
-        return self.idle(remembered(state, updates.users, sums), current, updates.round, updates.now)
+        sums = pseudo_gradients(updates.models - updates.bases, updates.rates)
+        return self.idle(store_rows(state, updates.users, sums), current, updates.round, updates.now)
 
     def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
         """A step along the mean of the memory as it is."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from netfl.learning.aggregation._fair import Fair
+from netfl.learning.aggregation._qffl import QfflAggregation
 
 
-class Qfedavg(Fair):
+class Qfedavg(QfflAggregation):
     """Changes count by a power of their user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
 
     The sums run over the round's deliveries.  ``Δ_k = F_k^q Δw_k`` and ``h_k = q F_k^(q-1) ‖Δw_k‖² + L F_k^q``, with

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault
-from netfl.learning.aggregation._fair import Fair
+from netfl.learning.aggregation._qffl import QfflAggregation
 from netfl.learning.objective.erm import Erm
 
 if TYPE_CHECKING:
-    from netfl.learning.settings import LearnerSpec
+    from netfl.learning.spec import LearnerSpec
 
 
-class Qfedsgd(Fair):
+class Qfedsgd(QfflAggregation):
     """Gradients count by a power of their user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
 
     ``Δ_k = F_k^q ∇F_k`` and ``h_k = q F_k^(q-1) ‖∇F_k‖² + L F_k^q``, with F_k the mean loss of the version that user k

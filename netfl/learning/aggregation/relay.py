@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, Updates
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,7 +36,7 @@ class Relay(Aggregation):
             raise ValueError(f"relay passes on one model, but round {updates.round} brought {len(updates.models)}")
         return updates.models[0], state
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """It can pass on only one."""
         if facts.most > 1:
             yield Fault(

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from netfl.errors import Fault
-from netfl.learning.aggregation._memory import Remembering, remembered, slopes
+from netfl.learning.aggregation._per_user_state import PerUserState, pseudo_gradients, store_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from netfl.learning.aggregation import State, Updates
-    from netfl.learning.settings import LearnerSpec
+    from netfl.learning.spec import LearnerSpec
 
 
-class Scaffold(Remembering):
+class Scaffold(PerUserState):
     """Gradients are corrected, ``g + c - c_k``; the version moves by the mean change: ``x + η mean_k (θ_k - base_k)``.
 
     c_k is user k's control variate, an estimate of its gradient, and c their mean over all N users, which the server
@@ -37,10 +37,10 @@ class Scaffold(Remembering):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The mean change; and new control variates for those heard."""
         changes = updates.models - updates.bases
-        own = slopes(changes, updates.rates) / updates.steps[:, None]
+        own = pseudo_gradients(changes, updates.rates) / updates.steps[:, None]
         own += state["last"][updates.users]
         own -= cast("Tensor", updates.messages)
-        return current + self.server_lr * changes.mean(0), remembered(state, updates.users, own)
+        return current + self.server_lr * changes.mean(0), store_rows(state, updates.users, own)
 
     def message(self, state: State) -> Tensor:
         """What is called c above."""

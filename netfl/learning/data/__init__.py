@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.learning.data._augment import Augment
+from netfl.learning.data._augmentation import Augment
 from netfl.registry import Spec
 from netfl.streams import Streams
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Data, Dataset
-from netfl.learning.data._augment import Augment
+from netfl.learning.data._augmentation import Augment
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -78,9 +78,9 @@ class Images(Data):
         found = self.pictures()
         (train, train_y), (test, test_y) = (self._kept(y) for y in (found.train_y, found.test_y))
         return Dataset(
-            scaled(found.train_x[train], self.train_scale, found.train_x),
+            scale_pixels(found.train_x[train], self.train_scale, found.train_x),
             train_y,
-            scaled(found.test_x[test], self.test_scale, found.train_x),
+            scale_pixels(found.test_x[test], self.test_scale, found.train_x),
             test_y,
             self.classes,
             augment=self.augment,
@@ -100,7 +100,7 @@ class Images(Data):
         return rows, new[y[rows]]
 
 
-def scaled(pixels: NDArray[np.uint8], scale: Scale, by: NDArray[np.uint8]) -> NDArray[np.float32]:
+def scale_pixels(pixels: NDArray[np.uint8], scale: Scale, by: NDArray[np.uint8]) -> NDArray[np.float32]:
     """The pixels as numbers, standardised, where that is asked for, by the means and deviations of those of *by*."""
     x = pixels.astype(np.float32)
     if scale == "unit":

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import MachineError
 from netfl.learning.data import Data, Dataset
-from netfl.learning.data import _cache as cache
+from netfl.learning.data import _download as cache
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -68,7 +68,7 @@ class Adult(Data):
         return (Law.none("a fixed set: nothing is drawn"),)
 
 
-def read(file: cache.Content) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+def read(file: cache.FileContent) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
     """The examples, labels and users in one of the files: lines of 15 fields; other lines have no comma.
 
     Raises:
@@ -86,7 +86,7 @@ def read(file: cache.Content) -> tuple[NDArray[np.float32], NDArray[np.int64], N
     return x, y.argmax(axis=1), user
 
 
-def _one_hot(column: Sequence[str], values: Sequence[str], file: cache.Content) -> NDArray[np.float32]:
+def _one_hot(column: Sequence[str], values: Sequence[str], file: cache.FileContent) -> NDArray[np.float32]:
     """One column for each of *values*; ``?`` is none of them."""
     number = {value: at for at, value in enumerate(values)} | {"?": len(values)}
     unknown = set(column) - number.keys()

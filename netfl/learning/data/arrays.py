@@ -10,15 +10,15 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Dataset
-from netfl.learning.data._augment import Augment
-from netfl.learning.data._own import Columns, Own, refuse
+from netfl.learning.data._augmentation import Augment
+from netfl.learning.data._user_files import ColumnSpec, UserFileData, raise_fault
 from netfl.streams import Streams
 
 _MOST_BYTES = 16_000_000_000
 """The most that a packed file may come to; zeros pack a thousandfold."""
 
 
-class Arrays(Own):
+class Arrays(UserFileData):
     """Examples in a NumPy file ``.npz`` with the arrays ``x``, ``label`` and, for ``partition: natural``, ``user``.
 
     ``x`` is ``[examples, *features]``; ``label`` and ``user`` are ``[examples]``.  Users may be numbers or names; in
@@ -53,15 +53,17 @@ class Arrays(Own):
 
     def load(self, streams: Streams) -> Dataset:
         """Read the file or the two, and split what comes whole."""
-        return replace(Own.load(self, streams), augment=self.augment)
+        return replace(UserFileData.load(self, streams), augment=self.augment)
 
-    def read(self, path: Path) -> Columns:
+    def read(self, path: Path) -> ColumnSpec:
         """The arrays of a file."""
         with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
             size = sum(part.file_size for part in found.zip.infolist())
             if size > _MOST_BYTES:
-                refuse("", f"holds {size / 1e9:.3g} GB unpacked", str(path), f"{_MOST_BYTES / 1e9:g} GB are possible")
+                raise_fault(
+                    "", f"holds {size / 1e9:.3g} GB unpacked", str(path), f"{_MOST_BYTES / 1e9:g} GB are possible"
+                )
             missing = [name for name in ("x", "label") if name not in found]
             if missing:
-                refuse("", f"has no array {' and '.join(missing)}", str(path), f"it has {', '.join(found)}")
-            return Columns(found["x"], found["label"], found.get("user"))
+                raise_fault("", f"has no array {' and '.join(missing)}", str(path), f"it has {', '.join(found)}")
+            return ColumnSpec(found["x"], found["label"], found.get("user"))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Data, Dataset
-from netfl.learning.data._split import legacy_generator, split
+from netfl.learning.data._splits import legacy_generator, split
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -75,7 +75,7 @@ class Blobs(Data):
 
     def laws(self) -> tuple[Law, ...]:
         """The first coordinate around the last centre."""
-        from scipy.special import ndtr  # noqa: PLC0415 - only to check the law
+        from scipy.special import ndtr
 
         middle = self.centers[-1][0]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from netfl.learning.data import _cache as cache
-from netfl.learning.data import _cifar as cifar
+from netfl.learning.data import _download as cache
+from netfl.learning.data import _formats as cifar
 from netfl.learning.data._images import Images, Pictures
 
 _FILES = [f"data_batch_{number}.bin" for number in range(1, 6)]
@@ -30,5 +30,5 @@ class Cifar10(Images):
         """Read the archive, or the six files."""
         files = [*cache.contents("cifar10")]
         if len(files) == 1:
-            files = cifar.members(files[0], [*_FILES, "test_batch.bin"])
-        return Pictures(*cifar.records(files[:-1], 1), *cifar.records(files[-1:], 1))
+            files = cifar.archive_members(files[0], [*_FILES, "test_batch.bin"])
+        return Pictures(*cifar.read_records(files[:-1], 1), *cifar.read_records(files[-1:], 1))

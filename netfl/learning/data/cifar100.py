@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from netfl.learning.data import _cache as cache
-from netfl.learning.data import _cifar as cifar
+from netfl.learning.data import _download as cache
+from netfl.learning.data import _formats as cifar
 from netfl.learning.data._images import Images, Pictures
 
 
@@ -30,6 +30,6 @@ class Cifar100(Images):
     def pictures(self) -> Pictures:
         """Read the archive."""
         (archive,) = cache.contents("cifar100")
-        train, test = cifar.members(archive, ["train.bin", "test.bin"])
+        train, test = cifar.archive_members(archive, ["train.bin", "test.bin"])
         label = 0 if self.coarse else 1
-        return Pictures(*cifar.records([train], 2, label), *cifar.records([test], 2, label))
+        return Pictures(*cifar.read_records([train], 2, label), *cifar.read_records([test], 2, label))

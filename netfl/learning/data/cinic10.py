@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from netfl.errors import MachineError
-from netfl.learning.data import _cache as cache
+from netfl.learning.data import _download as cache
 from netfl.learning.data._images import Images, Pictures
 
 _KINDS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -47,9 +47,9 @@ class Cinic10(Images):
         return Pictures(*parts)
 
 
-def _decoded(archive: cache.Content, parts: tuple[str, ...]) -> dict[tuple[str, int, str], np.ndarray]:
+def _decoded(archive: cache.FileContent, parts: tuple[str, ...]) -> dict[tuple[str, int, str], np.ndarray]:
     """The pictures of those *parts* in the archive, by part, label and name."""
-    from PIL import Image  # noqa: PLC0415 - only for this set
+    from PIL import Image
 
     found = {}
     try:
@@ -65,7 +65,7 @@ def _decoded(archive: cache.Content, parts: tuple[str, ...]) -> dict[tuple[str, 
     return found
 
 
-def _checked(pixels: np.ndarray, name: str, archive: cache.Content) -> np.ndarray:
+def _checked(pixels: np.ndarray, name: str, archive: cache.FileContent) -> np.ndarray:
     """The pixels of one picture, ``[channels, rows, columns]``."""
     if pixels.shape != (32, 32, 3):
         raise MachineError(f"{archive.path / name} has {pixels.shape[0]} x {pixels.shape[1]} pixels, not 32 x 32")

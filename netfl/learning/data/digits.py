@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from netfl.learning.data import Data, Dataset
-from netfl.learning.data._split import split
+from netfl.learning.data._splits import split
 from netfl.streams import Streams
 from netfl.types import Law
 

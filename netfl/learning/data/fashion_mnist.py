@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from netfl.learning.data._idx import IdxImages
+from netfl.learning.data._formats import IdxImages
 
 
 class FashionMnist(IdxImages):

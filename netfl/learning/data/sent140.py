@@ -15,10 +15,9 @@ from pydantic import Field, model_validator
 
 from netfl.errors import MachineError
 from netfl.learning.data import Dataset
-from netfl.learning.data import _cache as cache
-from netfl.learning.data._glove import Glove
-from netfl.learning.data._split import by_user, divided
-from netfl.learning.data._users import OfUsers, chosen
+from netfl.learning.data import _download as cache
+from netfl.learning.data._formats import Glove
+from netfl.learning.data._splits import OfUsers, choose_users, split_by_user, split_dataset
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -87,15 +86,15 @@ class Sent140(OfUsers):
         own = Streams(self.seed).at("sent140")
         tweets = read(file)
         names, account = np.unique(tweets["user"].to_numpy(str), return_inverse=True)
-        taken = chosen(np.bincount(account), self.least, self.users, own.rng("users"))
+        taken = choose_users(np.bincount(account), self.least, self.users, own.rng("users"))
         number = np.full(len(names), -1)
         number[taken] = np.arange(len(taken))
         rows = np.flatnonzero(number[account] >= 0)
         user, y = number[account[rows]], (tweets["polarity"].to_numpy()[rows] > 0).astype(np.int64)
-        parts = by_user(user, self.validation_share, self.test_share, own.rng("split", self.split))
+        parts = split_by_user(user, self.validation_share, self.test_share, own.rng("split", self.split))
         texts = [_WORD.findall(text.lower())[: self.words] for text in tweets["text"].iloc[rows]]
         x = self._numbered(texts, parts[0]) if self.glove is None else self.glove.means(texts)
-        return divided(x, y, user, parts, self.classes)
+        return split_dataset(x, y, user, parts, self.classes)
 
     def laws(self) -> tuple[Law, ...]:
         """Only who is chosen, and the split, are drawn."""
@@ -112,7 +111,7 @@ class Sent140(OfUsers):
         return x
 
 
-def read(file: cache.Content) -> pd.DataFrame:
+def read(file: cache.FileContent) -> pd.DataFrame:
     """The tweets of the training file in the archive.
 
     Raises:

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import MachineError
-from netfl.learning.data import _cache as cache
+from netfl.learning.data import _download as cache
+from netfl.learning.data._formats import arrays
 from netfl.learning.data._images import Images, Pictures
-from netfl.learning.data._matlab import arrays
 
 
 class Svhn(Images):
@@ -30,7 +30,7 @@ class Svhn(Images):
         return Pictures(*read(train), *read(test))
 
 
-def read(file: cache.Content) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def read(file: cache.FileContent) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The pictures and digits of one file, in which pixels are ``[rows, columns, channels, pictures]`` and 0 is a 10.
 
     Raises:

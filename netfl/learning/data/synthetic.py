@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Dataset
-from netfl.learning.data._split import by_user, divided
-from netfl.learning.data._users import OfUsers
+from netfl.learning.data._splits import OfUsers, split_by_user, split_dataset
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -88,8 +87,8 @@ class Synthetic(OfUsers):
         for of, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
             x[end - count : end], y[end - count : end] = self.examples(own, of, count)
         user = np.repeat(np.arange(self.users), counts)
-        rows = by_user(user, self.validation_share, self.test_share, own.rng("split", self.split))
-        return divided(x, y, user, rows, self.classes)
+        rows = split_by_user(user, self.validation_share, self.test_share, own.rng("split", self.split))
+        return split_dataset(x, y, user, rows, self.classes)
 
     def sizes(self, streams: Streams, users: int) -> NDArray[np.int64]:
         """How many examples each user has."""
@@ -110,7 +109,7 @@ class Synthetic(OfUsers):
 
     def laws(self) -> tuple[Law, ...]:
         """Sizes, and the last coordinate of one example of each of many users."""
-        from scipy.special import ndtr  # noqa: PLC0415 - only to check the law
+        from scipy.special import ndtr
 
         def cdf(size: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.asarray(ndtr((np.log(np.maximum(size - 49, 1e-300)) - 4) / max(self._spread, 1e-9)))

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
-from netfl.learning.data._own import Columns, Own, refuse
+from netfl.learning.data._user_files import ColumnSpec, UserFileData, raise_fault
 
 _READERS: dict[str, Callable[[Path], pd.DataFrame]] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
 
 
-class Table(Own):
+class Table(UserFileData):
     """Examples in a CSV or Parquet file, a row each: columns of numbers, one of labels and, perhaps, one of users.
 
     The column ``user`` says whose each example is, for ``partition: natural``; users may be numbers or names, and in
@@ -62,23 +62,23 @@ class Table(Own):
         """One number for each column."""
         return (self.features if isinstance(self.features, int) else len(self.features),)
 
-    def read(self, path: Path) -> Columns:
+    def read(self, path: Path) -> ColumnSpec:
         """The columns of a file."""
         if path.suffix not in _READERS:
-            refuse("", "is neither CSV nor Parquet by its name", str(path), "call it .csv or .parquet")
+            raise_fault("", "is neither CSV nor Parquet by its name", str(path), "call it .csv or .parquet")
         rows = _READERS[path.suffix](path)
         others = [self.label, *([] if self.user is None else [self.user])]
         features = [*rows.columns.drop(others, errors="ignore")] if isinstance(self.features, int) else self.features
         missing = [name for name in (*features, *others) if name not in rows.columns]
         if missing:
             there = ", ".join(map(str, rows.columns[:20]))
-            refuse("", f"has no column {', '.join(missing)}", str(path), f"its columns: {there}")
+            raise_fault("", f"has no column {', '.join(missing)}", str(path), f"its columns: {there}")
         for told, wrong in (
             ("has empty fields", rows[[*features, *others]].isna().any()),
             ("has something other than numbers", rows[[*features]].dtypes.map(lambda one: one.kind not in "fiub")),
         ):
             if len(rows) and wrong.any():
                 named = ", ".join(map(str, wrong.index[wrong]))
-                refuse("", f"{told} in column {named}", str(path), "mend them, or leave their rows out")
+                raise_fault("", f"{told} in column {named}", str(path), "mend them, or leave their rows out")
         user = None if self.user is None else rows[self.user].to_numpy()
-        return Columns(rows[[*features]].to_numpy(float), np.asarray(rows[self.label]), user)
+        return ColumnSpec(rows[[*features]].to_numpy(float), np.asarray(rows[self.label]), user)

@@ -10,10 +10,9 @@ from pydantic import Field
 
 from netfl.errors import MachineError
 from netfl.learning.data import Dataset
-from netfl.learning.data import _cache as cache
-from netfl.learning.data._matlab import arrays
-from netfl.learning.data._split import by_user, divided
-from netfl.learning.data._users import OfUsers
+from netfl.learning.data import _download as cache
+from netfl.learning.data._formats import arrays
+from netfl.learning.data._splits import OfUsers, split_by_user, split_dataset
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -52,14 +51,14 @@ class Vehicle(OfUsers):
         (file,) = cache.contents("vehicle")
         x, y, user = read(file)
         rng = Streams(self.seed).rng("vehicle", "split", self.split)
-        return divided(x, y, user, by_user(user, self.validation_share, self.test_share, rng), self.classes)
+        return split_dataset(x, y, user, split_by_user(user, self.validation_share, self.test_share, rng), self.classes)
 
     def laws(self) -> tuple[Law, ...]:
         """Only the split is drawn."""
         return (Law.none("a fixed set; a random permutation splits it"),)
 
 
-def read(file: cache.Content) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+def read(file: cache.FileContent) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
     """Standardised features, labels and sensors.
 
     Raises:

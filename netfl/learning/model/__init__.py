@@ -14,7 +14,7 @@ from netfl.errors import Fault
 from netfl.registry import Spec
 
 if TYPE_CHECKING:
-    from netfl.learning.network import Network
+    from netfl.learning.architecture import Architecture
 
 
 class Model(Spec):
@@ -25,7 +25,7 @@ class Model(Spec):
         """The number of trained parameters, found without torch: it decides how many bits an update has."""
 
     @abstractmethod
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """The model at work over stacks of parameters; imports torch."""
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
@@ -38,7 +38,7 @@ class Model(Spec):
             yield Fault("", "takes measurements, but these examples are rows of tokens", tokens, remedy)
 
 
-def no_picture(shape: tuple[int, ...]) -> Fault:
+def not_image_fault(shape: tuple[int, ...]) -> Fault:
     """The fault of examples of *shape*, or of tokens, where pictures are wanted."""
     problem = "takes pictures: channels, rows and columns of measurements"
     return Fault("", problem, list(shape), "take a model for such examples, or data that are pictures")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.learning.model import Model, _start, no_picture
-from netfl.learning.model._start import Part, Spread
+from netfl.learning.model import Model, _initialization, not_image_fault
+from netfl.learning.model._initialization import ParameterSpec, Spread
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.learning.network import Network
+    from netfl.learning.architecture import Architecture
 
 
 class Cnn(Model):
@@ -51,21 +51,21 @@ class Cnn(Model):
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """Weights and biases of all layers."""
-        return _start.count(self._parts(shape, classes))
+        return _initialization.count_parameters(self._parts(shape, classes))
 
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """The layers at work."""
-        from netfl.learning.model._autograd import Modular  # noqa: PLC0415 - needs torch, a scenario does not
-        from netfl.learning.model._convolution import Convolutional, ConvolutionalStack, Shape  # noqa: PLC0415
+        from netfl.learning.model._batched import ModuleArchitecture
+        from netfl.learning.model._manual_conv import Convolutional, ConvolutionalStack, ConvShape
 
-        whole = Shape(self._windows(shape), self.padding, self._sizes(shape, classes), self.activation)
-        begin = partial(_start.draw, self._parts(shape, classes))
-        return Modular(Convolutional(whole), begin, by_hand=partial(ConvolutionalStack, shape=whole))
+        whole = ConvShape(self._windows(shape), self.padding, self._sizes(shape, classes), self.activation)
+        begin = partial(_initialization.draw_parameters, self._parts(shape, classes))
+        return ModuleArchitecture(Convolutional(whole), begin, by_hand=partial(ConvolutionalStack, shape=whole))
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         """It takes pictures, large enough for all its pools."""
         if tokens is not None or len(shape) != 3:
-            yield no_picture(shape)
+            yield not_image_fault(shape)
             return
         size, most = f"pictures of {shape[1]} x {shape[2]} pixels", min(shape[1:]) + 2 * self.padding - 1
         if self.kernel > most:
@@ -77,7 +77,7 @@ class Cnn(Model):
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return _start.laws(self._parts((1, 64, 64), 10))
+        return _initialization.laws(self._parts((1, 64, 64), 10))
 
     def _picture(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Rows and columns after all pools; 0 or less if there are none."""
@@ -100,13 +100,13 @@ class Cnn(Model):
         """Widths of the dense layers, from what the last pool gives to the classes."""
         return (self.channels[-1] * math.prod(self._picture(shape)), *self.hidden, classes)
 
-    def _parts(self, shape: tuple[int, ...], classes: int) -> tuple[Part, ...]:
+    def _parts(self, shape: tuple[int, ...], classes: int) -> tuple[ParameterSpec, ...]:
         """All parameters."""
         windows = self._windows(shape)
         convolutions = (
             part
             for layer, (out, *window) in enumerate(windows)
-            for part in _start.linear(f"convolutions.{layer}", out, window, layer, self.weights)
+            for part in _initialization.linear(f"convolutions.{layer}", out, window, layer, self.weights)
         )
         starts = (self.weights,) * len(self.hidden) + ("default",)
-        return (*convolutions, *_start.dense(self._sizes(shape, classes), starts, len(windows)))
+        return (*convolutions, *_initialization.dense_parameters(self._sizes(shape, classes), starts, len(windows)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from netfl.learning.model import Model, _start
-from netfl.learning.model._start import Start
+from netfl.learning.model import Model, _initialization
+from netfl.learning.model._initialization import Start
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.learning.network import Network
+    from netfl.learning.architecture import Architecture
 
 
 class Logistic(Model):
@@ -26,14 +26,16 @@ class Logistic(Model):
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """``(inputs + 1) · classes``."""
-        return _start.count(_start.dense((math.prod(shape), classes), (self.weights,)))
+        return _initialization.count_parameters(
+            _initialization.dense_parameters((math.prod(shape), classes), (self.weights,))
+        )
 
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """The layer at work."""
-        from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
+        from netfl.learning.model._manual_dense import Dense
 
         return Dense((math.prod(shape), classes), (self.weights,))
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return _start.laws(_start.dense((6, 500), (self.weights,)))
+        return _initialization.laws(_initialization.dense_parameters((6, 500), (self.weights,)))

@@ -7,15 +7,17 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
+import torch
 from pydantic import Field
+from torch import Tensor, nn
 
 from netfl.errors import Fault
-from netfl.learning.model import Model, _start
-from netfl.learning.model._start import Part
+from netfl.learning.model import Model, _initialization
+from netfl.learning.model._initialization import ParameterSpec
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.learning.network import Network
+    from netfl.learning.architecture import Architecture
 
 
 class Lstm(Model):
@@ -43,16 +45,15 @@ class Lstm(Model):
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """Embeddings, weights and biases."""
-        return _start.count(self._parts(classes, tokens or 0))
+        return _initialization.count_parameters(self._parts(classes, tokens or 0))
 
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """The layers at work."""
-        from netfl.learning.model._autograd import Modular  # noqa: PLC0415 - needs torch, a scenario does not
-        from netfl.learning.model._recurrent import Recurrent, StepByStep  # noqa: PLC0415
+        from netfl.learning.model._batched import ModuleArchitecture
 
         sizes = (tokens or 0, self.embedding, self.hidden, self.layers, classes)
-        begin = partial(_start.draw, self._parts(classes, tokens or 0))
-        return Modular(Recurrent(*sizes), begin, together=StepByStep(*sizes), tokens=True)
+        begin = partial(_initialization.draw_parameters, self._parts(classes, tokens or 0))
+        return ModuleArchitecture(Recurrent(*sizes), begin, together=StepByStep(*sizes), tokens=True)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         """It takes rows of tokens."""
@@ -62,14 +63,14 @@ class Lstm(Model):
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return _start.laws(self._parts(10, 80))
+        return _initialization.laws(self._parts(10, 80))
 
-    def _parts(self, classes: int, tokens: int) -> tuple[Part, ...]:
+    def _parts(self, classes: int, tokens: int) -> tuple[ParameterSpec, ...]:
         """All parameters."""
-        embeddings = Part("embedding.weight", (tokens, self.embedding), ("embeddings",), "normal", 1.0)
+        embeddings = ParameterSpec("embedding.weight", (tokens, self.embedding), ("embeddings",), "normal", 1.0)
         widths = (self.embedding, *[self.hidden] * self.layers)
         cells = (
-            Part(f"cells.{what}_l{layer}", shape, (what, layer), "uniform", self.hidden**-0.5)
+            ParameterSpec(f"cells.{what}_l{layer}", shape, (what, layer), "uniform", self.hidden**-0.5)
             for layer, (into, out) in enumerate(pairwise(widths))
             for what, shape in (
                 ("weight_ih", (4 * out, into)),
@@ -78,4 +79,44 @@ class Lstm(Model):
                 ("bias_hh", (4 * out,)),
             )
         )
-        return (embeddings, *cells, *_start.linear("last", classes, (self.hidden,), self.layers))
+        return (embeddings, *cells, *_initialization.linear("last", classes, (self.hidden,), self.layers))
+
+
+# Long short-term memory in PyTorch's own words, and step by step.
+
+
+class Recurrent(nn.Module):
+    """Embedding, cells and last layer."""
+
+    def __init__(self, tokens: int, embedding: int, hidden: int, layers: int, classes: int) -> None:
+        super().__init__()
+        with torch.device("meta"):
+            self.embedding = nn.Embedding(tokens, embedding)
+            self.cells = nn.LSTM(embedding, hidden, layers, batch_first=True)
+            self.last = nn.Linear(hidden, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scores of what follows rows of tokens, ``[batch, length]``."""
+        said, _ = self.cells(self.embedding(x))
+        return torch.as_tensor(self.last(said[:, -1]))
+
+
+class StepByStep(Recurrent):
+    """The same by matrix products, which can be batched over models; on a processor that takes twice as long."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scores."""
+        said = self.embedding(x)
+        for layer in range(self.cells.num_layers):
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            inner, recurrent, *biases = (getattr(self.cells, f"{name}_l{layer}") for name in names)
+            sums = said @ inner.T + sum(biases)
+            cell = heard = torch.zeros_like(sums[:, 0, : self.cells.hidden_size])
+            outputs = []
+            for at_once in sums.unbind(1):
+                i, f, g, o = (at_once + heard @ recurrent.T).chunk(4, -1)
+                cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+                heard = o.sigmoid() * cell.tanh()
+                outputs.append(heard)
+            said = torch.stack(outputs, 1)
+        return torch.as_tensor(self.last(said[:, -1]))

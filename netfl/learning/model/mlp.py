@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from netfl.learning.model import Model, _start
-from netfl.learning.model._start import Start
+from netfl.learning.model import Model, _initialization
+from netfl.learning.model._initialization import Start
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.learning.network import Network
+    from netfl.learning.architecture import Architecture
 
 
 class Mlp(Model):
@@ -46,17 +46,19 @@ class Mlp(Model):
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """Weights and biases of all layers."""
-        return _start.count(_start.dense(self._sizes(shape, classes), self._starts))
+        return _initialization.count_parameters(
+            _initialization.dense_parameters(self._sizes(shape, classes), self._starts)
+        )
 
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """The layers at work."""
-        from netfl.learning.model._dense import Dense  # noqa: PLC0415 - the module needs torch, a scenario does not
+        from netfl.learning.model._manual_dense import Dense
 
         return Dense(self._sizes(shape, classes), self._starts, self.activation, softmax=self.output == "softmax")
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return _start.laws(_start.dense(self._sizes((6,), 500), self._starts))
+        return _initialization.laws(_initialization.dense_parameters(self._sizes((6,), 500), self._starts))
 
     @property
     def _starts(self) -> tuple[Start, ...]:

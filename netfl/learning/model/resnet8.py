@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
+import torch
 from pydantic import Field, model_validator
+from torch import Tensor, nn
 
 from netfl.errors import Fault
-from netfl.learning.model import Model, _start, no_picture
-from netfl.learning.model._start import Part, Spread
+from netfl.learning.model import Model, _initialization, not_image_fault
+from netfl.learning.model._initialization import ParameterSpec, Spread
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.learning.network import Network
+    from netfl.learning.architecture import Architecture
 
 
 class Resnet8(Model):
@@ -53,31 +55,30 @@ class Resnet8(Model):
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """Convolutions, scales and shifts of the groups, the last layer."""
-        return _start.count(self._parts(shape[0], classes))
+        return _initialization.count_parameters(self._parts(shape[0], classes))
 
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """The layers at work."""
-        from netfl.learning.model._autograd import Modular  # noqa: PLC0415 - needs torch, a scenario does not
-        from netfl.learning.model._residual import Residual  # noqa: PLC0415
+        from netfl.learning.model._batched import ModuleArchitecture
 
-        begin = partial(_start.draw, self._parts(shape[0], classes))
-        return Modular(Residual(shape[0], self._widths, self.groups, classes), begin)
+        begin = partial(_initialization.draw_parameters, self._parts(shape[0], classes))
+        return ModuleArchitecture(Residual(shape[0], self._widths, self.groups, classes), begin)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         """It takes pictures."""
         if tokens is not None or len(shape) != 3:
-            yield no_picture(shape)
+            yield not_image_fault(shape)
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return _start.laws(self._parts(3, 10))
+        return _initialization.laws(self._parts(3, 10))
 
     @property
     def _widths(self) -> tuple[int, ...]:
         """Channels after the first convolution and after each block."""
         return (self.width, self.width, 2 * self.width, 4 * self.width)
 
-    def _parts(self, channels: int, classes: int) -> tuple[Part, ...]:
+    def _parts(self, channels: int, classes: int) -> tuple[ParameterSpec, ...]:
         """All parameters."""
         parts = self._convolution("first", channels, self.width, 3)
         for block, (into, out) in enumerate(pairwise(self._widths)):
@@ -85,13 +86,56 @@ class Resnet8(Model):
             parts += self._convolution(f"blocks.{block}.second", out, out, 3)
             if into != out:
                 parts += self._convolution(f"blocks.{block}.shortcut", into, out, 1)
-        return (*parts, *_start.linear("last", classes, self._widths[-1:], 0))
+        return (*parts, *_initialization.linear("last", classes, self._widths[-1:], 0))
 
-    def _convolution(self, name: str, into: int, out: int, kernel: int) -> tuple[Part, ...]:
+    def _convolution(self, name: str, into: int, out: int, kernel: int) -> tuple[ParameterSpec, ...]:
         """A convolution without biases, whose draws its name names, and the scales and shifts of its groups."""
-        weight, _ = _start.linear(f"{name}.0", out, (into, kernel, kernel), 0, self.weights)
+        weight, _ = _initialization.linear(f"{name}.0", out, (into, kernel, kernel), 0, self.weights)
         return (
             replace(weight, stream=(name,)),
-            Part(f"{name}.1.weight", (out,), (), "constant", 1.0),
-            Part(f"{name}.1.bias", (out,), (), "constant", 0.0),
+            ParameterSpec(f"{name}.1.weight", (out,), (), "constant", 1.0),
+            ParameterSpec(f"{name}.1.bias", (out,), (), "constant", 0.0),
         )
+
+
+# A residual network that normalises by groups, in PyTorch's own words.
+
+
+class Residual(nn.Module):
+    """A convolution, a block for each two neighbours of *widths*, the mean over the picture, a linear layer."""
+
+    def __init__(self, channels: int, widths: Sequence[int], groups: int, classes: int) -> None:
+        super().__init__()
+        with torch.device("meta"):
+            self.first = _normalised(channels, widths[0], groups, 3, 1)
+            self.blocks = nn.ModuleList(_Block(into, out, groups) for into, out in pairwise(widths))
+            self.last = nn.Linear(widths[-1], classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scores."""
+        x = self.first(x).relu()
+        for block in self.blocks:
+            x = block(x)
+        return torch.as_tensor(self.last(x.mean((2, 3))))
+
+
+class _Block(nn.Module):
+    """Two convolutions beside a shortcut; one that widens the picture halves its rows and columns."""
+
+    def __init__(self, into: int, out: int, groups: int) -> None:
+        super().__init__()
+        stride = 1 if into == out else 2
+        self.first = _normalised(into, out, groups, 3, stride)
+        self.second = _normalised(out, out, groups, 3, 1)
+        self.shortcut = nn.Identity() if into == out else _normalised(into, out, groups, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the next block sees."""
+        found = self.second(self.first(x).relu()) + self.shortcut(x)
+        return torch.as_tensor(found.relu())
+
+
+def _normalised(into: int, out: int, groups: int, kernel: int, stride: int) -> nn.Module:
+    """A convolution and the normalisation of what it gives."""
+    convolution = nn.Conv2d(into, out, kernel, stride, padding=kernel // 2, bias=False)
+    return nn.Sequential(convolution, nn.GroupNorm(groups, out))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from netfl.learning.model import Model, _start
-from netfl.learning.model._start import Part, Start
+import torch
+from torch import Tensor
+
+from netfl.learning.model import Model, _initialization
+from netfl.learning.model._initialization import ParameterSpec, Start
+from netfl.learning.model._manual_dense import Dense, DenseStack
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.learning.network import Network
+    from netfl.learning.architecture import Architecture
 
 
 class Svm(Model):
@@ -31,22 +35,60 @@ class Svm(Model):
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """``(inputs + 1) · classes``, or ``inputs + 1`` for two classes."""
-        return _start.count(self._parts(shape, classes))
+        return _initialization.count_parameters(self._parts(shape, classes))
 
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Network:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """The layer at work."""
-        from netfl.learning.model._hinge import Hinge  # noqa: PLC0415 - the module needs torch, a scenario does not
-
         return Hinge(self._sizes(shape, classes), (self.weights,))
 
     def laws(self) -> tuple[Law, ...]:
         """Where it starts."""
-        return _start.laws(self._parts((6,), 500))
+        return _initialization.laws(self._parts((6,), 500))
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, int]:
         """Inputs and outputs."""
         return math.prod(shape), 1 if classes == 2 else classes
 
-    def _parts(self, shape: tuple[int, ...], classes: int) -> tuple[Part, ...]:
+    def _parts(self, shape: tuple[int, ...], classes: int) -> tuple[ParameterSpec, ...]:
         """All parameters."""
-        return _start.dense(self._sizes(shape, classes), (self.weights,))
+        return _initialization.dense_parameters(self._sizes(shape, classes), (self.weights,))
+
+
+# Stacks of linear layers under the hinge loss of the worst rival.
+
+
+class Hinge(Dense):
+    """One linear layer, whose single output, if it is one, tells two classes apart."""
+
+    def open(self, theta: Tensor, trained: bool = True) -> HingeStack:
+        """The layer at work for each row of *theta*."""
+        return HingeStack(theta, self._sizes, self._activation, self._softmax)
+
+
+class HingeStack(DenseStack):
+    """Linear layers side by side."""
+
+    def scores(self, x: Tensor) -> Tensor:
+        """The outputs, or -f/2 and f/2 for a single one."""
+        found = super().scores(x)
+        return found if found.shape[2] > 1 else torch.cat((-found, found), 2) / 2
+
+    def losses(self, y: Tensor) -> Tensor:
+        """The hinges."""
+        self._labels = y[:, None]
+        if self._output.shape[1] == 1:
+            margins = self._output * (2 * self._labels - 1)
+            self._active = margins < 1
+            return (1 - margins).clamp_(min=0)[:, 0]
+        own = self._output.gather(1, self._labels)
+        worst, self._rivals = self._output.scatter(1, self._labels, -torch.inf).max(1, keepdim=True)
+        hinges = 1 + worst - own
+        self._active = hinges > 0
+        return hinges.clamp_(min=0)[:, 0]
+
+    def slopes(self, weights: Tensor) -> Tensor:
+        """The gradient: at the rival the weight, at the label less the weight, where the hinge is open."""
+        each = weights[:, None] * self._active
+        if self._output.shape[1] == 1:
+            return each * (1 - 2 * self._labels)
+        return torch.zeros_like(self._output).scatter_(1, self._rivals, each).scatter_(1, self._labels, -each)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.learning.partition._order import Rarity
+from netfl.learning.partition._user_ranking import Rarity
 from netfl.registry import Spec
 from netfl.streams import Streams
 

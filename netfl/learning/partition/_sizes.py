@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.learning.partition._spread import portions
+from netfl.learning.partition._allocation import whole_portions
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Law
@@ -58,11 +58,11 @@ class Sizes(Spec):
         if rest < 0:
             problem = f"{users} users cannot hold this many of {examples} examples each"
             raise ScenarioError([Fault("sizes.least", problem, self.least, "take fewer users, or more data")])
-        return self.least + portions(rest, self.weights(streams, users))
+        return self.least + whole_portions(rest, self.weights(streams, users))
 
     def law_of_weights(self) -> Law:
         """What the weights claim."""
-        from scipy import stats  # noqa: PLC0415 - only to check the law
+        from scipy import stats
 
         known: Any = stats.pareto(self.exponent) if self.exponent is not None else stats.lognorm(self.sigma)
         return Law("weight of a user's size", "as the law says, in its closed form", self.weights, cdf=known.cdf)

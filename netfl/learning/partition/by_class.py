@@ -12,9 +12,9 @@ from pydantic import Field, field_validator
 
 from netfl.errors import Fault
 from netfl.learning.partition import Partition
-from netfl.learning.partition._spread import Hands
+from netfl.learning.partition._allocation import RowDealer
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 Labels = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 """The labels that one user holds."""
@@ -51,13 +51,13 @@ class ByClass(Partition):
         self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
     ) -> list[NDArray[np.int64]]:
         """Deal each label's rows out to those who hold it."""
-        hands = Hands(users, streams.rng("by_class"))
+        hands = RowDealer(users, streams.rng("by_class"))
         count = int(labels.max()) + 1
         for label in range(count):
             hands.deal(np.flatnonzero(labels == label), self._holders(label, users, count))
         return hands.rows()
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Lists for another number of users, labels that the data do not have, labels that nobody holds."""
         if self.classes is None:
             return

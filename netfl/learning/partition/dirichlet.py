@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.partition import Partition
+from netfl.learning.partition._allocation import RowDealer, whole_portions
 from netfl.learning.partition._sizes import Sizes
-from netfl.learning.partition._spread import Hands, portions
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -64,8 +64,8 @@ class Dirichlet(Partition):
             counts = self._drawn(there, users, streams)
         else:
             shares = self._shares(streams, len(there), users)
-            counts = np.stack([portions(total, own) for total, own in zip(there.tolist(), shares, strict=True)])
-        hands = Hands(users, streams.rng("dirichlet"))
+            counts = np.stack([whole_portions(total, own) for total, own in zip(there.tolist(), shares, strict=True)])
+        hands = RowDealer(users, streams.rng("dirichlet"))
         for label, own in enumerate(counts):
             hands.deal(np.flatnonzero(labels == label), range(users), own)
         return hands.rows()
@@ -76,7 +76,7 @@ class Dirichlet(Partition):
 
     def laws(self) -> tuple[Law, ...]:
         """One share of ten, and the weights of the sizes."""
-        from scipy.stats import beta  # noqa: PLC0415 - only to check the law
+        from scipy.stats import beta
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             return self.mixes(streams, size, _SHOWN)[:, -1]
@@ -95,7 +95,7 @@ class Dirichlet(Partition):
         """How many examples of each label each user draws, ``[labels, users]``, of those that are *there*."""
         mixes, rng = self.mixes(streams, users, len(there)), streams.rng("draws")
         total, left = int(there.sum()), there.copy()
-        sizes = portions(total, np.ones(users))
+        sizes = whole_portions(total, np.ones(users))
         if self.sizes is not None:
             sizes = self.sizes.counts(streams.at("sizes"), users, total)
         counts = np.zeros((users, len(there)), np.int64)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.learning.partition import Partition
+from netfl.learning.partition._allocation import RowDealer
 from netfl.learning.partition._sizes import Sizes
-from netfl.learning.partition._spread import Hands
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -30,7 +30,7 @@ class Iid(Partition):
         self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
     ) -> list[NDArray[np.int64]]:
         """Shuffle all rows and deal them out."""
-        hands = Hands(users, streams.rng("iid"))
+        hands = RowDealer(users, streams.rng("iid"))
         counts = None if self.sizes is None else self.sizes.counts(streams.at("sizes"), users, len(labels))
         hands.deal(np.arange(len(labels)), range(users), counts)
         return hands.rows()

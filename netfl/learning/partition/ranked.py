@@ -11,10 +11,10 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ModelError
 from netfl.learning.partition import Partition
-from netfl.learning.partition._order import Rarity, label_faults, order_faults
-from netfl.registry import Member
+from netfl.learning.partition._user_ranking import Rarity, label_faults, order_faults
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 
 class Ranked(Partition):
@@ -34,7 +34,7 @@ class Ranked(Partition):
         classes: [9]
     """
 
-    of: Annotated[Partition, Member()]
+    of: Annotated[Partition, FamilyMember()]
     """The partition whose parts are handed out."""
     by: Rarity = "rho"
     """What says how often a user is heard: ``rho``, the rates that the access states; ``distance`` from its tower, the
@@ -73,7 +73,7 @@ class Ranked(Partition):
         place = np.argsort([self._place(labels[part]) for part in parts], kind="stable")
         return [parts[part] for part in place[np.argsort(order)]]
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Partitions with an order or with users of their own, labels that there are not, an order not to be had."""
         if self.of.goes_by == "user" or self.of.rarity is not None:
             problem = "users hold what is theirs" if self.of.goes_by == "user" else "goes by who is heard itself"

@@ -11,10 +11,10 @@ from pydantic import Field, field_validator
 
 from netfl.errors import Fault, ModelError
 from netfl.learning.partition import Partition
-from netfl.learning.partition._order import Rarity, label_faults, order_faults
-from netfl.learning.partition._spread import Hands
+from netfl.learning.partition._allocation import RowDealer
+from netfl.learning.partition._user_ranking import Rarity, label_faults, order_faults
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 
 class RareClasses(Partition):
@@ -63,13 +63,13 @@ class RareClasses(Partition):
         """Deal the rare labels out one by one, the others together."""
         if order is None:
             raise ModelError("rare_classes", "the order of the users is not known")
-        hands = Hands(users, streams.rng("rare_classes"))
+        hands = RowDealer(users, streams.rng("rare_classes"))
         hands.deal(np.flatnonzero(~np.isin(labels, self.classes)), order[: -self.users])
         for label in self.classes:
             hands.deal(np.flatnonzero(labels == label), order[-self.users :])
         return hands.rows()
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Too many rare users or labels, and an order that the access cannot give."""
         if self.users >= facts.users:
             yield Fault(

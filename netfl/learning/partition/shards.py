@@ -11,9 +11,9 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.learning.partition import Partition
-from netfl.learning.partition._spread import Hands
+from netfl.learning.partition._allocation import RowDealer
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 
 class Shards(Partition):
@@ -41,7 +41,7 @@ class Shards(Partition):
     ) -> list[NDArray[np.int64]]:
         """Sort, cut and deal."""
         rng = streams.rng("shards")
-        hands = Hands(users, rng)
+        hands = RowDealer(users, rng)
         shuffled = rng.permutation(len(labels))
         parts = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], self.each * users)
         count = self.each * users
@@ -52,7 +52,7 @@ class Shards(Partition):
             hands.give(parts[part], place % users)
         return hands.rows()
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """More parts for each user than there are labels, which could not be of different ones."""
         if self.apart and facts.classes is not None and self.each > facts.classes:
             problem = f"the data have {facts.classes} labels, too few for parts of different ones"

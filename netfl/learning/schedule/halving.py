@@ -11,7 +11,7 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.learning.schedule import Schedule
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 class Halving(Schedule):
@@ -26,7 +26,7 @@ class Halving(Schedule):
     every: Annotated[int, Field(ge=1)]
     """After how many versions."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """A first halving that nobody lives to see."""
         if self.every >= facts.rounds:
             problem = f"has no effect: users start from versions 0 to {facts.rounds - 1}"

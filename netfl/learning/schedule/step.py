@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from netfl.errors import Fault
 from netfl.learning.schedule import Schedule
-from netfl.types import Facts
+from netfl.types import ScenarioFacts
 
 
 class Step(Schedule):
@@ -48,7 +48,7 @@ class Step(Schedule):
             raise ValueError("a factor of 1 changes nothing; take the schedule 'constant'")
         return factor
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Versions that nobody starts from."""
         late = [version for version in self.at if version >= facts.rounds]
         if late:

@@ -14,12 +14,12 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.network.sites import LIGHT_M_S, Sites
+from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.registry import Spec
 from netfl.streams import Streams
 
 
-class Gain(ABC):
+class LinkGain(ABC):
     """A channel at work in one network."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Channel(Spec):
     """The contract of a channel model."""
 
     @abstractmethod
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """The model at work on the links of *sites*."""
 
     @property

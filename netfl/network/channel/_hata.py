@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel, Gain
-from netfl.network.channel._distance import Outside, by_distance, friis_db, refuse_outside
-from netfl.network.sites import Sites
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._path_loss import Outside, distance_gain, friis_db, refuse_outside
+from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Carrier, Metres
@@ -37,7 +37,7 @@ class Hata(Channel):
     def at_1_km_db(self) -> float:
         """The loss at 1 km."""
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """The losses of all links.
 
         Raises:
@@ -52,7 +52,7 @@ class Hata(Channel):
             slant_m = np.hypot(distance_m, self.tower_height - self.user_height)
             return np.maximum(hata_db, friis_db(self.frequency, slant_m))
 
-        return by_distance(sites, loss_db)
+        return distance_gain(sites, loss_db)
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""

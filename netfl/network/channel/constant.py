@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from netfl.network.channel import Channel, Gain
-from netfl.network.channel._static import StaticGain
-from netfl.network.sites import Sites
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._gains import StaticGain
+from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Decibels
@@ -26,7 +26,7 @@ class Constant(Channel):
     gain: Decibels
     """G; negative for a loss."""
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """G for everybody."""
         return StaticGain(np.full(sites.users, self.gain))
 

@@ -10,14 +10,57 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from netfl.claims import Figure, Law, Rows
-from netfl.network.channel import Channel, Gain
-from netfl.network.channel._static import StaticGain
-from netfl.network.channel._waves import WAVES, Landscape
-from netfl.network.sites import Sites
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._correlation_laws import autocorrelation
+from netfl.network.channel._gains import StaticGain
+from netfl.network.layout import Layout
 from netfl.streams import Streams
-from netfl.timelaws import autocorrelation
+from netfl.types import Law, Rows, StatisticClaim
 from netfl.units import Decibels, Metres, Seconds
+
+# A random landscape: a Gaussian field over the plane, and over time, whose correlation falls off exponentially.
+
+
+WAVES = 256
+"""Waves of each landscape."""
+
+_CHUNK = 2**19
+
+
+class GaussianField:
+    """Landscapes of mean 0 and variance 1 with the correlation exp(-r / D - τ / T), each a sum of plane waves.
+
+    S(x, t) = sqrt(2 / M) Σ cos(k_m · x + ω_m t + φ_m) over M = 256 waves, all drawn at random by the spectrum of that
+    correlation: |k| has the law P(|k| ≤ κ) = 1 - (1 + κ² D²)^(-1/2), drawn once from each of M equal parts, k any
+    direction, ω the Cauchy law of scale 1 / T, φ uniform.  Exact for every M: mean, variance, correlation.  In the
+    limit of large M only: the Gaussian law; the fourth moment is 3 - 3/(2M).
+
+    Args:
+        rows: the number of landscapes.
+        distance_m: D, at which the correlation is 1/e.
+        time_s: T, likewise; infinity for landscapes that stay.
+        streams: where waves come from.
+    """
+
+    def __init__(self, rows: int, distance_m: float, time_s: float, streams: Streams) -> None:
+        row, number = np.arange(rows)[:, None], np.arange(WAVES)
+        length, turn, phase = (streams.field(name).uniform(row, number) for name in ("length", "turn", "phase"))
+        self._k = np.sqrt((WAVES / (WAVES - number - length)) ** 2 - 1.0) / distance_m
+        self._angle, self._phase = 2.0 * math.pi * turn, 2.0 * math.pi * phase
+        pace = 0.5 if math.isinf(time_s) else streams.field("pace").uniform(row, number)
+        self._omega = np.tan(math.pi * (np.broadcast_to(pace, length.shape) - 0.5)) / time_s
+
+    def height(
+        self, rows: NDArray[np.int64], xy_m: NDArray[np.float64], time_s: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """S of each row at a place and time, ``[n]``."""
+        height, step = np.empty(len(rows)), _CHUNK // WAVES
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            row, (x, y), time = rows[some], xy_m[some].T[..., None], time_s[some, None]
+            along = x * np.cos(self._angle[row]) + y * np.sin(self._angle[row])
+            height[some] = np.cos(self._k[row] * along + self._omega[row] * time + self._phase[row]).sum(axis=1)
+        return np.asarray(height * math.sqrt(2.0 / WAVES))
 
 
 class CorrelatedShadowing(Channel):
@@ -48,7 +91,7 @@ class CorrelatedShadowing(Channel):
     decorrelation_time: Annotated[Seconds, Field(gt=0)] | None = None
     """T, the time after which the correlation at one place is 1/e; infinite if not given."""
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """The landscape of each tower: seen once, where neither it nor the users move."""
         gain = _Shadows(self, self._landscape(max(1, len(sites.towers)), streams), sites)
         if sites.moving or self.decorrelation_time is not None:
@@ -57,7 +100,7 @@ class CorrelatedShadowing(Channel):
 
     def laws(self) -> tuple[Law, ...]:
         """Normal in dB; correlation over distance, and over time."""
-        from scipy import stats  # noqa: PLC0415 - half a second that only laws need
+        from scipy import stats
 
         def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
             rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
@@ -77,7 +120,7 @@ class CorrelatedShadowing(Channel):
         law = stats.norm(0.0, self.sigma)
         return (Law("gain in dB", "N(0, σ²) over landscapes", draw, distribution=law, figures=tuple(figures)),)
 
-    def _by_distance(self) -> Figure:
+    def _by_distance(self) -> StatisticClaim:
         """The claim on places some way apart."""
         parts = (0.1, 0.5, 1.0, 2.0)
 
@@ -91,11 +134,13 @@ class CorrelatedShadowing(Channel):
             return np.stack([here * other for other in there], axis=1)
 
         means = [math.exp(-part) for part in parts]
-        return Figure("correlation over distance", "exp(-r / D)", draw, means, [f"r = {part:g} D" for part in parts])
+        return StatisticClaim(
+            "correlation over distance", "exp(-r / D)", draw, means, [f"r = {part:g} D" for part in parts]
+        )
 
-    def _landscape(self, rows: int, streams: Streams) -> Landscape:
+    def _landscape(self, rows: int, streams: Streams) -> GaussianField:
         """*rows* landscapes."""
-        return Landscape(rows, self.decorrelation_distance, self.decorrelation_time or math.inf, streams)
+        return GaussianField(rows, self.decorrelation_distance, self.decorrelation_time or math.inf, streams)
 
     def _heights(
         self,
@@ -112,10 +157,10 @@ _AT_ONCE = 2500
 """Landscapes that are drawn at a time."""
 
 
-class _Shadows(Gain):
+class _Shadows(LinkGain):
     """Landscapes at work on the users of one network."""
 
-    def __init__(self, model: CorrelatedShadowing, landscape: Landscape, sites: Sites) -> None:
+    def __init__(self, model: CorrelatedShadowing, landscape: GaussianField, sites: Layout) -> None:
         self._sigma_db, self._landscape, self._sites = model.sigma, landscape, sites
 
     def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.network.channel import Channel, Gain
-from netfl.network.channel._distance import by_distance, friis_db, refuse_near_field
-from netfl.network.sites import LIGHT_M_S, Sites
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._path_loss import distance_gain, friis_db, refuse_near_field
+from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Carrier
@@ -30,7 +30,7 @@ class FreeSpace(Channel):
     frequency: Carrier
     """f."""
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """The losses of all links.
 
         Raises:
@@ -42,7 +42,7 @@ class FreeSpace(Channel):
         def loss_db(distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
             return friis_db(self.frequency, np.maximum(distance_m, wavelength_m))
 
-        return by_distance(sites, loss_db)
+        return distance_gain(sites, loss_db)
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
-from netfl.claims import Law
-from netfl.network.channel import Channel, Gain
-from netfl.network.channel._chain import Chain
-from netfl.network.outage._alternating import Alternating
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._correlation_laws import autocorrelation
+from netfl.network.channel._markov_chain import Chain
+from netfl.network.layout import Layout
 from netfl.network.outage._alternating_laws import process_laws
-from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._distributions import DurationDistribution
 from netfl.network.periods import periods_of
-from netfl.network.sites import Sites
 from netfl.streams import Streams
-from netfl.timelaws import autocorrelation
+from netfl.types import Law
 from netfl.units import Decibels, Seconds
 
 _NEAR = 1 << 12
@@ -69,7 +69,7 @@ class GilbertElliott(Channel):
             raise ValueError(f"good and bad differ by more than a factor of {_UNEVEN:g}: one of them is never seen")
         return self
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """An alternating process for each user."""
         return self._opened(sites.users, streams)
 
@@ -107,9 +107,9 @@ class GilbertElliott(Channel):
         )
         return (gain, *process_laws(*self._lifetimes))
 
-    def _opened(self, users: int, streams: Streams) -> Gain:
+    def _opened(self, users: int, streams: Streams) -> LinkGain:
         """The channel of so many users."""
-        near = Alternating(np.arange(users), *self._lifetimes, streams)
+        near = AlternatingRenewal(np.arange(users), *self._lifetimes, streams)
         block_s = _BLOCK * min(self.good, self.bad)
         leaves = -np.expm1(-block_s * (1.0 / self.good + 1.0 / self.bad)) / (self.good + self.bad)
         matrix = np.array(
@@ -124,12 +124,14 @@ class GilbertElliott(Channel):
         return _NEAR * (self.good + self.bad)
 
     @property
-    def _lifetimes(self) -> tuple[Lifetime, Lifetime]:
+    def _lifetimes(self) -> tuple[DurationDistribution, DurationDistribution]:
         """Sojourns good and bad."""
-        return Lifetime(law="exponential", mean=self.good), Lifetime(law="exponential", mean=self.bad)
+        return DurationDistribution(law="exponential", mean=self.good), DurationDistribution(
+            law="exponential", mean=self.bad
+        )
 
 
-class _TwoGains(Gain):
+class _TwoGains(LinkGain):
     """One gain while a user's state is good, another while it is bad.
 
     Args:
@@ -141,7 +143,7 @@ class _TwoGains(Gain):
     """
 
     def __init__(
-        self, near: Alternating, far: Chain, near_s: float, block_s: float, gains_db: tuple[float, float]
+        self, near: AlternatingRenewal, far: Chain, near_s: float, block_s: float, gains_db: tuple[float, float]
     ) -> None:
         self._near, self._far, self._near_s, self._block_s, self._gains_db = near, far, near_s, block_s, gains_db
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from netfl.network.channel import Channel, Gain
-from netfl.network.channel._distance import by_distance
-from netfl.network.sites import LIGHT_M_S, Sites
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._path_loss import distance_gain
+from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Law
@@ -78,7 +78,7 @@ class LogDistance(Channel):
             raise ValueError("breakpoints must lie beyond reference_distance, in order of distance")
         return self
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """The losses of all links, found once."""
 
         def loss_db(distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -87,7 +87,7 @@ class LogDistance(Channel):
                 loss += 10.0 * exponent * np.log10(np.clip(distance_m, start_m, end_m) / start_m)
             return loss
 
-        return by_distance(sites, loss_db)
+        return distance_gain(sites, loss_db)
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""

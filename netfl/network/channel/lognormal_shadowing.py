@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel, Gain
-from netfl.network.channel._block import BlockGain
-from netfl.network.channel._static import StaticGain
-from netfl.network.sites import Sites
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._correlation_laws import autocorrelation
+from netfl.network.channel._gains import BlockGain, StaticGain
+from netfl.network.layout import Layout
 from netfl.streams import Streams
-from netfl.timelaws import autocorrelation
 from netfl.types import Law
 from netfl.units import Decibels, Seconds
 
@@ -40,7 +39,7 @@ class LognormalShadowing(Channel):
     coherence: Annotated[Seconds, Field(gt=0)] | None = None
     """How long a draw holds; for good if not given."""
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """Draws keyed by (user, block)."""
         field = streams.field("shadowing")
         if self.coherence is None:
@@ -58,7 +57,7 @@ class LognormalShadowing(Channel):
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             users = np.arange(size)
-            gain = self.open(Sites(nx.Graph(), np.zeros((size, 2))), streams)
+            gain = self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams)
             return gain.gain_db(users, users * (self.coherence or 0.0))
 
         law, figures = NormalDist(0.0, self.sigma), []
@@ -80,6 +79,6 @@ class LognormalShadowing(Channel):
 
     def _series(self, streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """The gains of *size* users over time."""
-        gain = self.open(Sites(nx.Graph(), np.zeros((size, 2))), streams)
+        gain = self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams)
         users = np.repeat(np.arange(size), len(times_s))
         return gain.gain_db(users, np.tile(times_s, size)).reshape(size, -1)

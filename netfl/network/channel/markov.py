@@ -9,17 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from netfl.claims import Law
-from netfl.network.channel import Gain
-from netfl.network.channel._block import BlockGain
-from netfl.network.channel._chain import Chain
-from netfl.network.channel._chained import STATES, Chained
-from netfl.network.sites import Sites
+from netfl.network.channel import LinkGain
+from netfl.network.channel._gains import BlockGain
+from netfl.network.channel._markov_chain import STATES, Chain, MarkovChannel
+from netfl.network.layout import Layout
 from netfl.streams import Streams
+from netfl.types import Law
 from netfl.units import Decibels
 
 
-class Markov(Chained):
+class Markov(MarkovChannel):
     """Each user's own finite-state Markov chain, with a gain for each state; users are independent.
 
     A state is held for a ``block``; the next one follows by the row of ``transitions`` P, or of exp(Q · block) for a
@@ -39,7 +38,7 @@ class Markov(Chained):
     gains: Annotated[tuple[Decibels, ...], Field(min_length=2, max_length=STATES)]
     """The gain in each state."""
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """States keyed by (user, block)."""
         chain, gains_db = Chain(self.matrix, streams.field("state")), np.array(self.gains)
 

@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 from scipy import special
 
-from netfl.claims import Law
-from netfl.network.channel._doppler import Scatter
-from netfl.network.channel._fading import Fading, Power
-from netfl.streams import Field as RandomField
-from netfl.streams import Streams
+from netfl.network.channel._fading import Fading, Power, SumOfSinusoids
+from netfl.streams import RandomField, Streams
+from netfl.types import Law
 
 
 class Nakagami(Fading):
@@ -50,7 +48,7 @@ class Nakagami(Fading):
 
     def laws(self) -> tuple[Law, ...]:
         """Gamma in power; J0², level crossings and fades over time."""
-        from scipy import stats  # noqa: PLC0415 - half a second that only laws need
+        from scipy import stats
 
         m, power = self.m, stats.gamma(self.m, scale=1.0 / self.m)
         if not self.doppler_hz:
@@ -76,7 +74,7 @@ class Nakagami(Fading):
     def _amplifier(self, users: int, streams: Streams) -> Power:
         """Two Gaussians from each complex gain, one from the last if 2m is odd."""
         pairs = [
-            Scatter(users, self.doppler_hz, self._waves, streams.at("pair", number))
+            SumOfSinusoids(users, self.doppler_hz, self._waves, streams.at("pair", number))
             for number in range(math.ceil(self.m))
         ]
 

@@ -7,10 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.claims import Law
-from netfl.network.channel._doppler import Scatter
-from netfl.network.channel._fading import Fading, Power
-from netfl.streams import Field, Streams
+from netfl.network.channel._fading import Fading, Power, SumOfSinusoids
+from netfl.streams import RandomField, Streams
+from netfl.types import Law
 
 
 class Rayleigh(Fading):
@@ -37,7 +36,7 @@ class Rayleigh(Fading):
 
     def laws(self) -> tuple[Law, ...]:
         """Exponential in power; J0², level crossings and fades over time."""
-        from scipy import special, stats  # noqa: PLC0415 - half a second that only laws need
+        from scipy import special, stats
 
         if not self.doppler_hz:
             return (self._law("exponential with mean 1", stats.expon()),)
@@ -51,13 +50,13 @@ class Rayleigh(Fading):
         )
         return (self._law("exponential with mean 1", stats.expon(), figures),)
 
-    def _block_db(self, field: Field, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Exponential draws."""
         return np.asarray(10.0 * np.log10(field.exponential(users, block)))
 
     def _amplifier(self, users: int, streams: Streams) -> Power:
         """|h|² of scattered waves."""
-        scatter = Scatter(users, self.doppler_hz, self._waves, streams)
+        scatter = SumOfSinusoids(users, self.doppler_hz, self._waves, streams)
         return lambda users, time_s: np.abs(scatter.gain(users, time_s)) ** 2
 
     @property

@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 from scipy import special
 
-from netfl.claims import Law
-from netfl.network.channel._doppler import Scatter
-from netfl.network.channel._fading import Fading, Power
-from netfl.streams import Field as RandomField
-from netfl.streams import Streams
+from netfl.network.channel._fading import Fading, Power, SumOfSinusoids
+from netfl.streams import RandomField, Streams
+from netfl.types import Law
 from netfl.units import Decibels, Hertz
 
 
@@ -55,7 +53,7 @@ class Rician(Fading):
 
     def laws(self) -> tuple[Law, ...]:
         """Noncentral chi-squared in power; correlation, and level crossings of an unshifted path, over time."""
-        from scipy import stats  # noqa: PLC0415 - half a second that only laws need
+        from scipy import stats
 
         k, shift = self._k, self.path_doppler or 0.0
         power = stats.ncx2(2, 2.0 * k, scale=0.5 / (k + 1.0))
@@ -93,7 +91,7 @@ class Rician(Fading):
 
     def _amplifier(self, users: int, streams: Streams) -> Power:
         """|sqrt(K) exp(iψ) + h|² / (K + 1)."""
-        scatter = Scatter(users, self.doppler_hz, self._waves, streams)
+        scatter = SumOfSinusoids(users, self.doppler_hz, self._waves, streams)
         start = 2.0 * math.pi * streams.field("path").uniform(np.arange(users))
         shift = 2.0 * math.pi * (self.path_doppler or 0.0)
 

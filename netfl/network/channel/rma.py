@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netfl.network.channel._3gpp import LIGHT_M_S, Cellular, Figures
+from netfl.network.channel._tr38901 import LIGHT_M_S, Figures, Tr38901Channel
 from netfl.units import Hertz, Metres
 
 
-class Rma(Cellular):
+class Rma(Tr38901Channel):
     """Rural macro cell (RMa) of 3GPP TR 38.901 V16, Tables 7.4.1-1 and 7.4.2-1, users outdoors.
 
     fc in GHz, lengths in m, losses in dB; hb, hu: heights of tower and user, h: of buildings, W: width of streets;

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel, Gain
-from netfl.network.channel._distance import by_distance, friis_db, refuse_near_field
-from netfl.network.sites import LIGHT_M_S, Sites
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._path_loss import distance_gain, friis_db, refuse_near_field
+from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Carrier, Metres
@@ -53,7 +53,7 @@ class TwoRay(Channel):
         """dc, where free space and the fourth power meet."""
         return 4.0 * math.pi * self.tower_height * self.user_height / self._wavelength_m
 
-    def open(self, sites: Sites, streams: Streams) -> Gain:
+    def open(self, sites: Layout, streams: Streams) -> LinkGain:
         """The losses of all links.
 
         Raises:
@@ -61,10 +61,10 @@ class TwoRay(Channel):
         """
         refuse_near_field(sites, self._wavelength_m)
         if self.form == "crossover":
-            return by_distance(sites, self._crossover_db)
+            return distance_gain(sites, self._crossover_db)
         direct, reflected = self._rays_m(np.zeros(1))
         in_phase = (1.0 / direct + 1.0 / reflected) ** 2
-        return by_distance(sites, self._interference_db, least_db=float(self._loss_db(in_phase)[0]))
+        return distance_gain(sites, self._interference_db, least_db=float(self._loss_db(in_phase)[0]))
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""

@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netfl.network.channel._3gpp import LIGHT_M_S, Cellular, Figures, two_slopes
+from netfl.network.channel._tr38901 import LIGHT_M_S, Figures, Tr38901Channel, two_slope_loss
 from netfl.units import Metres
 
 _TOWER_M = 25.0
 """hb, the only height of towers that the scenario is stated for."""
 
 
-class Uma(Cellular):
+class Uma(Tr38901Channel):
     """Urban macro cell (UMa) of 3GPP TR 38.901 V16, Tables 7.4.1-1 and 7.4.2-1: towers of 25 m, users outdoors.
 
     fc in GHz, lengths in m, losses in dB; hb = 25, hu the user's height, d on the ground, s = √(d² + (hb - hu)²),
@@ -63,7 +63,7 @@ class Uma(Cellular):
         """PL1 and PL2."""
         ground_m = self._ground_m(flat_m, surroundings)
         break_m = 4.0 * (_TOWER_M - ground_m) * (self.user_height - ground_m) * self.frequency / LIGHT_M_S
-        return two_slopes(self, 28.0, 22.0, flat_m, break_m)
+        return two_slope_loss(self, 28.0, 22.0, flat_m, break_m)
 
     def blocked_db(self, flat_m: Figures) -> Figures:
         """PL'."""

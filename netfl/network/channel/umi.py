@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netfl.network.channel._3gpp import LIGHT_M_S, Cellular, Figures, two_slopes
+from netfl.network.channel._tr38901 import LIGHT_M_S, Figures, Tr38901Channel, two_slope_loss
 from netfl.units import Metres
 
 _TOWER_M = 10.0
 """hb, the only height of towers that the scenario is stated for."""
 
 
-class Umi(Cellular):
+class Umi(Tr38901Channel):
     """Urban micro cell (UMi, street canyon) of 3GPP TR 38.901 V16, Tables 7.4.1-1 and 7.4.2-1: towers of 10 m.
 
     fc in GHz, lengths in m, losses in dB; hb = 10, hu the user's height, outdoors, d on the ground,
@@ -58,7 +58,7 @@ class Umi(Cellular):
     def clear_db(self, flat_m: Figures, surroundings: Figures) -> Figures:
         """PL1 and PL2."""
         break_m = np.full(len(flat_m), 4.0 * (_TOWER_M - 1.0) * (self.user_height - 1.0) * self.frequency / LIGHT_M_S)
-        return two_slopes(self, 32.4, 21.0, flat_m, break_m)
+        return two_slope_loss(self, 32.4, 21.0, flat_m, break_m)
 
     def blocked_db(self, flat_m: Figures) -> Figures:
         """PL'."""

@@ -1,6 +1,7 @@
 '''The MAC family: how the users of one cell share its medium.
 
-A MAC is one SimPy process per cell, written as a generator over a `netfl.network.cell.Cell`: wait until somebody has
+A MAC is one SimPy process per cell, written as a generator over a `netfl.network.radio.cell.Cell`: wait until
+somebody has
 something to send, decide who sends, let them, and begin again.  It holds its state in local variables, as arrays over
 the cell's users, who are numbered 0 … ``cell.size - 1``.  What it may use of the cell:
 
@@ -68,7 +69,7 @@ from netfl.registry import Spec
 from netfl.types import QUESTIONS
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 
 class Mac(Spec):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,19 +11,146 @@ import simpy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.claims import Figure
 from netfl.errors import Fault
 from netfl.network.mac import Mac
-from netfl.network.mac._aloha import picker
-from netfl.network.mac._bench import Bench, at_once
-from netfl.network.mac._slots import Slots, slots_hz, too_short
-from netfl.network.mac._weighted import filled, serve_weighted
+from netfl.network.mac._random_draws import BufferedDraws
+from netfl.network.mac._slotted import (
+    NEVER,
+    Slots,
+    channel_picker,
+    collapse_if_equal,
+    next_free_slot,
+    slot_at,
+    slots_from,
+    slots_hz,
+    too_short,
+)
+from netfl.network.mac._test_bench import MacTestBench, saturated_users
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts, StatisticClaim
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
+
+
+# Slotted access in which each user has its own probability of sending, which may change from slot to slot.
+
+
+Floats = NDArray[np.float64]
+
+
+def scale_probabilities(weights: Floats, total: float, least: float) -> Floats:
+    """Probabilities ``p_k = min(1, max(f, c w_k))`` whose sum is *total*, or 1 for all if they are fewer than that.
+
+    The floor f is *least* of what each had if all had the same.  The sum is a piecewise linear function of c, and is
+    solved for it exactly.  Users of weight 0 have the floor; where all others have 1 already, they share what is left.
+
+    >>> scale_probabilities(np.array([1.0, 2.0, 5.0]), 1.0, 0.0).tolist()
+    [0.125, 0.25, 0.625]
+    >>> scale_probabilities(np.array([0.0, 1.0, 30.0]), 1.5, 0.5).tolist()
+    [0.25, 0.25, 1.0]
+
+    Args:
+        weights: the weights, none negative.
+        total: what they are to sum to, above 0.
+        least: the floor in relation to the even probability, 0 to 1.
+    """
+    users, most = len(weights), float(weights.max())
+    total = min(total, float(users))
+    floor = least * total / users
+    shares = weights / most if most > 0 else weights
+    p = np.full(users, floor)
+    above = shares > 0
+    w = shares[above]
+    zeros = users - len(w)
+    if len(w) + zeros * floor <= total:
+        p[above], p[~above] = 1.0, (total - len(w)) / max(zeros, 1)
+    else:
+        p[above] = np.clip(_factor(w, floor, total - zeros * floor) * w, floor, 1.0)
+    return p
+
+
+def _factor(w: Floats, floor: float, total: float) -> float:
+    """The c at which the sum of min(1, max(floor, c w)) is *total*, which it is somewhere.
+
+    Each user leaves the floor at floor/w and reaches 1 at 1/w; between two such bends the sum is linear.
+    """
+    bends = np.sort(np.concatenate([floor / w, 1.0 / w]))
+    place = bisect_right(range(len(bends)), total, key=lambda bend: np.clip(bends[bend] * w, floor, 1.0).sum()) - 1
+    last = float(bends[max(place, 0)])
+    full, low = 1.0 / w <= last, floor / w > last
+    free = ~(full | low)
+    if not free.any():
+        return last
+    return float((total - np.count_nonzero(full) - floor * np.count_nonzero(low)) / w[free].sum())
+
+
+def serve_weighted(
+    cell: Cell,
+    slot_s: float,
+    chances: Callable[[Slots], Floats],
+    limit: int | None,
+    channel: Callable[[Slots], Slots],
+) -> Generator[simpy.Event, Any, None]:
+    """Own *cell*: in each slot user k of the backlog sends with a probability p_k, independently of all others.
+
+    Each draws an exponential number when it joins, and sends in the first slot at whose end Σ -log(1 - p_k) since then
+    is that or more.  As long as nobody joins or leaves, the p_k stay, and idle slots are passed over in one step.
+
+    Args:
+        cell: the cell.
+        slot_s: length of a slot, one airtime at least.
+        chances: ``chances(users)`` gives the p_k of the users of the backlog; asked whenever that may have changed.
+        limit: attempts that an update has.
+        channel: ``channel(users)`` gives the channel that each who sends now takes.
+    """
+    thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
+    joins, left = np.full(cell.size, NEVER), np.full(cell.size, np.inf)
+    hazard = np.zeros(cell.size)
+    slot = 0  # the next that has not been served or passed over
+    while True:
+        until = max(slot, slot_at(cell.env.now, slot_s))
+        left -= (until - slot) * hazard
+        slot, users = until, cell.changes()
+        if users.size:
+            joins[users], left[users] = NEVER, np.inf
+            users = users[np.isfinite(cell.ready_s[users])]
+            joins[users] = slots_from(cell.ready_s[users], slot_s)
+        new = np.flatnonzero(joins <= slot)
+        left[new], joins[new] = thresholds.next(new), NEVER
+        there = np.flatnonzero(left < np.inf)
+        hazard[:] = 0.0
+        if there.size:
+            hazard[there] = _hazards(chances(there))
+        then = min(slot + _idle(left[there], hazard[there]), int(joins.min()))
+        start_s = then * slot_s if then < NEVER else np.inf
+        if start_s > cell.env.now:
+            yield cell.change(by_s=start_s)
+            continue
+        due = there[left[there] <= hazard[there]]
+        left -= hazard
+        left[due] = np.inf
+        yield cell.attempt(due, limit=limit, channel=collapse_if_equal(channel(due)), begin_s=start_s)
+        slot = next_free_slot(slot, cell.env.now, slot_s)
+
+
+def _hazards(p: Floats) -> Floats:
+    """-log(1 - p), and for p = 1 more than any threshold."""
+    with np.errstate(divide="ignore"):
+        return np.minimum(-np.log1p(-p), _SURE)
+
+
+_SURE = 1e3
+"""A hazard that no exponential number exceeds."""
+
+
+def _idle(left: Floats, hazard: Floats) -> int:
+    """How many slots pass before the one in which the first of them sends."""
+    slots = np.divide(left, hazard, out=np.full(len(left), np.inf), where=hazard > 0)
+    first = float(np.min(np.ceil(slots), initial=np.inf))
+    return max(int(first) - 1, 0) if first < NEVER else NEVER
+
 
 _LAW_WEIGHTS = (1.0, 2.0, 4.0, 8.0)
 
@@ -76,7 +204,7 @@ class AdaptiveAloha(Mac):
         """The weights."""
         return frozenset({self.follows})
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Weights of updates where there are none."""
         if facts.duration_s is not None:
             problem = "has no effect with a duration, in which no rounds are served"
@@ -92,7 +220,7 @@ class AdaptiveAloha(Mac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Each as its weight says."""
-        slot_s, channel = self.slot or cell.airtime_s, picker(cell, self.channels)
+        slot_s, channel = self.slot or cell.airtime_s, channel_picker(cell, self.channels)
         return serve_weighted(cell, slot_s, self._chances(cell), self.max_attempts, channel)
 
     def _chances(self, cell: Cell) -> Callable[[Slots], NDArray[np.float64]]:
@@ -101,19 +229,19 @@ class AdaptiveAloha(Mac):
         def chances(users: Slots) -> NDArray[np.float64]:
             told = cell.told.get(self.follows)
             weights = np.ones(len(users)) if told is None else _known(told[users])
-            return filled(weights, self.load * self.channels, self.least)
+            return scale_probabilities(weights, self.load * self.channels, self.least)
 
         return chances
 
     def laws(self) -> tuple[Law, ...]:
         """How often each user gets through, of users with fixed weights that always have something to send."""
         weights, slot_s = np.tile(_LAW_WEIGHTS, 2 * self.channels), self.slot or 1.0
-        p = filled(weights, self.load * self.channels, self.least)
+        p = scale_probabilities(weights, self.load * self.channels, self.least)
         means = np.array([each * np.prod(1 - np.delete(p, user) / self.channels) for user, each in enumerate(p)])
         shown = np.arange(len(_LAW_WEIGHTS))
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            bench = Bench(self, len(weights), slot_s, streams, at_once)
+            bench = MacTestBench(self, len(weights), slot_s, streams, saturated_users)
             bench.cell.told = {self.follows: weights}
             bench.env.run(until=(size + 0.5) * slot_s)
             slots = np.rint(np.array([heard_s for _, _, heard_s in bench.heard]) / slot_s).astype(np.int64) - 1
@@ -123,7 +251,9 @@ class AdaptiveAloha(Mac):
 
         statement = f"p_k Π (1 - p_j/M), j ≠ k, of {len(weights)} users that always have something to send, M = "
         at = [f"weight {weight:g}" for weight in _LAW_WEIGHTS]
-        figure = Figure("gets through in a slot", f"{statement}{self.channels}", draw, means[shown].tolist(), at)
+        figure = StatisticClaim(
+            "gets through in a slot", f"{statement}{self.channels}", draw, means[shown].tolist(), at
+        )
         return (Law("gets through in a slot", figure.formula, figures=(figure,)),)
 
 

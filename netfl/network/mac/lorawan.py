@@ -8,24 +8,64 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
-from netfl.claims import Figure
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import Mac
-from netfl.network.mac._bench import outcomes
-from netfl.network.mac._draws import Draws
-from netfl.network.mac._free import Tries, Users, serve_free
-from netfl.network.mac._lora import MOST_BYTES, OVERHEAD_BYTES, payload_bytes, time_on_air_s
-from netfl.network.reception.lora import FACTORS, fastest
+from netfl.network.mac._random_draws import BufferedDraws
+from netfl.network.mac._test_bench import attempt_outcomes
+from netfl.network.mac._unslotted import RetryState, Users, serve_free
+from netfl.network.reception.lora import FACTORS, fastest_mode
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Law, StatisticClaim
 from netfl.units import Decibels, Hertz
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
+
+
+# How long LoRa frames are on the air, and how large those of LoRaWAN may be.
+
+
+OVERHEAD_BYTES = 13
+"""What a LoRaWAN uplink adds to its application payload: MHDR 1, FHDR 7 without options, FPort 1, MIC 4."""
+MOST_BYTES = np.array([222, 222, 115, 51, 51, 51])
+"""The largest application payload of each mode, SF7 to SF12 at 125 kHz, in EU868 where repeaters are allowed for."""
+_OPTIMISED_FROM_S = 16e-3
+"""Low data rate optimisation is mandated for symbols that are longer."""
+
+
+def time_on_air_s(
+    phy_bytes: ArrayLike, modes: ArrayLike, bandwidth_hz: float, coding: int = 1, preamble: int = 8
+) -> NDArray[np.float64]:
+    """How long LoRa frames with explicit header and CRC are on the air.
+
+    T = 2^SF / B.  The preamble takes (n + 4.25) T, all else 8 + max(ceil((8 PL - 4 SF + 28 + 16) / (4 (SF - 2 DE)))
+    (CR + 4), 0) symbols; DE is 1 where T exceeds 16 ms (Semtech, SX1276 data sheet, §4.1.1.6 and §4.1.1.7; AN1200.13).
+
+    Args:
+        phy_bytes: PL, the physical payload.
+        modes: spreading factor less 7.
+        bandwidth_hz: B.
+        coding: CR, 1 for code rate 4/5 to 4 for 4/8.
+        preamble: n, its programmed symbols.
+
+    >>> (1e3 * time_on_air_s(64, [0, 5], 125e3)).round(3).tolist()
+    [118.016, 2793.472]
+    """
+    factor = FACTORS[np.asarray(modes)]
+    symbol_s = 2.0**factor / bandwidth_hz
+    optimised = symbol_s > _OPTIMISED_FROM_S
+    blocks = np.ceil((8 * np.asarray(phy_bytes) - 4 * factor + 44) / (4 * (factor - 2 * optimised)))
+    return np.asarray((preamble + 4.25 + 8 + np.maximum(blocks * (coding + 4), 0)) * symbol_s)
+
+
+def payload_bytes(cell: Cell, users: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The next frame of each of *users*, in whole bytes."""
+    return np.ceil(np.broadcast_to(cell.sizes(users), len(users)) / 8.0).astype(np.int64)
+
 
 _WINDOW_S = 2.0
 """RECEIVE_DELAY2: from the end of an uplink to its second receive window, before which nothing else may be sent."""
@@ -120,8 +160,8 @@ class Lorawan(Mac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let everybody send when it may."""
-        tries, bands = Tries(cell), _Bands(cell, self.sub_bands)
-        timeouts, choose = Draws(cell.streams.field("ack_timeout").uniform, cell.ids), self._chooser(cell)
+        tries, bands = RetryState(cell), _Bands(cell, self.sub_bands)
+        timeouts, choose = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids), self._chooser(cell)
 
         def plan(users: Users) -> NDArray[np.float64]:
             least_s, most_s = _ACK_TIMEOUT_S
@@ -157,7 +197,7 @@ class Lorawan(Mac):
             modes = fixed[users]
             if said == "adaptive":
                 slowest = np.count_nonzero(payload[:, None] <= MOST_BYTES, axis=1) - 1
-                modes = np.minimum(fastest(cell.snr_db(users) - margin_db), np.maximum(slowest, 0))
+                modes = np.minimum(fastest_mode(cell.snr_db(users) - margin_db), np.maximum(slowest, 0))
             _check(payload, modes)
             return modes
 
@@ -181,13 +221,15 @@ class Lorawan(Mac):
             def again(who: NDArray[np.int64], now: float) -> NDArray[np.float64]:
                 return now + off_s * (1.0 + rng.exponential(size=len(who)))
 
-            return outcomes(model, users, airtime_s, streams, again, span_s, rows)
+            return attempt_outcomes(model, users, airtime_s, streams, again, span_s, rows)
 
         statement = (
             f"(1 - 2 T / (M μ))^(n-1), n = {users} users, M = {channels} channels, T = {1e3 * airtime_s:.4g} ms "
             f"(1 byte at SF{factor}), a cycle of μ = {cycle_s:.4g} s; tends to exp(-2 G)"
         )
-        return (Law("uplinks that are received", statement, figures=(Figure("share", statement, draw, (share,)),)),)
+        return (
+            Law("uplinks that are received", statement, figures=(StatisticClaim("share", statement, draw, (share,)),)),
+        )
 
 
 class _Bands:
@@ -199,7 +241,7 @@ class _Bands:
     """
 
     def __init__(self, cell: Cell, bands: Sequence[SubBand]) -> None:
-        self._cell, self._luck = cell, Draws(cell.streams.field("channel").uniform, cell.ids)
+        self._cell, self._luck = cell, BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
         self._band = np.repeat(np.arange(len(bands)), [band.channels for band in bands])
         self._duty = np.array([band.duty_cycle for band in bands])
         self._open_s = np.full((cell.size, len(bands)), -np.inf)

@@ -9,19 +9,18 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netfl.claims import Figure
-from netfl.network.mac._bench import turns
-from netfl.network.mac._turns import Turns, Users
+from netfl.network.mac._scheduled import TowerScheduler, Users
+from netfl.network.mac._test_bench import service_turns
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Law, StatisticClaim
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 _LAW_USERS = 6
 
 
-class MaxSnr(Turns):
+class MaxSnr(TowerScheduler):
     """Of those that have something to send the one with the highest SNR does so; the tower measures that for nothing.
 
     Best for the sum rate and unfair: whoever is far away waits until all others are silent or faded (R. Knopp and P. A.
@@ -51,17 +50,17 @@ class MaxSnr(Turns):
         setting = f"of n = {n} users under independent Rayleigh fading of mean 1 that always have something to send"
 
         def winners(streams: Streams, size: int) -> NDArray[np.float64]:
-            wins, _ = turns(still, n, 1.0, streams, size // 4)
+            wins, _ = service_turns(still, n, 1.0, streams, size // 4)
             return np.asarray(wins[:, None] == np.arange(n), float)
 
         return (
             Law(
                 "power gain of the winner",
                 f"P(gain ≤ x) = (1 - e^-x)^n {setting}",
-                lambda streams, size: turns(still, n, 1.0, streams, size)[1],
+                lambda streams, size: service_turns(still, n, 1.0, streams, size)[1],
                 mean=float(terms.sum()),
                 variance=float(np.square(terms).sum()),
                 cdf=lambda x: (-np.expm1(-np.asarray(x))) ** n,
-                figures=(Figure("share of the turns", "1/n each", winners, [1.0 / n] * n),),
+                figures=(StatisticClaim("share of the turns", "1/n each", winners, [1.0 / n] * n),),
             ),
         )

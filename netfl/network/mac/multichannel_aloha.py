@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import simpy
 from pydantic import Field
 
-from netfl.network.mac._aloha import Aloha
-from netfl.network.mac._bench import carried, successes
+from netfl.network.mac._slotted import Aloha
+from netfl.network.mac._test_bench import carried_load_law, slot_successes
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 _LAW_USERS, _LAW_LOAD = 50, 0.3
 
@@ -54,7 +54,7 @@ class MultichannelAloha(Aloha):
         if self.adaptive == "backoff":
             return (Law.none("how often k failures come in a row has no closed form, and grows without bounds with n"),)
         if self.adaptive == "pseudo_bayesian":
-            return (carried(self, self.slot or 1.0, _LAW_USERS * many, _LAW_LOAD * many),)
+            return (carried_load_law(self, self.slot or 1.0, _LAW_USERS * many, _LAW_LOAD * many),)
         users = max(_LAW_USERS, 2 * many) if self.probability is None else min(round(many / self.probability), 100)
         p = min(1.0, many / users) if self.probability is None else self.probability
         mean = users * p * (1 - p / many) ** (users - 1)
@@ -65,7 +65,7 @@ class MultichannelAloha(Aloha):
             Law(
                 "successes per slot",
                 f"n p (1 - p/M)^(n-1) with n = {users} users that always have something to send, M = {many} channels",
-                lambda streams, size: successes(self, users, self.slot or 1.0, streams, size),
+                lambda streams, size: slot_successes(self, users, self.slot or 1.0, streams, size),
                 mean=mean,
                 variance=mean + pairs - mean**2,
             ),

@@ -9,21 +9,20 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netfl.claims import Figure
 from netfl.errors import Fault
-from netfl.network.mac._bench import turns
-from netfl.network.mac._turns import Turns, Users, next_of
-from netfl.network.weights import Weights
+from netfl.network.mac._scheduled import TowerScheduler, Users, next_in_turn
+from netfl.network.mac._test_bench import service_turns
+from netfl.network.queue._weights import Weights
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts, StatisticClaim
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 _LAW_USERS, _MOST_LAW_USERS = 3, 50
 
 
-class Priority(Turns):
+class Priority(TowerScheduler):
     """Whose turn it is follows from weights that users have by contract.
 
     - ``strict``: of those that have something to send the one of the largest weight, equals in turn; the others starve
@@ -49,7 +48,7 @@ class Priority(Turns):
     by: Literal["strict", "lottery", "stride"] = "strict"
     """How the weights decide."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Weights of users that there are not."""
         yield from facts.strangers("weights", self.weights)
 
@@ -71,12 +70,12 @@ class Priority(Turns):
         means, model = weights / weights.sum(), self.model_copy(update={"poll": 0.0})
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            winners, _ = turns(model, users, 1.0, streams, size)
+            winners, _ = service_turns(model, users, 1.0, streams, size)
             return np.asarray(winners[:, None] == np.arange(users), float)
 
         statement = "w / Σ w" if self.by != "strict" else "even among those of the largest weight, none for the others"
         at = [f"user {user}" for user in range(users)]
-        figure = Figure(
+        figure = StatisticClaim(
             "share of the turns",
             f"{statement}; {users} users that always have something to send",
             draw,
@@ -96,7 +95,7 @@ def _strict(cell: Cell, weights: NDArray[np.float64]) -> Pick:
 
     def pick(backlog: Users) -> int:
         best = rank[backlog].max()
-        last[best] = next_of(backlog[rank[backlog] == best], int(last[best]))
+        last[best] = next_in_turn(backlog[rank[backlog] == best], int(last[best]))
         return int(last[best])
 
     return pick

@@ -11,18 +11,18 @@ import simpy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.mac._bench import turns
-from netfl.network.mac._turns import Turns, Users
+from netfl.network.mac._scheduled import TowerScheduler, Users
+from netfl.network.mac._test_bench import service_turns
 from netfl.types import Law
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 _LAW_USERS, _LAW_TURNS = 6, 10_000
 
 
-class ProportionalFair(Turns):
+class ProportionalFair(TowerScheduler):
     """Of those that have something to send the one with the largest R / A does so: its rate now over its average.
 
     R is log2(1 + SNR), the capacity in bit/s/Hz, or with ``rate: airtime`` the frames that it could send in a second in
@@ -80,7 +80,7 @@ class ProportionalFair(Turns):
                 "power gain of the winner",
                 f"1 + 1/2 + … + 1/n in the mean, n = {n} users under independent Rayleigh fading of mean 1 that always "
                 f"have something to send; in the limit of long windows, drawn at {_LAW_TURNS} turns",
-                lambda streams, size: turns(model, n, self.window / _LAW_TURNS, streams, size)[1],
+                lambda streams, size: service_turns(model, n, self.window / _LAW_TURNS, streams, size)[1],
                 mean=float(terms.sum()),
                 variance=float(np.square(terms).sum()),
                 cdf=lambda x: (-np.expm1(-np.asarray(x))) ** n,

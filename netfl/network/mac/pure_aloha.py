@@ -11,17 +11,16 @@ import simpy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.claims import Figure
 from netfl.network.mac import Mac
-from netfl.network.mac._bench import outcomes
-from netfl.network.mac._draws import Draws
-from netfl.network.mac._free import Tries, Users, serve_free
+from netfl.network.mac._random_draws import BufferedDraws
+from netfl.network.mac._test_bench import attempt_outcomes
+from netfl.network.mac._unslotted import RetryState, Users, serve_free
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Law, StatisticClaim
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 _LAW_USERS, _LAW_LOAD = 20, 0.5
 _ROWS, _ATTEMPTS_OF_A_ROW = 100, 200
@@ -56,7 +55,7 @@ class PureAloha(Mac):
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let everybody send when it likes."""
-        tries, pauses = Tries(cell), Draws(cell.streams.field("backoff").exponential, cell.ids)
+        tries, pauses = RetryState(cell), BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
 
         def plan(users: Users) -> NDArray[np.float64]:
             at_s: NDArray[np.float64] = np.maximum(cell.ready_s[users], tries.over_s[users])
@@ -79,7 +78,7 @@ class PureAloha(Mac):
         def draw(streams: Streams, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             rng, rows = streams.rng("pauses"), max(_ROWS, size // _ATTEMPTS_OF_A_ROW)
             span_s = _ATTEMPTS_OF_A_ROW * airtime_s / _LAW_LOAD
-            return outcomes(
+            return attempt_outcomes(
                 self, users, airtime_s, streams, lambda who, now: now + rng.exponential(pause_s, len(who)), span_s, rows
             )
 
@@ -87,4 +86,6 @@ class PureAloha(Mac):
             f"(exp(-T/β) β / (β + T))^(n-1), n = {users} users that have something new as soon as they would try "
             f"again, {_LAW_LOAD:g} attempts per airtime T; tends to exp(-2G)"
         )
-        return (Law("attempts that are received", statement, figures=(Figure("share", statement, draw, (share,)),)),)
+        return (
+            Law("attempts that are received", statement, figures=(StatisticClaim("share", statement, draw, (share,)),)),
+        )

@@ -9,18 +9,18 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from netfl.network.mac._bench import Bench, at_once
-from netfl.network.mac._turns import Turns, Users, next_of
+from netfl.network.mac._scheduled import TowerScheduler, Users, next_in_turn
+from netfl.network.mac._test_bench import MacTestBench, saturated_users
 from netfl.streams import Streams
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 _LAW_USERS = 5
 
 
-class RoundRobin(Turns):
+class RoundRobin(TowerScheduler):
     """The users that have something to send do so in turn, in the order of their numbers; the others are skipped.
 
     With n users that always have something to send, each sends every n (poll + T) for frames of T: the turns come at
@@ -41,7 +41,7 @@ class RoundRobin(Turns):
 
         def pick(backlog: Users) -> int:
             nonlocal last
-            last = next_of(backlog, last)
+            last = next_in_turn(backlog, last)
             return last
 
         return self._serve(cell, pick)
@@ -52,7 +52,7 @@ class RoundRobin(Turns):
         gap_s = _LAW_USERS * (self.poll + airtime_s)
 
         def gaps(streams: Streams, size: int) -> NDArray[np.float64]:
-            bench = Bench(self, _LAW_USERS, airtime_s, streams, at_once)
+            bench = MacTestBench(self, _LAW_USERS, airtime_s, streams, saturated_users)
             while len(bench.heard) < size + _LAW_USERS:
                 bench.env.step()
             ends_s = np.array([heard_s for _, _, heard_s in bench.heard])

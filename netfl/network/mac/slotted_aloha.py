@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netfl.network.mac._aloha import Aloha
-from netfl.network.mac._bench import carried, successes
+from netfl.network.mac._slotted import Aloha
+from netfl.network.mac._test_bench import carried_load_law, slot_successes
 from netfl.types import Law
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 _LAW_USERS, _LAW_LOAD = 50, 0.3
 
@@ -50,7 +50,7 @@ class SlottedAloha(Aloha):
         if self.adaptive == "backoff":
             return (Law.none("how often k failures come in a row has no closed form, and grows without bounds with n"),)
         if self.adaptive == "pseudo_bayesian":
-            return (carried(self, self.slot or 1.0, _LAW_USERS, _LAW_LOAD),)
+            return (carried_load_law(self, self.slot or 1.0, _LAW_USERS, _LAW_LOAD),)
         users = _LAW_USERS if self.probability is None else min(round(1 / self.probability), 100)
         p = 1.0 / users if self.probability is None else self.probability
         share = users * p * (1 - p) ** (users - 1)
@@ -58,7 +58,7 @@ class SlottedAloha(Aloha):
             Law(
                 "successes per slot",
                 f"n p (1-p)^(n-1) with n = {users} users that always have something to send (Abramson 1970)",
-                lambda streams, size: successes(self, users, self.slot or 1.0, streams, size),
+                lambda streams, size: slot_successes(self, users, self.slot or 1.0, streams, size),
                 mean=share,
                 variance=share * (1 - share),
             ),

@@ -11,13 +11,13 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.mac import Mac
-from netfl.network.mac._bench import waits
-from netfl.network.mac._slots import Slots, serve_slots, too_short
+from netfl.network.mac._slotted import Slots, serve_slots, too_short
+from netfl.network.mac._test_bench import waiting_times
 from netfl.types import Law
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
-    from netfl.network.cell import Cell
+    from netfl.network.radio.cell import Cell
 
 _LAW_USERS = 5
 
@@ -76,7 +76,7 @@ class Tdma(Mac):
             Law(
                 "wait for the own slot, s",
                 f"uniform on a frame of {_LAW_USERS} users, {frame_s:.6g} s (Bertsekas and Gallager 1992)",
-                lambda streams, size: waits(self, _LAW_USERS, frame_s / _LAW_USERS, streams, size),
+                lambda streams, size: waiting_times(self, _LAW_USERS, frame_s / _LAW_USERS, streams, size),
                 mean=frame_s / 2,
                 variance=frame_s**2 / 12,
                 cdf=lambda wait_s: np.clip(np.asarray(wait_s) / frame_s, 0.0, 1.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from netfl.network.sites import Paths, Sites
+from netfl.network.layout import Layout, Trajectories
 from netfl.registry import Spec
 from netfl.streams import Streams
 
@@ -16,7 +16,7 @@ class Motion(Spec):
     """
 
     @abstractmethod
-    def open(self, sites: Sites, streams: Streams) -> Paths:
+    def open(self, sites: Layout, streams: Streams) -> Trajectories:
         """The paths of the users of *sites*.
 
         Raises:

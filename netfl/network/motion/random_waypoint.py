@@ -9,13 +9,18 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.network.layout import Layout
 from netfl.network.motion import Motion
 from netfl.network.motion._area import Area, DiskArea, Floats, RectangleArea
-from netfl.network.motion._claims import waypoint_laws
-from netfl.network.motion._legs import Journeys, Legs
-from netfl.network.motion._start import Start, paused_share, stationary
-from netfl.network.placement._places import Point
-from netfl.network.sites import Sites
+from netfl.network.motion._waypoint_laws import waypoint_laws
+from netfl.network.motion._waypoint_legs import (
+    StationaryStart,
+    WaypointJourneys,
+    WaypointLegs,
+    paused_share,
+    stationary,
+)
+from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres, Seconds, Speed
@@ -69,7 +74,7 @@ class RandomWaypoint(Motion):
                 raise ValueError(f"{name} goes from {least:g} to {most:g}; put the smaller one first")
         return self
 
-    def open(self, sites: Sites, streams: Streams) -> Journeys:
+    def open(self, sites: Layout, streams: Streams) -> WaypointJourneys:
         """The journeys of all users.
 
         Raises:
@@ -90,7 +95,7 @@ class RandomWaypoint(Motion):
         """Legs, and from a stationary start the speed, the pauses and the place at any instant."""
         return waypoint_laws(self.area, self.speed, self.pause, self.at_origin, stationary=self.start == "stationary")
 
-    def at_origin(self, xy_m: Floats, streams: Streams) -> Journeys:
+    def at_origin(self, xy_m: Floats, streams: Streams) -> WaypointJourneys:
         """The journeys of users at places of an area whose centre is the origin."""
         return _Walks(self.model_copy(update={"centre": (0.0, 0.0)}), xy_m, streams)
 
@@ -102,21 +107,21 @@ class RandomWaypoint(Motion):
         return DiskArea(self.radius or 0.0)
 
 
-class _Walks(Journeys):
+class _Walks(WaypointJourneys):
     """The legs of the random waypoint model; leg k of user u is keyed by (u, k)."""
 
     def __init__(self, model: RandomWaypoint, xy_m: Floats, streams: Streams) -> None:
-        Journeys.__init__(self, len(xy_m))
+        WaypointJourneys.__init__(self, len(xy_m))
         self._model, self._area, self._from_m = model, model.area, xy_m
         self._waypoint, self._speed, self._pause = map(streams.field, ("waypoint", "speed", "pause"))
-        self._start: Start | None = None
+        self._start: StationaryStart | None = None
         if model.start == "stationary":
             share = paused_share(self._area, model.speed, model.pause)
             local = stationary(xy_m - model.centre, self._area, share, streams)
             target_m = np.where(local.pausing[:, None], xy_m, local.target_m + model.centre)
-            self._start = Start(local.pausing, target_m)
+            self._start = StationaryStart(local.pausing, target_m)
 
-    def legs(self, users: NDArray[np.int64], number: NDArray[np.int64]) -> Legs:
+    def legs(self, users: NDArray[np.int64], number: NDArray[np.int64]) -> WaypointLegs:
         """From the last place to the next."""
         first = number == 0
         origin_m = np.where(first[:, None], self._from_m[users], self._place(users, np.maximum(number - 1, 0)))
@@ -128,7 +133,7 @@ class _Walks(Journeys):
             speed_m_s = np.where(first, slow * (fast / slow) ** unit, speed_m_s)
             seen_s = np.sqrt(short**2 + rest * (long**2 - short**2)) * self._pause.uniform(users, number, draw=1)
             pause_s = np.where(first & self._start.pausing[users], seen_s, pause_s)
-        return Legs(origin_m, target_m, np.hypot(*(target_m - origin_m).T) / speed_m_s, pause_s)
+        return WaypointLegs(origin_m, target_m, np.hypot(*(target_m - origin_m).T) / speed_m_s, pause_s)
 
     def _place(self, users: NDArray[np.int64], number: NDArray[np.int64]) -> Floats:
         """Where the leg with that number ends."""

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.network.files import CsvRows, read_csv, user_faults
+from netfl.network.layout import Layout, Trajectories
 from netfl.network.motion import Motion
-from netfl.network.rows import Rows, read_rows, user_faults
-from netfl.network.sites import Paths, Sites
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 _NEAR_M = 0.01
 
@@ -40,7 +40,7 @@ class Trajectory(Motion):
     relative: bool = False
     """Whether positions are counted from the user's place at time 0."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """A file that cannot be read, users that there are not, points that contradict each other."""
         try:
             rows = self._rows()
@@ -50,7 +50,7 @@ class Trajectory(Motion):
         yield from user_faults(rows, facts.users)
         yield from rows.repeated(("user", "time_s"))
 
-    def open(self, sites: Sites, streams: Streams) -> Paths:
+    def open(self, sites: Layout, streams: Streams) -> Trajectories:
         """The paths of the file.
 
         Raises:
@@ -76,15 +76,15 @@ class Trajectory(Motion):
         """Nothing is drawn."""
         return (Law.none("users move as the file says"),)
 
-    def _rows(self) -> Rows:
+    def _rows(self) -> CsvRows:
         """The file."""
-        return read_rows(self.file, ("user", "time_s", "x_m", "y_m"))
+        return read_csv(self.file, ("user", "time_s", "x_m", "y_m"))
 
 
-class _Tracks(Paths):
+class _Tracks(Trajectories):
     """Points in the order of users and time, and where those of each user begin."""
 
-    def __init__(self, rows: Rows, placed_m: NDArray[np.float64], *, relative: bool) -> None:
+    def __init__(self, rows: CsvRows, placed_m: NDArray[np.float64], *, relative: bool) -> None:
         users, still = rows.users, np.setdiff1d(np.arange(len(placed_m)), rows.users)
         points_m = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]]) + (placed_m[users] if relative else 0.0)
         users, times_s = np.concatenate([users, still]), np.concatenate([rows.columns["time_s"], np.zeros(len(still))])

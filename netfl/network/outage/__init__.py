@@ -13,15 +13,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
 from netfl.registry import Spec
 from netfl.streams import Streams
 
 
-class Timeline(ABC):
+class NodeAvailability(ABC):
     """When the nodes of one network are up: a function of (node, time), in any order of asking.
 
-    Nodes are numbered as in `Sites`, links among them; those that the outage does not concern are always up.
+    Nodes are numbered as in `Layout`, links among them; those that the outage does not concern are always up.
     """
 
     @property
@@ -65,5 +65,5 @@ class Outage(Spec):
         return 0.0
 
     @abstractmethod
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """The outage at work on the nodes of *sites*."""

@@ -8,18 +8,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.network.outage._alternating import Alternating, Start, availability
-from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.outage._alternating_renewal import AlternatingRenewal, Start, availability
+from netfl.network.outage._distributions import DurationDistribution
 from netfl.streams import Streams
 from netfl.types import Law
 
 
-def process_laws(up: Lifetime, down: Lifetime, start: Start = "stationary") -> tuple[Law, ...]:
+def process_laws(up: DurationDistribution, down: DurationDistribution, start: Start = "stationary") -> tuple[Law, ...]:
     """What an alternating process with these sojourns claims."""
 
-    def opened(streams: Streams, size: int) -> tuple[Alternating, NDArray[np.int64]]:
+    def opened(streams: Streams, size: int) -> tuple[AlternatingRenewal, NDArray[np.int64]]:
         rows = np.arange(size)
-        return Alternating(rows, up, down, streams, start), rows
+        return AlternatingRenewal(rows, up, down, streams, start), rows
 
     def sojourn(wanted: bool, streams: Streams, size: int) -> NDArray[np.float64]:
         process, rows = opened(streams, size)
@@ -42,7 +42,9 @@ def process_laws(up: Lifetime, down: Lifetime, start: Start = "stationary") -> t
 
 
 def _stationary_laws(
-    up: Lifetime, down: Lifetime, opened: Callable[[Streams, int], tuple[Alternating, NDArray[np.int64]]]
+    up: DurationDistribution,
+    down: DurationDistribution,
+    opened: Callable[[Streams, int], tuple[AlternatingRenewal, NDArray[np.int64]]],
 ) -> tuple[Law, ...]:
     """What it claims besides when it starts stationary: the same at every instant."""
     share, instant_s = availability(up, down), 1.7 * (up.mean + down.mean)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-from netfl.network.outage._alternating import Alternating
-from netfl.network.outage._clock import DayClock, share_up
-from netfl.network.outage._lifetimes import Lifetime
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._distributions import DurationDistribution
+from netfl.network.outage._diurnal_clock import DiurnalClock, mean_share_up
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -34,12 +34,12 @@ Weights = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=
 """Relative figures, one for each of some even parts of a period: 24 of them are the hours of a day."""
 
 
-def shifts_s(spread_s: float, rows: int, streams: Streams) -> NDArray[np.float64]:
+def draw_shifts_s(spread_s: float, rows: int, streams: Streams) -> NDArray[np.float64]:
     """By how much each node's day begins later: uniform on ±spread/2."""
     return spread_s * (streams.field("shift").uniform(np.arange(rows)) - 0.5)
 
 
-def origin_s(up_s: NDArray[np.float64], down_s: float, period_s: float) -> NDArray[np.float64]:
+def settled_start_s(up_s: NDArray[np.float64], down_s: float, period_s: float) -> NDArray[np.float64]:
     """When processes with these mean sojourns must have started, all up, to have settled by time 0."""
     return -period_s * np.ceil(_CYCLES * (up_s + down_s) / period_s)
 
@@ -56,9 +56,9 @@ def check_period(up_s: float, down_s: float, period_s: float) -> None:
 
 
 def daily_laws(
-    opened: Callable[[Streams, int], tuple[Alternating, DayClock]],
-    up: Lifetime,
-    down: Lifetime,
+    opened: Callable[[Streams, int], tuple[AlternatingRenewal, DiurnalClock]],
+    up: DurationDistribution,
+    down: DurationDistribution,
     weights: Sequence[float],
     period_s: float,
 ) -> tuple[Law, ...]:
@@ -99,7 +99,7 @@ def daily_laws(
         return process.up(rows, period_s * streams.rng("instants").random(size)).astype(float)
 
     if up.law == down.law == "exponential":
-        share = float(share_up(weights, period_s, up.mean, down.mean).mean())
+        share = float(mean_share_up(weights, period_s, up.mean, down.mean).mean())
         told = "the periodic solution of p' = (1 - p)/E[down] - r(t) p/E[up], r(t) the clock's speed"
         laws.append(
             Law(
@@ -114,7 +114,7 @@ def daily_laws(
 
 
 def _next(
-    process: Alternating, rows: NDArray[np.int64], from_s: NDArray[np.float64], wanted: bool
+    process: AlternatingRenewal, rows: NDArray[np.int64], from_s: NDArray[np.float64], wanted: bool
 ) -> NDArray[np.float64]:
     """When each row first goes up, or down, after *from_s*."""
     at_s = process.next_change(rows, from_s)

@@ -11,13 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, Field
 
-from netfl.availability import Row, Timetable, beyond, read, shortened, strangers
 from netfl.errors import Fault, ScenarioError
-from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._periods import around
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._availability_file import (
+    AvailabilitySchedule,
+    Row,
+    limit_faults,
+    past_period_faults,
+    read_availability,
+    unknown_user_faults,
+)
+from netfl.network.outage._diurnal_clock import surrounding_instants
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
@@ -40,11 +47,11 @@ class Availability(Outage):
     repeat: Annotated[Seconds, Field(gt=0)] | None = None
     """After what time all begins anew; by default each user stays as it is after its last change."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """What is wrong with the file, line by line; users that there are not."""
         yield from self._read(facts.users)[1]
 
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """The file at work.
 
         Raises:
@@ -53,7 +60,9 @@ class Availability(Outage):
         rows, faults = self._read(sites.users)
         if faults:
             raise ScenarioError(faults)
-        return Written(Timetable.of(rows, sites.nodes), np.inf if self.repeat is None else self.repeat)
+        return AvailabilityRow(
+            AvailabilitySchedule.of(rows, sites.nodes), np.inf if self.repeat is None else self.repeat
+        )
 
     def laws(self) -> tuple[Law, ...]:
         """There are none."""
@@ -62,17 +71,17 @@ class Availability(Outage):
     @cached_property
     def _file(self) -> tuple[list[Row], list[Fault]]:
         """What the file says, read once."""
-        return read(self.file)
+        return read_availability(self.file)
 
     def _read(self, users: int) -> tuple[list[Row], list[Fault]]:
         """The rows of the file, and what is wrong with it."""
         rows, faults = self._file
-        faults = [*faults, *strangers(rows, users)]
-        faults += beyond(rows, np.inf if self.repeat is None else self.repeat)
-        return rows, shortened(faults)
+        faults = [*faults, *unknown_user_faults(rows, users)]
+        faults += past_period_faults(rows, np.inf if self.repeat is None else self.repeat)
+        return rows, limit_faults(faults)
 
 
-class Written(Timeline):
+class AvailabilityRow(NodeAvailability):
     """A timeline that is written down, once or for every period.
 
     Args:
@@ -80,7 +89,7 @@ class Written(Timeline):
         period_s: when it begins anew; infinity if never.
     """
 
-    def __init__(self, told: Timetable, period_s: float) -> None:
+    def __init__(self, told: AvailabilitySchedule, period_s: float) -> None:
         self._told, self._period_s = told, period_s
         self._count = np.diff(told.first)
         self._times_s = np.append(told.times, np.inf)
@@ -104,7 +113,7 @@ class Written(Timeline):
         time = np.broadcast_to(np.asarray(time_s, float), np.shape(nodes))
         if np.isinf(self._period_s):
             return np.zeros(time.shape), np.full(time.shape, np.inf)
-        return around(np.zeros(time.shape), self._period_s, time)
+        return surrounding_instants(np.zeros(time.shape), self._period_s, time)
 
     def _passed(self, nodes: NDArray[np.int64], began_s: NDArray[np.float64], time_s: ArrayLike) -> NDArray[np.int64]:
         """How many of each node's changes in a period are past, found by halving."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import networkx as nx
@@ -9,14 +10,125 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._area import Ground, Groups
-from netfl.network.outage._lifetimes import Extent, Lifetime
-from netfl.network.outage._strikes import Strikes
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._distributions import DurationDistribution, RadiusDistribution
+from netfl.network.outage._geometry import DiskMembership, Groups
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres, Seconds
+
+# Strikes: disks on the ground that come one after the other, and are repaired.
+
+
+_CHUNK = 16
+_BLOCK = 1024
+
+
+class DisasterEvents:
+    """A Poisson process of strikes, drawn as far as is asked for.
+
+    Args:
+        every_s: the mean time between strikes.
+        place: the centre for each two uniform draws, ``[n, 2]``.
+        radius: how far a strike reaches.
+        repair: how long what it strikes stays down.
+        streams: where draws come from; strike k is keyed by k.
+        settled: whether strikes have been coming for ever at time 0: then a Poisson number of them, of mean
+            E[repair] / every, is still unrepaired, each for the equilibrium residual of the repair's law.
+
+    Attributes:
+        start_s: when each strike comes, in order; 0 for those before time 0.
+        before: how many those are.
+    """
+
+    def __init__(
+        self,
+        every_s: float,
+        place: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]],
+        radius: RadiusDistribution,
+        repair: DurationDistribution,
+        streams: Streams,
+        *,
+        settled: bool,
+    ) -> None:
+        self._every_s, self._place, self._radius, self._repair = every_s, place, radius, repair
+        self._fields = {name: streams.field(name) for name in ("gap", "place", "radius", "repair")}
+        self.before = int(streams.rng("before").poisson(repair.mean / every_s)) if settled else 0
+        self.start_s = np.zeros(self.before)
+        self._over_s = repair.residual(streams.at("rest"), self.before)
+        self._centre_m, self._radius_m = self._disks(streams, self.before)
+        self._last_over_s = np.maximum.accumulate(self._over_s)
+        self._drawn, self._last_s = 0, 0.0
+
+    def reach(self, count: int) -> None:
+        """Draw at least *count* strikes."""
+        while len(self.start_s) < count:
+            self._draw()
+
+    def _reach_s(self, time_s: NDArray[np.float64]) -> None:
+        """Draw strikes to beyond *time_s*."""
+        while self._last_s <= time_s.max(initial=0.0, where=np.isfinite(time_s)):
+            self._draw()
+
+    def over_s(
+        self, ground: DiskMembership, which: NDArray[np.int64], time_s: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """When the last is repaired of the strikes up to *time_s* at each place; minus infinity if all are, ``[n]``."""
+        over_s = np.full(len(which), -np.inf)
+        self._reach_s(time_s)
+        at = np.searchsorted(self._last_over_s, time_s, side="right")  # before, all are repaired
+        end = np.searchsorted(self.start_s, time_s, side="right")
+        todo = np.flatnonzero(at < end)
+        while todo.size:
+            strike, struck = self._struck(ground, which[todo], at[todo])
+            working = struck & (strike < end[todo, None]) & (self._over_s[strike] > time_s[todo, None])
+            latest_s = np.where(working, self._over_s[strike], -np.inf).max(axis=1)
+            over_s[todo] = np.maximum(over_s[todo], latest_s)
+            at[todo] += _CHUNK
+            todo = todo[at[todo] < end[todo]]
+        return over_s
+
+    def next_s(
+        self, ground: DiskMembership, which: NDArray[np.int64], time_s: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """When the next strike after *time_s* hits each place, or else a time before that, some strikes on, ``[n]``."""
+        self._reach_s(time_s)
+        begin = np.searchsorted(self.start_s, time_s, side="right")
+        self.reach(int(begin.max(initial=0)) + _CHUNK + 1)
+        _, struck = self._struck(ground, which, begin)
+        first = np.where(struck.any(axis=1), struck.argmax(axis=1), _CHUNK)
+        return self.start_s[begin + first]
+
+    def _struck(
+        self, ground: DiskMembership, which: NDArray[np.int64], begin: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Strikes from number *begin* on, and whether each place lies within them, ``[n, _CHUNK]`` both."""
+        strike = np.minimum(begin[:, None] + np.arange(_CHUNK), len(self.start_s) - 1)
+        near = ground.distance_m(which[:, None], self._centre_m[strike]) <= self._radius_m[strike]
+        return strike, near
+
+    def _draw(self) -> None:
+        """Draw as many strikes again, in whole blocks, whose draws are keyed by their numbers."""
+        index = self._drawn + np.arange(max(_BLOCK, self._drawn))
+        gaps_s = self._every_s * self._fields["gap"].exponential(0, index)
+        gaps_s[0] += self._last_s
+        start_s = np.cumsum(gaps_s)
+        over_s = start_s + self._repair.draw(self._fields["repair"], 0, index)
+        u, v = (self._fields["place"].uniform(0, index, draw) for draw in (0, 1))
+        self.start_s = np.append(self.start_s, start_s)
+        self._over_s = np.append(self._over_s, over_s)
+        self._centre_m = np.vstack([self._centre_m, self._place(u, v)])
+        self._radius_m = np.append(self._radius_m, self._radius.draw(self._fields["radius"], 0, index))
+        self._last_over_s = np.maximum.accumulate(self._over_s)
+        self._drawn, self._last_s = self._drawn + len(index), float(start_s[-1])
+
+    def _disks(self, streams: Streams, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Centres and radii of the strikes before time 0."""
+        every = np.arange(count)
+        u, v = (streams.field("place before").uniform(0, every, draw) for draw in (0, 1))
+        return self._place(u, v), self._radius.draw(streams.field("radius before"), 0, every)
+
 
 Point = tuple[Metres, Metres]
 
@@ -59,9 +171,9 @@ class Disaster(Outage):
     """In place of corners, the centre [x, y] of a disk."""
     extent: Annotated[Metres, Field(gt=0)] | None = None
     """The radius of that disk."""
-    radius: Annotated[Extent, BeforeValidator(_law, json_schema_input_type=Extent | Metres)]
+    radius: Annotated[RadiusDistribution, BeforeValidator(_law, json_schema_input_type=RadiusDistribution | Metres)]
     """How far a disaster reaches: a length, or a law of lengths."""
-    repair: Lifetime
+    repair: DurationDistribution
     """How long all that it struck stays down."""
     strikes: Groups = ("users", "towers", "routers", "links")
     """What it strikes: ``users``, ``towers``, ``routers``, ``links``, ``both`` users and towers, ``all``, or a list of
@@ -83,9 +195,9 @@ class Disaster(Outage):
                 raise ValueError(f"{problem}: make every longer, or repair shorter")
         return self
 
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """The disasters, and where the nodes lie."""
-        return _Struck(Ground(sites, self.strikes), sites.nodes, self._strikes(streams))
+        return _Struck(DiskMembership(sites, self.strikes), sites.nodes, self._strikes(streams))
 
     def laws(self) -> tuple[Law, ...]:
         """Of the disasters, and of a node in the middle of the area."""
@@ -116,14 +228,16 @@ class Disaster(Outage):
     def _states(self, streams: Streams, size: int) -> NDArray[np.float64]:
         """The state of a user in the middle of the area, long enough apart."""
         graph: nx.Graph[str] = nx.Graph()
-        alone = Sites(graph, np.array([self._middle_m]))
+        alone = Layout(graph, np.array([self._middle_m]))
         timeline = self.model_copy(update={"strikes": ("users",)}).open(alone, streams)
         apart_s = 50.0 * self.repair.mean
         return timeline.up(np.zeros(size, np.int64), apart_s * np.arange(size)).astype(float)
 
-    def _strikes(self, streams: Streams) -> Strikes:
+    def _strikes(self, streams: Streams) -> DisasterEvents:
         """The disasters."""
-        return Strikes(self.every, self._place, self.radius, self.repair, streams, settled=self.start == "stationary")
+        return DisasterEvents(
+            self.every, self._place, self.radius, self.repair, streams, settled=self.start == "stationary"
+        )
 
     @property
     def _middle_m(self) -> NDArray[np.float64]:
@@ -160,10 +274,10 @@ _LOADED = 5.0
 """Strikes at work at once, on average, on a node from which on it is down nearly always."""
 
 
-class _Struck(Timeline):
+class _Struck(NodeAvailability):
     """Nodes on the ground, and the disasters that come."""
 
-    def __init__(self, ground: Ground, nodes: int, strikes: Strikes) -> None:
+    def __init__(self, ground: DiskMembership, nodes: int, strikes: DisasterEvents) -> None:
         self._ground, self._strikes = ground, strikes
         self._place = np.full(nodes, -1)
         self._place[ground.nodes] = np.arange(len(ground.nodes))

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
-from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._nodes import Nodes, faults_of, numbers
-from netfl.network.outage._periods import around
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._diurnal_clock import surrounding_instants
+from netfl.network.outage._targets import Nodes, node_faults, node_numbers
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
@@ -57,13 +57,13 @@ class Diurnal(Outage):
             raise ValueError("opens and closes are the same instant of the period")
         return self
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not."""
-        yield from faults_of(self.nodes, facts)
+        yield from node_faults(self.nodes, facts)
 
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """Each node's own window."""
-        struck = numbers(self.nodes, sites)
+        struck = node_numbers(self.nodes, sites)
         opens_s = np.full(sites.nodes, np.nan)
         opens_s[struck] = self.opens + self.spread * (streams.field("shift").uniform(np.arange(len(struck))) - 0.5)
         return _Windows(opens_s, self._length_s, self.period)
@@ -71,10 +71,10 @@ class Diurnal(Outage):
     def laws(self) -> tuple[Law, ...]:
         """The state at an instant drawn at random, and the shifts."""
 
-        def opened(streams: Streams, size: int) -> tuple[Timeline, NDArray[np.int64]]:
+        def opened(streams: Streams, size: int) -> tuple[NodeAvailability, NDArray[np.int64]]:
             graph: nx.Graph[str] = nx.Graph()
             users_only = self.model_copy(update={"nodes": "users"})
-            return users_only.open(Sites(graph, np.zeros((size, 2))), streams), np.arange(size)
+            return users_only.open(Layout(graph, np.zeros((size, 2))), streams), np.arange(size)
 
         def state(streams: Streams, size: int) -> NDArray[np.float64]:
             timeline, users = opened(streams, size)
@@ -112,7 +112,7 @@ class Diurnal(Outage):
         return (self.closes - self.opens) % self.period
 
 
-class _Windows(Timeline):
+class _Windows(NodeAvailability):
     """One window per period for each node; nodes whose opening is not a number are always up."""
 
     def __init__(self, opens_s: NDArray[np.float64], length_s: float, period_s: float) -> None:
@@ -120,12 +120,12 @@ class _Windows(Timeline):
 
     def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
         """Whether the last window to open is still open."""
-        opened_s, _ = around(self._opens_s[nodes], self._period_s, time_s)
+        opened_s, _ = surrounding_instants(self._opens_s[nodes], self._period_s, time_s)
         return ~(np.asarray(time_s) >= opened_s + self._length_s)
 
     def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
         """When that window closes, or the next one opens."""
-        opened_s, reopens_s = around(self._opens_s[nodes], self._period_s, time_s)
+        opened_s, reopens_s = surrounding_instants(self._opens_s[nodes], self._period_s, time_s)
         closes_s = opened_s + self._length_s
         change_s = np.where(np.asarray(time_s) < closes_s, closes_s, reopens_s)
         return np.where(np.isnan(change_s), np.inf, change_s)

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
-from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._alternating import Alternating
-from netfl.network.outage._clock import DayClock
-from netfl.network.outage._daily import Weights, check_period, daily_laws, origin_s, shifts_s
-from netfl.network.outage._lifetimes import Lifetime
-from netfl.network.outage._nodes import Nodes, faults_of, numbers, rows
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._daily import Weights, check_period, daily_laws, draw_shifts_s, settled_start_s
+from netfl.network.outage._distributions import DurationDistribution
+from netfl.network.outage._diurnal_clock import DiurnalClock
+from netfl.network.outage._targets import Nodes, node_faults, node_numbers, node_rows
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
@@ -49,7 +49,7 @@ class DiurnalRate(Outage):
     """Length of a period."""
     spread: Annotated[Seconds, Field(ge=0)] = 0.0
     """Width of the interval, around 0, from which the shift of each node's day is drawn, as over time zones."""
-    repair: Lifetime
+    repair: DurationDistribution
     """How long a node then stays down."""
     start: Literal["stationary", "up"] = "stationary"
     """Whether nodes start as if the process had run for ever (all up, at least 20 mean times to failure and repair
@@ -61,32 +61,32 @@ class DiurnalRate(Outage):
         check_period(self.every, self.repair.mean, self.period)
         return self
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not."""
-        yield from faults_of(self.nodes, facts)
+        yield from node_faults(self.nodes, facts)
 
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """A row for each node."""
-        return self._opened(rows(numbers(self.nodes, sites), sites), streams)[0]
+        return self._opened(node_rows(node_numbers(self.nodes, sites), sites), streams)[0]
 
     def laws(self) -> tuple[Law, ...]:
         """Sojourns, and the share of time up where it has a closed form."""
 
-        def opened(streams: Streams, size: int) -> tuple[Alternating, DayClock]:
+        def opened(streams: Streams, size: int) -> tuple[AlternatingRenewal, DiurnalClock]:
             return self._opened(np.arange(size), streams)
 
         laws = daily_laws(opened, self._up, self.repair, self.weights, self.period)
         return laws if self.start == "stationary" else laws[:2]
 
-    def _opened(self, row: NDArray[np.int64], streams: Streams) -> tuple[Alternating, DayClock]:
+    def _opened(self, row: NDArray[np.int64], streams: Streams) -> tuple[AlternatingRenewal, DiurnalClock]:
         """The process, and the clock of its rows."""
         count = int(row.max(initial=-1)) + 1
-        clock = DayClock(self.weights, self.period, shifts_s(self.spread, count, streams), np.ones(count))
-        settled = origin_s(np.full(count, self.every), self.repair.mean, self.period)
+        clock = DiurnalClock(self.weights, self.period, draw_shifts_s(self.spread, count, streams), np.ones(count))
+        settled = settled_start_s(np.full(count, self.every), self.repair.mean, self.period)
         since_s = settled if self.start == "stationary" else np.zeros(count)
-        return Alternating(row, self._up, self.repair, streams, "up", clock=clock, origin_s=since_s), clock
+        return AlternatingRenewal(row, self._up, self.repair, streams, "up", clock=clock, origin_s=since_s), clock
 
     @property
-    def _up(self) -> Lifetime:
+    def _up(self) -> DurationDistribution:
         """A sojourn up, on the node's clock."""
-        return Lifetime(law="exponential", mean=self.every)
+        return DurationDistribution(law="exponential", mean=self.every)

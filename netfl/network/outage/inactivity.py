@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
-from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._alternating import Alternating
-from netfl.network.outage._clock import DayClock
-from netfl.network.outage._daily import Weights, check_period, daily_laws, origin_s, shifts_s
-from netfl.network.outage._lifetimes import Lifetime
-from netfl.network.outage._nodes import Nodes, faults_of, numbers, rows
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._daily import Weights, check_period, daily_laws, draw_shifts_s, settled_start_s
+from netfl.network.outage._distributions import DurationDistribution
+from netfl.network.outage._diurnal_clock import DiurnalClock
+from netfl.network.outage._targets import Nodes, node_faults, node_numbers, node_rows
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
@@ -47,9 +47,9 @@ class Inactivity(Outage):
 
     nodes: Nodes = "users"
     """Which users: ``users`` for all, or a list of their numbers."""
-    idle: Lifetime
+    idle: DurationDistribution
     """How long a device lies idle between two uses, on the user's clock."""
-    use: Lifetime
+    use: DurationDistribution
     """How long it is then in use."""
     weights: Weights = (1.0,)
     """How active users are in each of as many even parts of the period, relative to each other."""
@@ -66,30 +66,30 @@ class Inactivity(Outage):
         check_period(self.idle.mean, self.use.mean, self.period)
         return self
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not; nodes that are no users."""
-        yield from faults_of(self.nodes, facts)
+        yield from node_faults(self.nodes, facts)
         strangers = [self.nodes] if isinstance(self.nodes, str) else [n for n in self.nodes if isinstance(n, str)]
         if strangers and self.nodes != "users":
             yield Fault("nodes", "only users have owners", strangers, "write users, or numbers of users")
 
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """A row for each user."""
-        return self._opened(rows(numbers(self.nodes, sites), sites), streams)[0]
+        return self._opened(node_rows(node_numbers(self.nodes, sites), sites), streams)[0]
 
     def laws(self) -> tuple[Law, ...]:
         """Sojourns, and the share of time up where it has a closed form."""
 
-        def opened(streams: Streams, size: int) -> tuple[Alternating, DayClock]:
+        def opened(streams: Streams, size: int) -> tuple[AlternatingRenewal, DiurnalClock]:
             return self._opened(np.arange(size), streams)
 
         laws = daily_laws(opened, self.idle, self.use, self.weights, self.period)
         return laws if not self.diversity else laws[:2]
 
-    def _opened(self, row: NDArray[np.int64], streams: Streams) -> tuple[Alternating, DayClock]:
+    def _opened(self, row: NDArray[np.int64], streams: Streams) -> tuple[AlternatingRenewal, DiurnalClock]:
         """The process, and the clock of its rows."""
         count = int(row.max(initial=-1)) + 1
         active = np.exp(self.diversity * streams.field("active").normal(np.arange(count)))
-        clock = DayClock(self.weights, self.period, shifts_s(self.spread, count, streams), active)
-        since_s = origin_s(self.idle.mean / active, self.use.mean, self.period)
-        return Alternating(row, self.idle, self.use, streams, "up", clock=clock, origin_s=since_s), clock
+        clock = DiurnalClock(self.weights, self.period, draw_shifts_s(self.spread, count, streams), active)
+        since_s = settled_start_s(self.idle.mean / active, self.use.mean, self.period)
+        return AlternatingRenewal(row, self.idle, self.use, streams, "up", clock=clock, origin_s=since_s), clock

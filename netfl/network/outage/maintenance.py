@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._nodes import Nodes, faults_of, numbers
-from netfl.network.outage._periods import around
-from netfl.network.outages import Outages
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._diurnal_clock import surrounding_instants
+from netfl.network.outage._targets import Nodes, node_faults, node_numbers
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
@@ -57,12 +57,12 @@ class Maintenance(Outage):
     windows: Annotated[tuple[Window, ...], Field(min_length=1)]
     """The windows, a list of ``nodes``, ``begins``, ``lasts`` and ``every``."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not."""
         for index, window in enumerate(self.windows):
-            yield from (fault.under(f"windows.{index}") for fault in faults_of(window.nodes, facts))
+            yield from (fault.under(f"windows.{index}") for fault in node_faults(window.nodes, facts))
 
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """All windows together.
 
         Raises:
@@ -72,20 +72,20 @@ class Maintenance(Outage):
         for index, window in enumerate(self.windows):
             try:
                 concerned = np.zeros(sites.nodes, np.bool_)
-                concerned[numbers(window.nodes, sites)] = True
+                concerned[node_numbers(window.nodes, sites)] = True
                 timelines.append(_Planned(concerned, window))
             except ScenarioError as error:
                 faults += [fault.under(f"windows.{index}") for fault in error.faults]
         if faults:
             raise ScenarioError(faults)
-        return Outages(timelines)
+        return CombinedOutages(timelines)
 
     def laws(self) -> tuple[Law, ...]:
         """There are none."""
         return (Law.none("all is planned: nothing is drawn"),)
 
 
-class _Planned(Timeline):
+class _Planned(NodeAvailability):
     """One window of some nodes."""
 
     def __init__(self, concerned: NDArray[np.bool_], window: Window) -> None:
@@ -109,6 +109,6 @@ class _Planned(Timeline):
         if every is None:
             began_s, begins_s = np.full(time.shape, first_s), np.full(time.shape, np.inf)
         else:
-            began_s, begins_s = around(np.full(time.shape, first_s), every, time)
+            began_s, begins_s = surrounding_instants(np.full(time.shape, first_s), every, time)
         before = time < first_s
         return np.where(before, -np.inf, began_s), np.where(before, first_s, begins_s)

@@ -8,12 +8,12 @@ import numpy as np
 from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._alternating import Alternating, Start
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._alternating_laws import process_laws
-from netfl.network.outage._area import Ground, Groups
-from netfl.network.outage._lifetimes import Lifetime
-from netfl.network.sites import Sites
+from netfl.network.outage._alternating_renewal import AlternatingRenewal, Start
+from netfl.network.outage._distributions import DurationDistribution
+from netfl.network.outage._geometry import DiskMembership, Groups
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres, Seconds
@@ -45,9 +45,9 @@ class Regional(Outage):
     strikes: Groups = ("users", "towers")
     """Who goes down inside it: ``users``, ``towers``, ``routers``, ``links``, ``both`` users and towers, ``all``, or a
     list of the first four."""
-    up: Lifetime
+    up: DurationDistribution
     """How long the area stays up between strikes."""
-    down: Lifetime
+    down: DurationDistribution
     """How long a strike lasts."""
     first: Annotated[Seconds, Field(gt=0)] | None = None
     """When the first strike comes."""
@@ -56,20 +56,20 @@ class Regional(Outage):
         """Two in a sojourn up and one down, of the area: how many are inside is only known when they are laid out."""
         return 2.0 / (self.up.mean + self.down.mean)
 
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """One row for all that are inside.
 
         Raises:
             ScenarioError: nobody is.
         """
-        ground = Ground(sites, self.strikes)
+        ground = DiskMembership(sites, self.strikes)
         struck = ground.nodes[ground.distance_m(np.arange(len(ground.nodes)), np.array(self.center)) <= self.radius]
         if not struck.size:
             whom = " or ".join(group.removesuffix("s") for group in self.strikes)
             raise ScenarioError([Fault("radius", f"no {whom} stands inside the area", self.radius, "widen or move it")])
         row = np.full(sites.nodes, -1)
         row[struck] = 0
-        return Alternating(row, self.up, self.down, streams, self._start)
+        return AlternatingRenewal(row, self.up, self.down, streams, self._start)
 
     def laws(self) -> tuple[Law, ...]:
         """Those of the area's one process."""

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Literal
 
 from netfl.errors import Fault
-from netfl.network.outage import Outage, Timeline
-from netfl.network.outage._alternating import Alternating
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._alternating_laws import process_laws
-from netfl.network.outage._lifetimes import Lifetime
-from netfl.network.outage._nodes import Nodes, about, faults_of, numbers, rows
-from netfl.network.sites import Sites
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._distributions import DurationDistribution
+from netfl.network.outage._targets import Nodes, approximate_count, node_faults, node_numbers, node_rows
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 
 class Renewal(Outage):
@@ -33,25 +33,25 @@ class Renewal(Outage):
 
     nodes: Nodes
     """Which nodes fail: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
-    up: Lifetime
+    up: DurationDistribution
     """How long a node stays up."""
-    down: Lifetime
+    down: DurationDistribution
     """How long it then stays down."""
     start: Literal["stationary", "up"] = "stationary"
     """Whether nodes start as if the process had run for ever, or all up with a whole sojourn before them."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Users that there are not."""
-        yield from faults_of(self.nodes, facts)
+        yield from node_faults(self.nodes, facts)
 
     def changes_hz(self, users: int) -> float:
         """Two in a sojourn up and one down, of each node."""
-        return 2.0 * about(self.nodes, users) / (self.up.mean + self.down.mean)
+        return 2.0 * approximate_count(self.nodes, users) / (self.up.mean + self.down.mean)
 
-    def open(self, sites: Sites, streams: Streams) -> Timeline:
+    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
         """A row for each node."""
-        row = rows(numbers(self.nodes, sites), sites)
-        return Alternating(row, self.up, self.down, streams, self.start)
+        row = node_rows(node_numbers(self.nodes, sites), sites)
+        return AlternatingRenewal(row, self.up, self.down, streams, self.start)
 
     def laws(self) -> tuple[Law, ...]:
         """Sojourns, availability, residuals."""

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._places import in_disk
+from netfl.network.placement._sampling import in_disk
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres

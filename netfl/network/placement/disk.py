@@ -10,7 +10,7 @@ from pydantic import Field
 
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._places import Point, in_disk
+from netfl.network.placement._sampling import Point, in_disk
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.placement import Placement
-from netfl.network.placement._places import Point
+from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres

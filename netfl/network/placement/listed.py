@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault
 from netfl.network.placement import Placement
-from netfl.network.placement._places import Point
+from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 
 class Listed(Placement):
@@ -26,7 +26,7 @@ class Listed(Placement):
     places: tuple[Point, ...]
     """Position [x, y] of each user."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """As many places as users."""
         if len(self.places) != facts.users:
             yield Fault("places", f"{len(self.places)} places for {facts.users} users", remedy="give one each")

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import uniform
-from netfl.network.placement._places import Point, in_rectangle
+from netfl.network.placement._sampling import Point, in_rectangle
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres

@@ -12,9 +12,9 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import uniform
-from netfl.network.placement._places import Point, at_distance
+from netfl.network.placement._sampling import Point, at_distance
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Metres
 
 
@@ -44,7 +44,7 @@ class Rings(Placement):
             raise ValueError(f"{len(self.counts)} counts for {len(self.radii)} radii; give one each")
         return self
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Counts that do not add up to the users."""
         if self.counts is not None and sum(self.counts) != facts.users:
             yield Fault("counts", f"{sum(self.counts)} places for {facts.users} users", self.counts, "make them add up")

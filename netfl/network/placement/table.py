@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.network.files import CsvRows, read_csv, user_faults
 from netfl.network.placement import Placement
-from netfl.network.rows import Rows, read_rows, user_faults
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 
 
 class Table(Placement):
@@ -32,7 +32,7 @@ class Table(Placement):
     file: Annotated[Path, AfterValidator(Path.absolute)]
     """The CSV file; a relative path starts at the current directory."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """A file that cannot be read, or does not place each user once."""
         try:
             yield from self._misfits(self._rows(), facts.users)
@@ -58,11 +58,11 @@ class Table(Placement):
         """Nothing is drawn."""
         return (Law.none("users stand where the file says"),)
 
-    def _rows(self) -> Rows:
+    def _rows(self) -> CsvRows:
         """The file."""
-        return read_rows(self.file, ("user", "x_m", "y_m"), optional=("time_s",))
+        return read_csv(self.file, ("user", "x_m", "y_m"), optional=("time_s",))
 
-    def _misfits(self, rows: Rows, users: int) -> Iterator[Fault]:
+    def _misfits(self, rows: CsvRows, users: int) -> Iterator[Fault]:
         """Users that there are not, twice, or missing."""
         yield from user_faults(rows, users)
         if "time_s" not in rows.columns:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._room import Messages, Room, Row
+from netfl.network.queue._buffer import FifoBuffer, Messages, Room
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -37,7 +37,7 @@ class DropTail(Queue):
 
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
         """An empty waiting room."""
-        return _Fifo(Row(self.capacity, self.capacity_bytes))
+        return _Fifo(FifoBuffer(self.capacity, self.capacity_bytes))
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn here."""
@@ -47,7 +47,7 @@ class DropTail(Queue):
 class _Fifo(Buffer):
     """The waiting room at work."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: FifoBuffer) -> None:
         self._row, self._waiting = row, row.waiting
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:

@@ -12,10 +12,10 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._room import Messages, Room, Row
-from netfl.network.weights import Weights, faults_of
+from netfl.network.queue._buffer import FifoBuffer, Messages, Room
+from netfl.network.queue._weights import Weights, weight_faults
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Bits
 
 
@@ -45,9 +45,9 @@ class Drr(Queue):
     capacity_bytes: Room | None = None
     """Bytes of one flow that may wait; ``null`` is no limit."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Weights of users that there are not."""
-        yield from faults_of(self.weights, facts)
+        yield from weight_faults(self.weights, facts)
 
     @property
     def ranks(self) -> bool:
@@ -63,13 +63,13 @@ class Drr(Queue):
         return (Law.none("draws nothing; the bits of backlogged flows keep to the bound of theorem 2 (see its tests)"),)
 
 
-class _Flow(Row):
+class _Flow(FifoBuffer):
     """What waits of one flow."""
 
     __slots__ = ("deficit", "quantum")
 
     def __init__(self, quantum: float, said: Drr) -> None:
-        Row.__init__(self, said.capacity, said.capacity_bytes)
+        FifoBuffer.__init__(self, said.capacity, said.capacity_bytes)
         self.quantum, self.deficit = quantum, 0.0
 
     @property

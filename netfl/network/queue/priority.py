@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._room import Messages, Room, Row
+from netfl.network.queue._buffer import FifoBuffer, Messages, Room
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -44,7 +44,7 @@ class _Classes(Buffer):
 
     def __init__(self, said: Priority) -> None:
         self._said = said
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, FifoBuffer] = {}
         self._order: list[int] = []
         self._size = 0
 
@@ -52,7 +52,7 @@ class _Classes(Buffer):
         """Take *message* in at the end of its class, if there is room."""
         row = self._rows.get(message.priority)
         if row is None:
-            row = self._rows[message.priority] = Row(self._said.capacity, self._said.capacity_bytes)
+            row = self._rows[message.priority] = FifoBuffer(self._said.capacity, self._said.capacity_bytes)
             self._order = sorted(self._rows)
         if not row.push(message):
             return (message,)

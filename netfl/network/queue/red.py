@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._room import Messages, Room, Row
+from netfl.network.queue._buffer import FifoBuffer, Messages, Room
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -131,7 +131,7 @@ class _Watched(Buffer):
 
     def __init__(self, said: Red, rate_bps: float, rng: np.random.Generator) -> None:
         self._weight, self._rate_bps = said.weight, rate_bps
-        self._row, self._lot = Row(said.capacity, said.capacity_bytes), _Lot(said, rng)
+        self._row, self._lot = FifoBuffer(said.capacity, said.capacity_bytes), _Lot(said, rng)
         self._idle_since_s, self._last_bits = 0.0, 0.0
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:

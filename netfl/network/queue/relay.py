@@ -11,14 +11,58 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from netfl.claims import Figure
 from netfl.errors import Fault
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._wheel import Wheel
-from netfl.network.weights import Weights, faults_of
+from netfl.network.queue._weights import Weights, weight_faults
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts, StatisticClaim
+
+# A wheel of fortune: draws names with chances in proportion to their weights, which may change at any time.
+
+
+class WeightedSampler:
+    """Weights at the leaves of a binary tree of sums, so that a change or a draw costs the tree's depth.
+
+    Sums are made anew from the weights below them, so that no rounding is ever left over.
+    """
+
+    def __init__(self) -> None:
+        self._place: dict[int, int] = {}
+        self._names: list[int] = []
+        self._sums = [0.0, 0.0]
+
+    def weigh(self, name: int, weight: float) -> None:
+        """Give *name* a weight; 0 takes it off the wheel."""
+        place = self._place.get(name)
+        if place is None:
+            place = self._place[name] = len(self._names)
+            self._names.append(name)
+            if place == len(self._sums) // 2:
+                self._grow()
+        at = place + len(self._sums) // 2
+        self._sums[at] = weight
+        while at > 1:
+            at //= 2
+            self._sums[at] = self._sums[2 * at] + self._sums[2 * at + 1]
+
+    def spin(self, chance: float) -> int:
+        """The name on which *chance*, a number in [0, 1), falls; some weight must be above 0."""
+        sums, at = self._sums, 1
+        left = chance * sums[1]
+        while at < len(sums) // 2:
+            at *= 2
+            if left >= sums[at] and sums[at + 1] > 0.0:
+                left -= sums[at]
+                at += 1
+        return self._names[at - len(sums) // 2]
+
+    def _grow(self) -> None:
+        """Twice as many leaves."""
+        leaves = self._sums[len(self._sums) // 2 :]
+        self._sums = [0.0] * (2 * len(leaves)) + leaves + [0.0] * len(leaves)
+        for at in range(2 * len(leaves) - 1, 0, -1):
+            self._sums[at] = self._sums[2 * at] + self._sums[2 * at + 1]
 
 
 class Relay(Queue):
@@ -53,9 +97,9 @@ class Relay(Queue):
             raise ValueError(f"weights have no effect on {self.policy}; leave them out, or take weighted_random")
         return self
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Weights of users that there are not."""
-        yield from faults_of(self.weights, facts)
+        yield from weight_faults(self.weights, facts)
 
     @property
     def ranks(self) -> bool:
@@ -76,7 +120,7 @@ class Relay(Queue):
             return (Law.none("draws nothing; flows take turns"),)
         flows, given = range(self._shown), self.weights or {}
         weights = np.array([given.get(flow, 1.0) for flow in flows])
-        share = Figure(
+        share = StatisticClaim(
             "share of the messages",
             "weight / Σ weights, with all flows backlogged",
             draw=self._picked,
@@ -171,7 +215,7 @@ class _Weighted(_Flows):
 
     def __init__(self, holds: int | None, weights: dict[int, float], rng: np.random.Generator) -> None:
         _Flows.__init__(self, holds)
-        self._weights, self._rng, self._wheel = weights, rng, Wheel()
+        self._weights, self._rng, self._wheel = weights, rng, WeightedSampler()
 
     def _next(self) -> int:
         return self._wheel.spin(self._rng.random())

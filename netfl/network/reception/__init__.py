@@ -16,7 +16,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.network.reception._search import least_db
+from netfl.network.reception._search import minimum_snr_db
 from netfl.registry import Spec
 
 PACKET_BITS = 12_000.0
@@ -103,7 +103,7 @@ class Reception(Spec):
         """
 
         def least(mode: int) -> float:
-            return least_db(lambda snr_db: self.success(snr_db, bandwidth_hz, bits, mode), NEGLIGIBLE)
+            return minimum_snr_db(lambda snr_db: self.success(snr_db, bandwidth_hz, bits, mode), NEGLIGIBLE)
 
         return min(map(least, range(self.modes)))
 

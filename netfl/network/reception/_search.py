@@ -12,12 +12,12 @@ RANGE_DB = (-300.0, 300.0)
 _HALVINGS = 80
 
 
-def least_db(likely: Callable[[NDArray[np.float64]], NDArray[np.float64]], enough: float) -> float:
+def minimum_snr_db(likely: Callable[[NDArray[np.float64]], NDArray[np.float64]], enough: float) -> float:
     """The least SNR in dB at which *likely*, which grows with the SNR, is at least *enough*; by bisection.
 
     Minus infinity where that is so at `RANGE_DB`'s lower end, infinity where it is not so at its upper end.
 
-    >>> round(least_db(lambda snr_db: 10 ** (snr_db / 10), 100.0), 9)
+    >>> round(minimum_snr_db(lambda snr_db: 10 ** (snr_db / 10), 100.0), 9)
     20.0
     """
     low, high = RANGE_DB

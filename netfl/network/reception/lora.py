@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.reception import PACKET_BITS, Reception
-from netfl.network.reception._fading import rayleigh_outage
+from netfl.network.reception._fading_laws import rayleigh_outage
 from netfl.types import Law
 from netfl.units import Decibels
 
@@ -87,7 +87,7 @@ class Lora(Reception):
 
     def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
         """The fastest mode that would do; the slowest if none would."""
-        return fastest(np.asarray(snr_db) - self.margin)
+        return fastest_mode(np.asarray(snr_db) - self.margin)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
         """That of the slowest mode."""
@@ -98,10 +98,10 @@ class Lora(Reception):
         return (rayleigh_outage(self, _LAW_HZ, 10.0 ** (float(LEAST_DB[0]) / 10.0)),)
 
 
-def fastest(snr_db: NDArray[np.float64]) -> NDArray[np.int64]:
+def fastest_mode(snr_db: NDArray[np.float64]) -> NDArray[np.int64]:
     """The fastest mode that is received at each SNR; the slowest where none is.
 
-    >>> fastest(np.array([0.0, -7.5, -7.6, -30.0])).tolist()
+    >>> fastest_mode(np.array([0.0, -7.5, -7.6, -30.0])).tolist()
     [0, 0, 1, 5]
     """
     return np.asarray(np.minimum(np.count_nonzero(snr_db[:, None] < LEAST_DB, axis=1), len(LEAST_DB) - 1))

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.decibels import ratio
 from netfl.network.reception import PACKET_BITS, Reception
-from netfl.network.reception._fading import rayleigh_outage
+from netfl.network.reception._fading_laws import rayleigh_outage
 from netfl.types import Law
-from netfl.units import Bitrate
+from netfl.units import Bitrate, db_to_linear
 
 
 class Shannon(Reception):
@@ -58,7 +57,7 @@ class Shannon(Reception):
         mode: int = 0,
     ) -> NDArray[np.float64]:
         """1 where the mean of the capacity over the parts is enough, 0 elsewhere."""
-        nats = np.log1p(ratio(sinr_db)) @ shares
+        nats = np.log1p(db_to_linear(sinr_db)) @ shares
         return np.asarray(nats * bandwidth_hz >= self.rate * math.log(2.0), float)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:

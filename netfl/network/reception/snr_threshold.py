@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.reception import PACKET_BITS, Reception
-from netfl.network.reception._fading import rayleigh_outage
+from netfl.network.reception._fading_laws import rayleigh_outage
 from netfl.types import Law
 from netfl.units import Bitrate, Decibels
 

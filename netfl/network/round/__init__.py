@@ -28,7 +28,7 @@ from abc import abstractmethod
 from netfl.registry import Spec
 
 
-class Rule(Spec):
+class RoundPolicy(Spec):
     """The contract of a rule of rounds."""
 
     @abstractmethod

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from netfl.network.round import Rule
+from netfl.network.round import RoundPolicy
 from netfl.types import Law
 
 
-class Asynchronous(Rule):
+class Asynchronous(RoundPolicy):
     """Every update that arrives makes a version, whatever version it starts from.
 
     Its user is sent that version and begins anew (Xie, Koyejo and Gupta, "Asynchronous federated optimization", OPT

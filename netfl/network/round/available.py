@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from netfl.network.round import Rule
+from netfl.network.round import RoundPolicy
 from netfl.types import Law
 from netfl.units import Seconds
 
 
-class Available(Rule):
+class Available(RoundPolicy):
     """The server waits for all users who may try and are not cut off when their tower has the version.
 
     A round closes when each of their updates has come or can come no more.  Who comes back before that, trains and gets

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from netfl.network.round import Rule
+from netfl.network.round import RoundPolicy
 from netfl.types import Law
 
 
-class Buffered(Rule):
+class Buffered(RoundPolicy):
     """A version is made of every B updates that arrive, whatever versions they start from; nobody waits for rounds.
 
     A user whose update has ended, at the server or on the way, is sent the newest version and begins anew, at its own

@@ -8,12 +8,12 @@ from typing import Annotated
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.round import Rule
-from netfl.types import Facts, Law
+from netfl.network.round import RoundPolicy
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
-class First(Rule):
+class First(RoundPolicy):
     """The server takes the first m updates that arrive, or what has arrived at the deadline.
 
     m = 1 is the random access model that relays one user.  What comes later is late.
@@ -42,7 +42,7 @@ class First(Rule):
         """The deadline."""
         return self.deadline
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """A round that nothing closes; more than there are."""
         if self.m is None and self.deadline is None:
             yield Fault("", "nothing closes a round", None, "give m, deadline, or both")

@@ -9,12 +9,12 @@ from typing import Annotated
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.round import Rule
-from netfl.types import Facts, Law
+from netfl.network.round import RoundPolicy
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
-class Quorum(Rule):
+class Quorum(RoundPolicy):
     """The server waits for a share of those who may try, until a deadline; with fewer than a least share, in vain.
 
     A round closes when ``ceil(quorum · n)`` updates have come, n being how many may try, and at the deadline at the
@@ -59,7 +59,7 @@ class Quorum(Rule):
         """The deadline."""
         return self.deadline
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """More needed than there can be."""
         if self.least > self.quorum:
             yield Fault(

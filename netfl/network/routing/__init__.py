@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from netfl.network.layout import Layout
 from netfl.network.message import Message
-from netfl.network.outages import Outages
-from netfl.network.sites import Sites
+from netfl.network.outage._combined import CombinedOutages
 from netfl.registry import Spec
 from netfl.streams import Streams
 
 
-class Table(ABC):
+class RoutingTable(ABC):
     """The next hops of one network as its clock goes on: no call's *now_s* may be earlier than that of the one before.
 
     Attributes:
@@ -37,7 +37,7 @@ class Routing(Spec):
     """The contract of a routing."""
 
     @abstractmethod
-    def open(self, sites: Sites, outages: Outages, streams: Streams) -> Table:
+    def open(self, sites: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
         """The next hops on *sites*, parts of which *outages* take down.
 
         Raises:

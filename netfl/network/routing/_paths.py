@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 
 from netfl.errors import Fault
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
 
 Hops = Mapping[str, tuple[str, ...]]
 """For each node that has a way to the server, the neighbours by which it costs least, the best first."""
@@ -60,7 +60,7 @@ def route(hops: Hops, node: str, server: str) -> tuple[str, ...]:
     return tuple(way)
 
 
-def islands(sites: Sites, hops: Hops) -> list[Fault]:
+def unreachable_faults(sites: Layout, hops: Hops) -> list[Fault]:
     """The fault of a network in which some towers have no way to the server."""
     lone = [tower for tower in sites.towers if tower not in hops]
     if not lone:
@@ -73,7 +73,7 @@ def islands(sites: Sites, hops: Hops) -> list[Fault]:
     return [Fault("", problem, None, f"link {one} to {other}, the nearest that has one")]
 
 
-def _gap_m(sites: Sites, one: str, other: str) -> float:
+def _gap_m(sites: Layout, one: str, other: str) -> float:
     """The distance between two nodes."""
     a, b = sites.graph.nodes[one], sites.graph.nodes[other]
     return hypot(a["x_m"] - b["x_m"], a["y_m"] - b["y_m"])

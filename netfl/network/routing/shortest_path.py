@@ -11,13 +11,12 @@ import numpy as np
 from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.network.layout import Layout
 from netfl.network.message import Message
-from netfl.network.outages import Outages
-from netfl.network.routing import Routing, Table
-from netfl.network.routing._paths import Hops, islands, least_cost, route
-from netfl.network.sites import Sites
-from netfl.streams import Field as RandomField
-from netfl.streams import Streams
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.routing import Routing, RoutingTable
+from netfl.network.routing._paths import Hops, least_cost, route, unreachable_faults
+from netfl.streams import RandomField, Streams
 from netfl.types import Law
 from netfl.units import Seconds
 
@@ -53,7 +52,7 @@ class ShortestPath(Routing):
     convergence: Annotated[Seconds, Field(ge=0)] | None = None
     """How long after a failure, or a repair, routes are mended; ``null`` for never."""
 
-    def open(self, sites: Sites, outages: Outages, streams: Streams) -> Table:
+    def open(self, sites: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
         """The routes while everything is up, ready to change.
 
         Raises:
@@ -64,7 +63,7 @@ class ShortestPath(Routing):
         if faults:
             raise ScenarioError(faults)
         hops = least_cost(sites.graph, sites.server, cost)
-        if faults := islands(sites, hops):
+        if faults := unreachable_faults(sites, hops):
             raise ScenarioError(faults)
         known = None if self.convergence is None or not outages else _Known(sites, outages, self.convergence)
         return _Ways(sites, cost, hops, known, _Split(self.split, sites, streams.field("split")))
@@ -85,7 +84,7 @@ class ShortestPath(Routing):
         )
 
 
-def _unweighted(sites: Sites, cost: str) -> Iterator[Fault]:
+def _unweighted(sites: Layout, cost: str) -> Iterator[Fault]:
     """The fault of links without a usable weight."""
     for one, other, link in sites.graph.edges(data=True):
         if not isinstance(link.get(cost), int | float) or not 0 <= link[cost] < inf:
@@ -104,7 +103,7 @@ class _Known:
         lag_s: how much later.
     """
 
-    def __init__(self, sites: Sites, outages: Outages, lag_s: float) -> None:
+    def __init__(self, sites: Layout, outages: CombinedOutages, lag_s: float) -> None:
         self._sites, self._outages, self._lag_s = sites, outages, lag_s
         server = sites.number(sites.server)
         self._nodes = np.array([node for node in range(sites.users, sites.nodes) if node != server])
@@ -123,7 +122,7 @@ class _Known:
 class _Split:
     """Which of equal next hops a message takes."""
 
-    def __init__(self, by: str | None, sites: Sites, field: RandomField) -> None:
+    def __init__(self, by: str | None, sites: Layout, field: RandomField) -> None:
         self._by, self._sites, self._field = by, sites, field
         self._falls: dict[tuple[str, int], float] = {}
         self._turn: dict[str, int] = {}
@@ -142,10 +141,10 @@ class _Split:
         return equals[int(self._falls[key] * len(equals))]
 
 
-class _Ways(Table):
+class _Ways(RoutingTable):
     """Least-cost next hops at work."""
 
-    def __init__(self, sites: Sites, cost: str | None, hops: Hops, known: _Known | None, split: _Split) -> None:
+    def __init__(self, sites: Layout, cost: str | None, hops: Hops, known: _Known | None, split: _Split) -> None:
         self._sites, self._cost, self._known, self._split = sites, cost, known, split
         self._hops, self._around = hops, frozenset[int]()
         several = bool(split) and any(len(equals) > 1 for equals in hops.values())

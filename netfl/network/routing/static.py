@@ -8,11 +8,11 @@ from typing import Annotated
 from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.network.layout import Layout
 from netfl.network.message import Message
-from netfl.network.outages import Outages
-from netfl.network.routing import Routing, Table
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.routing import Routing, RoutingTable
 from netfl.network.routing._paths import least_cost, route
-from netfl.network.sites import Sites
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -32,7 +32,7 @@ class Static(Routing):
     next: Annotated[dict[str, str], Field(min_length=1)]
     """For each tower and router that sends, the neighbour that it sends to."""
 
-    def open(self, sites: Sites, outages: Outages, streams: Streams) -> Table:
+    def open(self, sites: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
         """The chains as stated.
 
         Raises:
@@ -47,7 +47,7 @@ class Static(Routing):
         """Nothing is drawn here."""
         return (Law.none("draws nothing"),)
 
-    def _strangers(self, sites: Sites) -> Iterator[Fault]:
+    def _strangers(self, sites: Layout) -> Iterator[Fault]:
         """Names that there are not, senders that do not send, links that there are not."""
         senders = [name for name in sites.names if name != sites.server]
         for node, after in self.next.items():
@@ -61,14 +61,14 @@ class Static(Routing):
             elif after not in sites.graph.adj[node]:
                 yield Fault(key, f"no link joins {node} to it", after, self._choice(sites, node))
 
-    def _gaps(self, sites: Sites) -> Iterator[Fault]:
+    def _gaps(self, sites: Layout) -> Iterator[Fault]:
         """Towers, and routers on somebody's way, without a next hop."""
         needed = dict.fromkeys((*sites.towers, *self.next.values()))
         for node in needed:
             if node not in self.next and node != sites.server:
                 yield Fault("next", f"{node} has no next hop", None, self._choice(sites, node))
 
-    def _circles(self, sites: Sites) -> Iterator[Fault]:
+    def _circles(self, sites: Layout) -> Iterator[Fault]:
         """Relays that send in a circle, each circle told once, with a link that breaks it."""
         seen: set[str] = set()
         for start in self.next:
@@ -82,18 +82,18 @@ class Static(Routing):
                 problem = f"relays send in a circle that never comes to {sites.server}: {' → '.join(circle)}"
                 yield Fault(f"next.{node}", problem, None, self._choice(sites, node))
 
-    def _choice(self, sites: Sites, node: str) -> str:
+    def _choice(self, sites: Layout, node: str) -> str:
         """The neighbour of *node* that is nearest to the server."""
         way = _shortest(sites, node)
         return f"its best next hop is {way[1]}" if way else f"no way leads from it to {sites.server}: link them"
 
 
-def _shortest(sites: Sites, node: str) -> tuple[str, ...]:
+def _shortest(sites: Layout, node: str) -> tuple[str, ...]:
     """The way of fewest hops from *node* to the server."""
     return route(least_cost(sites.graph, sites.server, None), node, sites.server)
 
 
-class _Chains(Table):
+class _Chains(RoutingTable):
     """Next hops as stated."""
 
     fixed = True

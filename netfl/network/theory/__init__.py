@@ -1,6 +1,7 @@
 '''The theory family: what a formula says of a scenario, told beside the figures that the network came to.
 
-A theory is asked two things of a `Case`: where the scenario leaves its assumptions (`Theory.misfits`), each a fault,
+A theory is asked two things of a `TheoryCase`: where the scenario leaves its assumptions (`Theory.misfits`), each a
+fault,
 so that no comparison is ever wrong silently; and what it predicts (`Theory.figures`), by names such as
 ``delay_theory_s`` beside ``delay_mean_s``.
 
@@ -35,21 +36,21 @@ from typing import Protocol
 
 from netfl.errors import Fault
 from netfl.network.channel import Channel
+from netfl.network.layout import Layout
 from netfl.network.mac import Mac
 from netfl.network.motion import Motion
 from netfl.network.outage import Outage
 from netfl.network.probe import Probe
 from netfl.network.queue import Queue
-from netfl.network.radio import Radio
+from netfl.network.radio.link_budget import Radio
 from netfl.network.reception import Reception
-from netfl.network.sites import Sites
 from netfl.network.traffic import Traffic
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Law
 
 
-class Described(Protocol):
+class NetworkDescription(Protocol):
     """What a scenario says of its network: the keys of ``access`` that a theory may ask for."""
 
     @property
@@ -102,7 +103,7 @@ class Described(Protocol):
 
 
 @dataclass(frozen=True)
-class Case:
+class TheoryCase:
     """A scenario that a theory is held beside.
 
     Args:
@@ -111,8 +112,8 @@ class Case:
         streams: for a theory that is a calculation on draws of its own.
     """
 
-    said: Described
-    sites: Sites
+    said: NetworkDescription
+    sites: Layout
     streams: Streams
 
 
@@ -120,11 +121,11 @@ class Theory(Spec):
     """The contract of a theory."""
 
     @abstractmethod
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Where *case* leaves what the theory assumes; keys are those of ``access``."""
 
     @abstractmethod
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """What the theory says of *case*, in which nothing misfits."""
 
     def laws(self) -> tuple[Law, ...]:
@@ -132,7 +133,7 @@ class Theory(Spec):
         return (Law.none("a formula: nothing is drawn"),)
 
 
-def misfit(key: str, wanted: str, value: object = None) -> Fault:
+def misfit_fault(key: str, wanted: str, value: object = None) -> Fault:
     """The fault of a scenario that a theory does not hold for.
 
     Args:

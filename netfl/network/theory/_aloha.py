@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
-from netfl.network.mac._aloha import Aloha
-from netfl.network.theory import Case, misfit
+from netfl.network.mac._slotted import Aloha
+from netfl.network.theory import TheoryCase, misfit_fault
 from netfl.network.theory._air import clear_misfits, saturated_misfits
 
 
-def aloha_misfits(case: Case, mac: type[Aloha]) -> Iterator[Fault]:
+def aloha_misfits(case: TheoryCase, mac: type[Aloha]) -> Iterator[Fault]:
     """Another MAC, users who run dry, air on which more fails."""
     yield from saturated_misfits(case)
     if not isinstance(case.said.mac, mac) or case.said.mac.probability is None:
-        yield misfit("mac", "this MAC, with a fixed probability")
+        yield misfit_fault("mac", "this MAC, with a fixed probability")
     if any(traffic.leaves != "tower" for traffic in case.said.traffic):
-        yield misfit("traffic", "packets that have arrived as soon as the air is behind them (leaves: tower)")
+        yield misfit_fault("traffic", "packets that have arrived as soon as the air is behind them (leaves: tower)")
     yield from clear_misfits(case)
 
 
-def aloha_figures(case: Case, channels: int) -> Mapping[str, float]:
+def aloha_figures(case: TheoryCase, channels: int) -> Mapping[str, float]:
     """Throughput, collisions and delay of saturated users who pick one of so many *channels*."""
     mac, radio, reception, (traffic,) = case.said.mac, case.said.radio, case.said.reception, case.said.traffic
     assert isinstance(mac, Aloha)

@@ -7,7 +7,7 @@ from math import prod
 
 from netfl.errors import Fault
 from netfl.network.outage.renewal import Renewal
-from netfl.network.theory import Case, Theory, misfit
+from netfl.network.theory import Theory, TheoryCase, misfit_fault
 
 
 class Availability(Theory):
@@ -22,17 +22,17 @@ class Availability(Theory):
         kind: availability
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Outages that are no stationary renewal of all users."""
         outages = case.said.outages
         if not outages or not all(isinstance(one, Renewal) and one.start == "stationary" for one in outages):
-            yield misfit("outages", "renewal outages that start stationary")
+            yield misfit_fault("outages", "renewal outages that start stationary")
         elif not all(isinstance(one, Renewal) and one.nodes == "users" for one in outages):
-            yield misfit("outages", "outages of all users")
+            yield misfit_fault("outages", "outages of all users")
         if case.said.probe is None:
-            yield misfit("probe", "users that are looked at, by a probe")
+            yield misfit_fault("probe", "users that are looked at, by a probe")
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """Availability, and the mean sojourns of a single outage."""
         means = [(one.up.mean, one.down.mean) for one in case.said.outages if isinstance(one, Renewal)]
         told = {"availability_theory": prod(up_s / (up_s + down_s) for up_s, down_s in means)}

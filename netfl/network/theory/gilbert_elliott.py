@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from netfl.errors import Fault
 from netfl.network.channel.gilbert_elliott import GilbertElliott as Channel
 from netfl.network.mac.tdma import Tdma
-from netfl.network.theory import Case, Theory, misfit
-from netfl.network.theory._air import alone_misfits, budget_db, budget_misfits, lively, threshold_of
+from netfl.network.theory import Theory, TheoryCase, misfit_fault
+from netfl.network.theory._air import alone_misfits, budget_db, budget_misfits, random_channels, threshold_of
 
 
 class GilbertElliott(Theory):
@@ -28,28 +28,28 @@ class GilbertElliott(Theory):
         kind: gilbert_elliott
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another channel; packets that are sent again; a level that tells no state from the other."""
         said, channel = case.said, _channel(case)
         yield from budget_misfits(case)
         yield from alone_misfits(case)
         if channel is None or said.radio is None:
-            yield misfit("channel", "one gilbert_elliott channel on a fixed path loss, and a radio")
+            yield misfit_fault("channel", "one gilbert_elliott channel on a fixed path loss, and a radio")
             return
         low_db, high_db = (budget_db(case) + gain_db for gain_db in (channel.bad_gain, channel.good_gain))
         between = f"an SNR between {low_db:.1f} and {high_db:.1f} dB"
         if any(traffic.buffer is not None or traffic.leaves != "tower" for traffic in said.traffic):
-            yield misfit("traffic", "packets that wait without limit and leave at the tower")
+            yield misfit_fault("traffic", "packets that wait without limit and leave at the tower")
         if said.traffic:
             if not isinstance(said.mac, Tdma) or said.mac.max_attempts != 1:
-                yield misfit("mac", "tdma with max_attempts: 1")
+                yield misfit_fault("mac", "tdma with max_attempts: 1")
             least_db = threshold_of(case)
             if least_db is None or not low_db < least_db <= high_db:
-                yield misfit("reception", f"all-or-nothing receptions from {between} on", least_db)
+                yield misfit_fault("reception", f"all-or-nothing receptions from {between} on", least_db)
         if said.probe is not None and (said.probe.level is None or not low_db < said.probe.level <= high_db):
-            yield misfit("probe", f"a level with {between}", said.probe.level)
+            yield misfit_fault("probe", f"a level with {between}", said.probe.level)
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """Of the packets and of the probe, as far as there are."""
         channel, probe = _channel(case), case.said.probe
         assert channel is not None
@@ -63,7 +63,7 @@ class GilbertElliott(Theory):
         return told
 
 
-def _channel(case: Case) -> Channel | None:
+def _channel(case: TheoryCase) -> Channel | None:
     """The channel, if it is the only one that is drawn."""
-    drawn = lively(case)
+    drawn = random_channels(case)
     return drawn[0] if len(drawn) == 1 and isinstance(drawn[0], Channel) else None

@@ -10,7 +10,7 @@ from scipy import special
 from netfl.errors import Fault
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
-from netfl.network.theory import Case, Theory, misfit
+from netfl.network.theory import Theory, TheoryCase, misfit_fault
 from netfl.network.theory._air import budget_db, budget_misfits, fading_of
 
 _STEPS_OF_A_PERIOD, _STEPS_OF_A_FADE = 50, 8
@@ -33,22 +33,22 @@ class Jakes(Theory):
         kind: jakes
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another fading, and a probe that looks too rarely."""
         yield from budget_misfits(case)
         fading, probe = _fading(case), case.said.probe
         if fading is None:
-            yield misfit("channel", "one rayleigh or nakagami fading with doppler on a fixed path loss")
+            yield misfit_fault("channel", "one rayleigh or nakagami fading with doppler on a fixed path loss")
         if probe is None or case.said.radio is None:
-            yield misfit("probe", "links that are looked at, by a probe and with a radio")
+            yield misfit_fault("probe", "links that are looked at, by a probe and with a radio")
         elif fading is not None:
             most_s = 1.0 / (_STEPS_OF_A_PERIOD * fading.doppler_hz)
             if probe.level is not None:
                 most_s = min(most_s, self.figures(case)["fade_duration_theory_s"] / _STEPS_OF_A_FADE)
             if probe.every > most_s * (1.0 + 1e-9):
-                yield misfit("probe.every", f"looks at least every {most_s:.3g} s", probe.every)
+                yield misfit_fault("probe.every", f"looks at least every {most_s:.3g} s", probe.every)
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """As far as the probe is asked to tell them."""
         fading, probe = _fading(case), case.said.probe
         assert fading is not None
@@ -66,7 +66,7 @@ class Jakes(Theory):
         return told
 
 
-def _fading(case: Case) -> Rayleigh | Nakagami | None:
+def _fading(case: TheoryCase) -> Rayleigh | Nakagami | None:
     """The fading, if it is one of Doppler shifts."""
     fading = fading_of(case)
     return fading if isinstance(fading, Rayleigh | Nakagami) and fading.doppler_hz else None

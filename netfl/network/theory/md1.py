@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
-from netfl.network.theory import Case, Theory
-from netfl.network.theory._ports import line_misfits, line_of
+from netfl.network.theory import Theory, TheoryCase
+from netfl.network.theory._ports import line_misfits, tandem_line
 
 
 class MD1(Theory):
@@ -20,12 +20,12 @@ class MD1(Theory):
         kind: md1
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another queue."""
         yield from line_misfits(case, "fixed")
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """The mean delay, and the utilisation."""
-        line = line_of(case)
+        line = tandem_line(case)
         wait_s = line.service_s[0] * line.load / (2.0 * (1.0 - line.load))
         return {"delay_theory_s": line.delay_s + line.service_s[0] + wait_s, "utilisation_theory": line.load}

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
-from netfl.network.theory import Case, Theory
-from netfl.network.theory._ports import line_misfits, line_of
+from netfl.network.theory import Theory, TheoryCase
+from netfl.network.theory._ports import line_misfits, tandem_line
 
 
 class MM1(Theory):
@@ -22,13 +22,13 @@ class MM1(Theory):
         kind: mm1
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another queue."""
         yield from line_misfits(case, "exponential")
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """Mean and quantiles of the delay, and the utilisation."""
-        line = line_of(case)
+        line = tandem_line(case)
         mean_s = line.service_s[0] / (1.0 - line.load)
         told = {"delay_theory_s": line.delay_s + mean_s, "utilisation_theory": line.load}
         for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
-from netfl.network.theory import Case, Theory
-from netfl.network.theory._ports import line_misfits, line_of
+from netfl.network.theory import Theory, TheoryCase
+from netfl.network.theory._ports import line_misfits, tandem_line
 
 
 class MM1K(Theory):
@@ -21,13 +21,13 @@ class MM1K(Theory):
         kind: mm1k
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another queue."""
         yield from line_misfits(case, "exponential", finite=True)
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """Loss, mean delay, utilisation."""
-        line = line_of(case)
+        line = tandem_line(case)
         weights = [line.load**n for n in range((line.room or 0) + 1)]
         share = [weight / sum(weights) for weight in weights]
         inside = sum(n * part for n, part in enumerate(share))

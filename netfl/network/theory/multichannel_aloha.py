@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
 from netfl.network.mac.multichannel_aloha import MultichannelAloha as Mac
-from netfl.network.theory import Case, Theory
+from netfl.network.theory import Theory, TheoryCase
 from netfl.network.theory._aloha import aloha_figures, aloha_misfits
 
 
@@ -22,11 +22,11 @@ class MultichannelAloha(Theory):
         kind: multichannel_aloha
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another MAC."""
         yield from aloha_misfits(case, Mac)
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """Throughput, collisions, delay."""
         assert isinstance(case.said.mac, Mac)
         return aloha_figures(case, case.said.mac.channels)

@@ -11,10 +11,10 @@ from netfl.network.channel._fading import Fading
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.channel.rician import Rician
-from netfl.network.mac._aloha import Aloha
+from netfl.network.mac._slotted import Aloha
 from netfl.network.mac.round_robin import RoundRobin
 from netfl.network.mac.tdma import Tdma
-from netfl.network.theory import Case, Theory, misfit
+from netfl.network.theory import Theory, TheoryCase, misfit_fault
 from netfl.network.theory._air import (
     alone_misfits,
     budget_db,
@@ -40,25 +40,25 @@ class NakagamiOutage(Theory):
         kind: nakagami_outage
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another fading; attempts that depend on it."""
         yield from saturated_misfits(case)
         yield from budget_misfits(case)
         yield from alone_misfits(case)
         fading = fading_of(case)
         if not isinstance(fading, Nakagami | Rayleigh | Rician) or fading.coherence is None:
-            yield misfit(
+            yield misfit_fault(
                 "channel", "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss"
             )
         if threshold_of(case) is None:
-            yield misfit("reception", "all-or-nothing receptions, snr_threshold or shannon")
+            yield misfit_fault("reception", "all-or-nothing receptions, snr_threshold or shannon")
         mac = case.said.mac
         if not isinstance(mac, Tdma | RoundRobin) and not (isinstance(mac, Aloha) and mac.probability is not None):
-            yield misfit(
+            yield misfit_fault(
                 "mac", "attempts that take no heed of the fading (tdma, round_robin, ALOHA of fixed probability)"
             )
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """The outage probability."""
         fading, least_db = fading_of(case), threshold_of(case)
         assert fading is not None

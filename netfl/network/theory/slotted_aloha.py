@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
 from netfl.network.mac.slotted_aloha import SlottedAloha as Mac
-from netfl.network.theory import Case, Theory
+from netfl.network.theory import Theory, TheoryCase
 from netfl.network.theory._aloha import aloha_figures, aloha_misfits
 
 
@@ -22,10 +22,10 @@ class SlottedAloha(Theory):
         kind: slotted_aloha
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another MAC."""
         yield from aloha_misfits(case, Mac)
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """Throughput, collisions, delay."""
         return aloha_figures(case, 1)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.theory import Case, Theory
-from netfl.network.theory._ports import Line, line_misfits, line_of
+from netfl.network.theory import Theory, TheoryCase
+from netfl.network.theory._ports import TandemLine, line_misfits, tandem_line
 from netfl.registry import kind_of
 from netfl.types import Law
 
@@ -46,14 +46,14 @@ class Tandem(Theory):
     packets: Annotated[int, Field(ge=10_000, le=10**8)] = 4_000_000
     """How many packets the recursion follows; no more than 2^18 where rooms are limited."""
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another line of queues."""
         finite = getattr(case.said.queue, "capacity", None) is not None
         yield from line_misfits(case, None if finite else "exponential", hops=None, finite=finite)
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """What the recursion comes to."""
-        line, (traffic,) = line_of(case), case.said.traffic
+        line, (traffic,) = tandem_line(case), case.said.traffic
         count = self.packets if line.room is None else min(self.packets, _PER_HOP)
         rng = case.streams.rng("theory", kind_of(type(self)))
         born_s = np.cumsum(rng.exponential(1.0 / line.rate_hz, count))
@@ -70,7 +70,7 @@ class Tandem(Theory):
         return (Law.none("a calculation on draws of its own; held to an independent one in its tests"),)
 
 
-def _through(line: Line, born_s: Series, sizes: Series) -> tuple[Series, Series]:
+def _through(line: TandemLine, born_s: Series, sizes: Series) -> tuple[Series, Series]:
     """Each packet's delay on the first link, and on all."""
     now_s, first_s = born_s, born_s
     for hop, service_s in enumerate(line.service_s):
@@ -80,7 +80,7 @@ def _through(line: Line, born_s: Series, sizes: Series) -> tuple[Series, Series]
     return first_s - born_s, now_s - born_s
 
 
-def _controlled(line: Line, first_s: Series, whole_s: Series) -> tuple[float, float]:
+def _controlled(line: TandemLine, first_s: Series, whole_s: Series) -> tuple[float, float]:
     """The mean of *whole_s* and its standard error, helped by the known mean of *first_s*."""
     first, whole = _means(first_s), _means(whole_s)
     known_s = line.service_s[0] / (1.0 - line.rate_hz * line.service_s[0])
@@ -95,7 +95,7 @@ def _means(values: Series) -> Series:
     return np.asarray(values[: length * _BLOCKS].reshape(_BLOCKS, length).mean(axis=1)[1:])
 
 
-def _lossy(line: Line, born_s: Series, sizes: Series) -> Mapping[str, float]:
+def _lossy(line: TandemLine, born_s: Series, sizes: Series) -> Mapping[str, float]:
     """Losses, and the delays of those that got through."""
     ports = [(service_s, deque[float](maxlen=line.room)) for service_s in line.service_s]
     delays_s = np.full(len(born_s), np.nan)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from netfl.errors import Fault
 from netfl.network.channel.underwater import Underwater
 from netfl.network.mac.pure_aloha import PureAloha
-from netfl.network.theory import Case, Theory, misfit
+from netfl.network.theory import Theory, TheoryCase, misfit_fault
 from netfl.network.theory._air import alone_misfits, budget_misfits
 from netfl.network.traffic.constant import Constant
 
@@ -28,29 +28,29 @@ class UnderwaterLink(Theory):
         kind: underwater_link
     """
 
-    def misfits(self, case: Case) -> Iterator[Fault]:
+    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Another medium, several users, packets that wait."""
         said = case.said
         yield from budget_misfits(case)
         yield from alone_misfits(case)
         if len(said.channel) != 1 or not isinstance(said.channel[0], Underwater) or said.radio is None:
-            yield misfit("channel", "one underwater channel alone, and a radio")
+            yield misfit_fault("channel", "one underwater channel alone, and a radio")
             return
         if said.radio.bandwidth > said.channel[0].frequency / 4.0:
-            yield misfit(
+            yield misfit_fault(
                 "radio.bandwidth", "bands narrow against their frequency, a quarter at most", said.radio.bandwidth
             )
         if not said.traffic:
             return
         traffic = said.traffic[0]
         if len(said.traffic) != 1 or not isinstance(traffic, Constant) or traffic.size.law != "fixed":
-            yield misfit("traffic", "one kind of traffic, constant, all packets of one size")
+            yield misfit_fault("traffic", "one kind of traffic, constant, all packets of one size")
         elif not isinstance(said.mac, PureAloha) or case.sites.users != 1 or traffic.leaves != "tower":
-            yield misfit("mac", "one user who sends at once (pure_aloha), to the tower")
+            yield misfit_fault("mac", "one user who sends at once (pure_aloha), to the tower")
         elif (busy_s := self.figures(case)["delay_theory_s"]) >= traffic.every:
-            yield misfit("traffic", f"packets that do not wait for each other, every {busy_s:.3g} s at least")
+            yield misfit_fault("traffic", f"packets that do not wait for each other, every {busy_s:.3g} s at least")
 
-    def figures(self, case: Case) -> Mapping[str, float]:
+    def figures(self, case: TheoryCase) -> Mapping[str, float]:
         """The SNR, and the delay where there is traffic."""
         (channel,), radio, reception = case.said.channel, case.said.radio, case.said.reception
         assert isinstance(channel, Underwater)

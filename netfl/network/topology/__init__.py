@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from netfl.network.sites import Sites
+from netfl.network.layout import Layout
 from netfl.registry import Spec
 from netfl.streams import Streams
 
@@ -13,5 +13,5 @@ class Topology(Spec):
     """The contract of a topology."""
 
     @abstractmethod
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """Lay the network out for *users* users."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import ScenarioError
+from netfl.network.layout import LIGHT_M_S
 from netfl.network.placement import Placement
-from netfl.network.sites import LIGHT_M_S
 from netfl.streams import Streams
 
 
@@ -22,7 +22,7 @@ def add_site(
     return name
 
 
-def mesh(
+def build_mesh(
     places: NDArray[np.float64], links: Iterable[tuple[int, int]], hosts: Iterable[int], core: int, rate_bps: float
 ) -> nx.Graph[str]:
     """Routers and the radio relays between them; towers and the server each at a router.
@@ -50,12 +50,12 @@ def mesh(
     return graph
 
 
-def drawn_hosts(routers: int, towers: int, streams: Streams) -> NDArray[np.int64]:
+def draw_tower_routers(routers: int, towers: int, streams: Streams) -> NDArray[np.int64]:
     """The routers that carry a tower, drawn at random, in order."""
     return np.sort(streams.rng("towers").permutation(routers)[:towers])
 
 
-def widest_gap(needed: NDArray[np.float64], source: int) -> NDArray[np.float64]:
+def bottleneck_hop(needed: NDArray[np.float64], source: int) -> NDArray[np.float64]:
     """What each router needs to be joined to *source*: the least, over all routes, of the most that a hop needs.
 
     Args:
@@ -72,7 +72,7 @@ def widest_gap(needed: NDArray[np.float64], source: int) -> NDArray[np.float64]:
     return gap
 
 
-def placed(placement: Placement, users: int, graph: nx.Graph[str], streams: Streams) -> NDArray[np.float64]:
+def place_users(placement: Placement, users: int, graph: nx.Graph[str], streams: Streams) -> NDArray[np.float64]:
     """The places of *users* users in the network *graph*, ``[users, 2]``.
 
     Raises:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._places import in_square
+from netfl.network.placement._sampling import in_square
 from netfl.network.placement.rectangle import Rectangle
-from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import drawn_hosts, mesh, placed
-from netfl.registry import Member
+from netfl.network.topology._graph import build_mesh, draw_tower_routers, place_users
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres
@@ -53,7 +53,7 @@ class BarabasiAlbert(Topology):
     """Side of the square."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
-    placement: Annotated[Placement, Member()] | None = None
+    placement: Annotated[Placement, FamilyMember()] | None = None
     """Where users stand; ``null`` for anywhere in the square."""
 
     @model_validator(mode="after")
@@ -65,15 +65,15 @@ class BarabasiAlbert(Topology):
             raise ValueError(f"m is {self.m} with {self.routers} routers; give m less than routers")
         return self
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """Strew the routers, and let the mesh grow."""
         places = in_square(self.routers, self.side, streams.at("routers"))
-        hosts = drawn_hosts(self.routers, self.towers, streams)
-        ends = grow(1, self.routers, self.m, streams.rng("links"))[0]
+        hosts = draw_tower_routers(self.routers, self.towers, streams)
+        ends = grow_meshes(1, self.routers, self.m, streams.rng("links"))[0]
         core = int(np.bincount(ends).argmax())
-        graph = mesh(places, ends.reshape(-1, 2), hosts, core, self.rate)
+        graph = build_mesh(places, ends.reshape(-1, 2), hosts, core, self.rate)
         placement = self.placement or Rectangle(width=self.side, height=self.side)
-        return Sites(graph, placed(placement, users, graph, streams))
+        return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """The number of links of a router, tower and server not counted."""
@@ -97,11 +97,11 @@ class BarabasiAlbert(Topology):
         for begin in range(0, size, batch):
             count = min(batch, size - begin)
             chosen = rng.integers(self.routers, size=(count, 1))
-            found.append((grow(count, self.routers, self.m, rng) == chosen).sum(axis=1))
+            found.append((grow_meshes(count, self.routers, self.m, rng) == chosen).sum(axis=1))
         return np.concatenate(found).astype(float)
 
 
-def grow(meshes: int, routers: int, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def grow_meshes(meshes: int, routers: int, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """The ends of all links of several independent meshes, two by two, ``[meshes, 2m(routers - m)]``.
 
     A uniformly chosen end of a link is a router in proportion to its degree; one that was chosen before is drawn again.

@@ -13,18 +13,23 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._places import Point, on_ring
-from netfl.network.sites import LIGHT_M_S, Sites
+from netfl.network.placement._sampling import Point, ring_places
 from netfl.network.topology import Topology
-from netfl.network.topology._geography import completed, figure, globe, great_circle_m, projected
-from netfl.network.topology._graph import add_site, placed
-from netfl.network.topology._read import read_graph
-from netfl.registry import Member
+from netfl.network.topology._graph import add_site, place_users
+from netfl.network.topology._graph_files import (
+    complete_coordinates,
+    finite_attribute,
+    great_circle_m,
+    projected,
+    read_coordinates,
+    read_graph,
+)
+from netfl.registry import FamilyMember, LiteralOr
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Bitrate, Metres, Seconds, Speed
-from netfl.wording import WordOr
 
 _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -61,7 +66,7 @@ class File(Topology):
     """Its format; ``null`` goes by its suffix: .graphml, .gml, .json, .edges and the like."""
     server: str | None = None
     """The node that is the server; ``null`` for the one whose ``role`` says so."""
-    towers: Annotated[Literal["all", "degree_one"] | tuple[str, ...] | None, WordOr(tuple[str, ...])] = None
+    towers: Annotated[Literal["all", "degree_one"] | tuple[str, ...] | None, LiteralOr(tuple[str, ...])] = None
     """``all`` nodes but the server are towers, those with one neighbour, or the listed; ``null``: their ``role``."""
     rate: Annotated[Bitrate, Field(gt=0)] | None = None
     """Rate of links whose rate the file does not tell; ``null`` makes such a link a fault."""
@@ -73,24 +78,24 @@ class File(Topology):
     """Positions [x, y] of nodes by name, in place of the file's; in the plane into which latitudes are projected."""
     ring: Annotated[Metres, Field(gt=0)] | None = None
     """Radius of a circle for nodes that no place is known for; ``null`` makes such a node a fault."""
-    placement: Annotated[Placement, Member()]
+    placement: Annotated[Placement, FamilyMember()]
     """Where users stand."""
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Whatever is wrong with the file, or does not fit it."""
         try:
             self._graph()
         except ScenarioError as error:
             yield from error.faults
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """The network of the file.
 
         Raises:
             ScenarioError: the file cannot be used.
         """
         graph = self._graph()
-        return Sites(graph, placed(self.placement, users, graph, streams))
+        return Layout(graph, place_users(self.placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn here."""
@@ -105,8 +110,8 @@ class File(Topology):
         graph: nx.Graph[str] = nx.Graph()
         for name, role in roles.items():
             add_site(graph, names[name], places[name], role)
-        flat = projected(globe(raw))
-        degrees = {name: at for name, at in globe(raw).items() if places[name] == flat[name]}
+        flat = projected(read_coordinates(raw))
+        degrees = {name: at for name, at in read_coordinates(raw).items() if places[name] == flat[name]}
         for one, other, told in raw.edges(data=True):
             span_m = _length_m(told, [degrees.get(end) for end in (one, other)], places[one], places[other])
             link = self._link(told, f"{one} – {other}", span_m)
@@ -145,26 +150,26 @@ class File(Topology):
         strangers = [fault for name in self.positions for fault in _strangers("positions", [name], raw)]
         if strangers:
             raise ScenarioError(strangers)
-        known = projected(globe(raw))
+        known = projected(read_coordinates(raw))
         for name, node in raw.nodes(data=True):
-            x_m, y_m = figure(node, ("x_m",)), figure(node, ("y_m",))
+            x_m, y_m = finite_attribute(node, ("x_m",)), finite_attribute(node, ("y_m",))
             if x_m is not None and y_m is not None:
                 known[name] = (x_m, y_m)
-        places = completed(raw, {**known, **self.positions})
+        places = complete_coordinates(raw, {**known, **self.positions})
         lost = [name for name in raw if name not in places]
         if lost and self.ring is None:
             problem = f"no place is known for {lost[0]}" + (f" and {len(lost) - 1} more nodes" if len(lost) > 1 else "")
             remedy = "give nodes the attributes Latitude and Longitude, or x_m and y_m; or set positions or ring"
             raise ScenarioError([Fault("file", problem, str(self.file), remedy)])
-        circle: NDArray[np.float64] = on_ring(len(lost), self.ring or 0.0)
+        circle: NDArray[np.float64] = ring_places(len(lost), self.ring or 0.0)
         return places | {name: (float(x), float(y)) for name, (x, y) in zip(lost, circle, strict=True)}
 
     def _link(self, told: dict[str, Any], name: str, length_m: float) -> dict[str, float]:
         """The attributes of one link of the network."""
-        rate, delay = figure(told, ("rate_bps", "LinkSpeedRaw")), figure(told, ("delay_s",))
+        rate, delay = finite_attribute(told, ("rate_bps", "LinkSpeedRaw")), finite_attribute(told, ("delay_s",))
         if rate is None:
             scale = _SCALES.get(str(told.get("LinkSpeedUnits", "-")).strip().upper())
-            speed = figure(told, ("LinkSpeed",))
+            speed = finite_attribute(told, ("LinkSpeed",))
             rate = self.rate if speed is None or scale is None else speed * scale
         if rate is None:
             problem = f"link {name} has no attribute rate_bps, LinkSpeedRaw, or LinkSpeed with LinkSpeedUnits"
@@ -172,7 +177,7 @@ class File(Topology):
         if delay is None:
             delay = length_m / self.speed if self.delay is None else self.delay
         link = {"rate_bps": rate, "delay_s": delay}
-        weight = figure(told, ("weight",))
+        weight = finite_attribute(told, ("weight",))
         if weight is not None:
             link["weight"] = weight
         if rate <= 0.0 or delay < 0.0 or link.get("weight", 1.0) <= 0.0:
@@ -188,7 +193,7 @@ def _length_m(
     other: tuple[float, float],
 ) -> float:
     """How long a link is."""
-    length_m = figure(told, ("length_m",))
+    length_m = finite_attribute(told, ("length_m",))
     if length_m is not None:
         return length_m
     first, second = degrees

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.network.layout import Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import uniform
 from netfl.network.placement.rectangle import Rectangle
-from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import mesh, placed
-from netfl.registry import Member
+from netfl.network.topology._graph import build_mesh, place_users
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres
@@ -57,7 +57,7 @@ class Grid(Topology):
     """The [row, column] of the router at which the server stands; ``null`` for the middle."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
-    placement: Annotated[Placement, Member()] | None = None
+    placement: Annotated[Placement, FamilyMember()] | None = None
     """Where users stand; ``null`` for anywhere in the rectangle."""
 
     @model_validator(mode="after")
@@ -74,15 +74,15 @@ class Grid(Topology):
             raise ValueError("towers names a router twice; name each once")
         return self
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """Lay the lattice out."""
         row, column = np.divmod(np.arange(self.rows * self.columns), self.columns)
         middle = ((self.columns - 1) / 2.0, (self.rows - 1) / 2.0)
         places = self.spacing * (np.column_stack([column, row]) - middle)
         hosts = range(len(places)) if self.towers == "all" else map(self._router, self.towers)
         core = self._router(self.server or ((self.rows - 1) // 2, (self.columns - 1) // 2))
-        graph = mesh(places, self._links(), hosts, core, self.rate)
-        return Sites(graph, placed(self.placement or self._rectangle, users, graph, streams))
+        graph = build_mesh(places, self._links(), hosts, core, self.rate)
+        return Layout(graph, place_users(self.placement or self._rectangle, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """A user's coordinate."""

@@ -10,12 +10,12 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from netfl.errors import Fault, suggest
+from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._places import Point
-from netfl.network.sites import Sites
+from netfl.network.placement._sampling import Point
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import add_site, placed
-from netfl.registry import Member, Spec
+from netfl.network.topology._graph import add_site, place_users
+from netfl.registry import FamilyMember, Spec
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Seconds
@@ -69,7 +69,7 @@ class Inline(Topology):
     """The nodes by name."""
     links: tuple[Link, ...]
     """The links."""
-    placement: Annotated[Placement, Member()]
+    placement: Annotated[Placement, FamilyMember()]
     """Where users stand."""
 
     @model_validator(mode="after")
@@ -80,10 +80,10 @@ class Inline(Topology):
             raise ValidationError.from_exception_data("Inline", [_line_error(fault) for fault in found])
         return self
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """The network as it is written."""
         graph = self._graph()
-        return Sites(graph, placed(self.placement, users, graph, streams))
+        return Layout(graph, place_users(self.placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn here."""

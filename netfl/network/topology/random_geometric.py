@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.network.layout import Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import uniform
-from netfl.network.placement._places import in_square
+from netfl.network.placement._sampling import in_square
 from netfl.network.placement.rectangle import Rectangle
-from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import drawn_hosts, mesh, placed, widest_gap
-from netfl.registry import Member
+from netfl.network.topology._graph import bottleneck_hop, build_mesh, draw_tower_routers, place_users
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres
@@ -52,7 +52,7 @@ class RandomGeometric(Topology):
     """Longest distance that a link spans."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
-    placement: Annotated[Placement, Member()] | None = None
+    placement: Annotated[Placement, FamilyMember()] | None = None
     """Where users stand; ``null`` for anywhere in the square."""
 
     @model_validator(mode="after")
@@ -62,21 +62,21 @@ class RandomGeometric(Topology):
             raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
         return self
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """Strew, link, and see that every tower has a route.
 
         Raises:
             ScenarioError: a tower has no route to the server; the fault tells the reach that would do.
         """
         places = in_square(self.routers, self.side, streams.at("routers"))
-        hosts = drawn_hosts(self.routers, self.towers, streams)
+        hosts = draw_tower_routers(self.routers, self.towers, streams)
         centre = int(np.hypot(*places.T).argmin())
         length = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
-        self._see_routes(widest_gap(length, centre)[hosts])
+        self._see_routes(bottleneck_hop(length, centre)[hosts])
         links = np.argwhere(np.triu(length <= self.reach, k=1))
-        graph = mesh(places, links, hosts, centre, self.rate)
+        graph = build_mesh(places, links, hosts, centre, self.rate)
         placement = self.placement or Rectangle(width=self.side, height=self.side)
-        return Sites(graph, placed(placement, users, graph, streams))
+        return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """A user's coordinate."""

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.network.layout import Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._places import on_ring
+from netfl.network.placement._sampling import ring_places
 from netfl.network.placement.disk import Disk
-from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import mesh, placed
-from netfl.registry import Member
+from netfl.network.topology._graph import build_mesh, place_users
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres
@@ -49,7 +49,7 @@ class Ring(Topology):
     """The router at which the server stands."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
-    placement: Annotated[Placement, Member()] | None = None
+    placement: Annotated[Placement, FamilyMember()] | None = None
     """Where users stand; ``null`` for anywhere within the circle."""
 
     @model_validator(mode="after")
@@ -63,12 +63,12 @@ class Ring(Topology):
             raise ValueError("towers names a router twice; name each once")
         return self
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """Close the ring."""
         links = [(router, (router + 1) % self.routers) for router in range(self.routers)]
         hosts = range(self.routers) if self.towers == "all" else self.towers
-        graph = mesh(on_ring(self.routers, self.radius), links, hosts, self.server, self.rate)
-        return Sites(graph, placed(self.placement or Disk(radius=self.radius), users, graph, streams))
+        graph = build_mesh(ring_places(self.routers, self.radius), links, hosts, self.server, self.rate)
+        return Layout(graph, place_users(self.placement or Disk(radius=self.radius), users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """The distance to the origin."""

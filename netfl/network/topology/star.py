@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
+from netfl.network.layout import Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._places import at_distance
+from netfl.network.placement._sampling import at_distance
 from netfl.network.placement.disk import Disk
-from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import add_site, placed
-from netfl.registry import Member
+from netfl.network.topology._graph import add_site, place_users
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
-from netfl.types import Facts, Law
+from netfl.types import Law, ScenarioFacts
 from netfl.units import Bitrate, Metres, Seconds
 
 
@@ -45,7 +45,7 @@ class Star(Topology):
     """Distance of every user to the tower."""
     distances: tuple[Annotated[Metres, Field(gt=0)], ...] | None = None
     """Distance of each user to the tower, a list with one entry for each user."""
-    placement: Annotated[Placement, Member()] | None = None
+    placement: Annotated[Placement, FamilyMember()] | None = None
     """Where users stand, in any other way."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of the link from the tower to the server."""
@@ -59,17 +59,17 @@ class Star(Topology):
             raise ValueError("give radius, distance, distances or placement, exactly one of them")
         return self
 
-    def faults(self, facts: Facts) -> Iterator[Fault]:
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """As many distances as users."""
         if self.distances is not None and len(self.distances) != facts.users:
             yield Fault("distances", f"{len(self.distances)} distances for {facts.users} users", remedy="give one each")
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """The tower, the server beside it, and the users."""
         graph: nx.Graph[str] = nx.Graph()
         server, tower = (add_site(graph, name, (0.0, 0.0)) for name in ("server", "tower:0"))
         graph.add_edge(server, tower, rate_bps=self.rate, delay_s=self.delay)
-        return Sites(graph, self._places(users, graph, streams))
+        return Layout(graph, self._places(users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """The distance to the tower."""
@@ -82,6 +82,6 @@ class Star(Topology):
         """Where users stand."""
         placement = self.placement or (Disk(radius=self.radius) if self.radius else None)
         if placement is not None:
-            return placed(placement, users, graph, streams)
+            return place_users(placement, users, graph, streams)
         distance = np.broadcast_to(self.distance or self.distances or (), users)
         return at_distance(users, distance, streams.at("users"))

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from netfl.network.layout import Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._places import on_ring
+from netfl.network.placement._sampling import ring_places
 from netfl.network.placement.disk import Disk
-from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import add_site, placed
-from netfl.registry import Member
+from netfl.network.topology._graph import add_site, place_users
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres, Seconds
@@ -52,7 +52,7 @@ class Tree(Topology):
     """Position [x, y] of each tower, in place of ``ring``."""
     radius: Annotated[Metres, Field(gt=0)] | None = None
     """Radius of the disk around the origin over which users are spread."""
-    placement: Annotated[Placement, Member()] | None = None
+    placement: Annotated[Placement, FamilyMember()] | None = None
     """Where users stand, in any other way."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
@@ -72,7 +72,7 @@ class Tree(Topology):
             raise ValueError(f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers that fanout makes")
         return self
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """Grow the tree level by level; the leaves below a node are neighbours in the order of the towers."""
         places = self._tower_places()
         graph: nx.Graph[str] = nx.Graph()
@@ -89,7 +89,7 @@ class Tree(Topology):
                 graph.add_edge(level[index // children], names[index], rate_bps=self.rate, delay_s=self.delay)
             level = names
         placement = self.placement or Disk(radius=self.radius or 0.0)
-        return Sites(graph, placed(placement, users, graph, streams))
+        return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """The distance to the origin."""
@@ -104,5 +104,5 @@ class Tree(Topology):
     def _tower_places(self) -> NDArray[np.float64]:
         """Where towers stand, ``[towers, 2]``."""
         if self.ring is not None:
-            return on_ring(prod(self.fanout), self.ring)
+            return ring_places(prod(self.fanout), self.ring)
         return np.asarray(self.towers, float)

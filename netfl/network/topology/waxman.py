@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._places import in_square
+from netfl.network.placement._sampling import in_square
 from netfl.network.placement.rectangle import Rectangle
-from netfl.network.sites import Sites
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import drawn_hosts, mesh, placed, widest_gap
-from netfl.registry import Member
+from netfl.network.topology._graph import bottleneck_hop, build_mesh, draw_tower_routers, place_users
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres
@@ -59,7 +59,7 @@ class Waxman(Topology):
     """β, the probability of a link between routers at the same place."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
-    placement: Annotated[Placement, Member()] | None = None
+    placement: Annotated[Placement, FamilyMember()] | None = None
     """Where users stand; ``null`` for anywhere in the square."""
 
     @model_validator(mode="after")
@@ -69,21 +69,21 @@ class Waxman(Topology):
             raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
         return self
 
-    def open(self, users: int, streams: Streams) -> Sites:
+    def open(self, users: int, streams: Streams) -> Layout:
         """Strew, link, and see that every tower has a route.
 
         Raises:
             ScenarioError: a tower has no route to the server; the fault tells the β, or else the α, that would do.
         """
         places = in_square(self.routers, self.side, streams.at("routers"))
-        hosts = drawn_hosts(self.routers, self.towers, streams)
+        hosts = draw_tower_routers(self.routers, self.towers, streams)
         core = int(np.hypot(*places.T).argmin())
         share, chance = self._pairs(places, streams)
         linked = chance < self.beta * np.exp(-share / self.alpha)
         self._see_routes(linked, share, chance, hosts, core)
-        graph = mesh(places, np.argwhere(np.triu(linked, k=1)), hosts, core, self.rate)
+        graph = build_mesh(places, np.argwhere(np.triu(linked, k=1)), hosts, core, self.rate)
         placement = self.placement or Rectangle(width=self.side, height=self.side)
-        return Sites(graph, placed(placement, users, graph, streams))
+        return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         """Whether two routers are linked."""
@@ -116,11 +116,11 @@ class Waxman(Topology):
         core: int,
     ) -> None:
         """Stop with a fault if a tower is cut off: links appear, with the same draws, as β or α grow."""
-        gap = widest_gap(np.where(linked, 0.0, 1.0), core)[hosts]
+        gap = bottleneck_hop(np.where(linked, 0.0, 1.0), core)[hosts]
         if not gap.any():
             return
-        needed_beta = float(widest_gap(chance * np.exp(np.minimum(share / self.alpha, 700.0)), core)[hosts].max())
-        needed_alpha = float(widest_gap(share / -np.log(np.minimum(chance, 1.0 - 1e-16)), core)[hosts].max())
+        needed_beta = float(bottleneck_hop(chance * np.exp(np.minimum(share / self.alpha, 700.0)), core)[hosts].max())
+        needed_alpha = float(bottleneck_hop(share / -np.log(np.minimum(chance, 1.0 - 1e-16)), core)[hosts].max())
         names = ", ".join(f"tower:{index}" for index in np.flatnonzero(gap))
         problem, enough = f"no chain of routers joins {names} to the server", _above(needed_beta)
         if enough <= 1.0:

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.traffic._sizes import Size
+from netfl.network.traffic._packet_size import Size
 from netfl.registry import Spec
 from netfl.streams import Streams
 

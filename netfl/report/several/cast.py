@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netfl.errors import Fault, ScenarioError
-from netfl.reading import is_sweep, open_run
-from netfl.report.view import View, look
+from netfl.report.view import RunData, read_view
+from netfl.results.run_reader import is_sweep, open_run
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ROOM = 28
@@ -17,7 +17,7 @@ _ROOM = 28
 
 
 @dataclass(frozen=True)
-class Member:
+class NamedRun:
     """One of the runs.
 
     Args:
@@ -28,7 +28,7 @@ class Member:
 
     letter: str
     name: str
-    view: View
+    view: RunData
 
     @property
     def label(self) -> str:
@@ -38,7 +38,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Cast:
+class RunSet:
     """All runs of a page.
 
     Args:
@@ -46,7 +46,7 @@ class Cast:
         refused: what is wrong with each folder that cannot be, in words.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[NamedRun, ...]
     refused: tuple[str, ...] = ()
 
     @property
@@ -59,12 +59,12 @@ class Cast:
         """All learners that any of the runs has figures of, each once."""
         return list(dict.fromkeys(name for one in self.members for name in one.view.learners))
 
-    def having(self, metric: str) -> list[Member]:
+    def having(self, metric: str) -> list[NamedRun]:
         """The members that have figures of *metric* over everything."""
         return [one for one in self.members if one.view.has(metric)]
 
 
-def gather(folders: Sequence[Path]) -> Cast:
+def gather_runs(folders: Sequence[Path]) -> RunSet:
     """The runs in *folders*, in that order.
 
     Raises:
@@ -84,30 +84,30 @@ def gather(folders: Sequence[Path]) -> Cast:
     views, refused = [], []
     for folder in folders:
         try:
-            views.append(look(open_run(folder)))
+            views.append(read_view(open_run(folder)))
         except ScenarioError as error:
             refused.append(error.faults[0].problem)
     if not views:
         problem = f"none of these folders holds a run: {', '.join(map(str, folders))}"
         raise ScenarioError([Fault("", problem, None, "name folders that netfl wrote")])
     names = zip(LETTERS, _names(views), views, strict=False)
-    return Cast(tuple(Member(*one) for one in names), tuple(refused))
+    return RunSet(tuple(NamedRun(*one) for one in names), tuple(refused))
 
 
-def _names(views: Sequence[View]) -> list[str]:
+def _names(views: Sequence[RunData]) -> list[str]:
     """The scenarios' names; where some are alike, with the end of the folder by which they differ."""
     names = [view.name for view in views]
     often = Counter(names)
     return [
         f"{name} ({tail})" if often[name] > 1 else name
-        for name, tail in zip(names, tails([view.run.folder.absolute() for view in views]), strict=True)
+        for name, tail in zip(names, unique_suffixes([view.run.folder.absolute() for view in views]), strict=True)
     ]
 
 
-def tails(folders: Sequence[Path]) -> list[str]:
+def unique_suffixes(folders: Sequence[Path]) -> list[str]:
     """The shortest ends of *folders* that are all different.
 
-    >>> tails([Path("/runs/a/first"), Path("/runs/b/first")])
+    >>> unique_suffixes([Path("/runs/a/first"), Path("/runs/b/first")])
     ['a/first', 'b/first']
     """
     for length in range(1, max(len(folder.parts) for folder in folders)):

@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netfl import diagnosis, figures, statistics
-from netfl.diagnosis.source import of_run
+from netfl import diagnosis
+from netfl.diagnosis.reading import participation_of_run
 from netfl.errors import ScenarioError
+from netfl.network.counters import jain
 from netfl.report import canvas, markup, phrases, plots_waits, waits
 from netfl.report.markup import Chapter
 from netfl.report.several import plots
-from netfl.report.several.cast import Cast, Member
+from netfl.report.several.cast import NamedRun, RunSet
 from netfl.report.several.words import spread_sentence
+from netfl.results import formatting, statistics
 from netfl.types import FATES
 
 MOST = 400
@@ -31,7 +33,7 @@ COSTS = {"rounds_per_hour": "Rounds per hour", "attempts_mean": "Attempts each",
 """Figures that stand in the table of delays, and what they are called."""
 
 
-def chapters(cast: Cast) -> Iterator[Chapter]:
+def chapters(cast: RunSet) -> Iterator[Chapter]:
     """All chapters on the access that any run has tables for."""
     members = [one for one in cast.members if len(one.view.run.rounds) and one.view.duration_s is None]
     if members:
@@ -45,7 +47,7 @@ def chapters(cast: Cast) -> Iterator[Chapter]:
         yield Chapter("delays", "Delays", times)
 
 
-def rates(one: Member) -> pd.Series[float]:
+def rates(one: NamedRun) -> pd.Series[float]:
     """The share of rounds in which each user was heard, mean over replicas, by user."""
     length = one.view.run.rounds.groupby("replica").size()
     heard = one.view.run.deliveries.drop_duplicates(["replica", "round", "user"])
@@ -55,7 +57,7 @@ def rates(one: Member) -> pd.Series[float]:
     return found
 
 
-def heard(members: list[Member]) -> Iterator[str]:
+def heard(members: list[NamedRun]) -> Iterator[str]:
     """How often each user was heard in each run."""
     by = {one.letter: rates(one) for one in members}
     table = pd.DataFrame(by).T.sort_index(axis="columns")
@@ -79,13 +81,13 @@ def heard(members: list[Member]) -> Iterator[str]:
         view, own = one.view, by[one.letter]
         never = int((view.one["heard"] == 0).sum())
         rare = view.users.loc[view.users["rare"], "heard"].sum() / max(1, view.users["heard"].sum())
-        jain = view.users.groupby("replica")["heard"].apply(statistics.jain)
+        evenness = view.users.groupby("replica")["heard"].apply(jain)
         rows.append(
             [
                 one.label,
                 *(phrases.percent(share) for share in (own.max(), own.median(), own.min())),
                 f"{never} of {len(view.one)}",
-                f"{jain.mean():.3f}",
+                f"{evenness.mean():.3f}",
                 phrases.percent(float(rare)) if view.users["rare"].any() else "–",
             ]
         )
@@ -97,12 +99,12 @@ def heard(members: list[Member]) -> Iterator[str]:
     yield markup.table(head, rows, caption)
 
 
-def verdicts(members: list[Member]) -> str:
+def verdicts(members: list[NamedRun]) -> str:
     """The verdict on each selection."""
     rows = []
     for one in members:
         try:
-            found = diagnosis.diagnose(of_run(one.view.run, one.view.first))
+            found = diagnosis.diagnose(participation_of_run(one.view.run, one.view.first))
             rows.append([one.label, found.verdict, found.sentence])
         except ScenarioError as error:
             rows.append([one.label, "–", f"It cannot be asked: {error.faults[0].problem}."])
@@ -110,7 +112,7 @@ def verdicts(members: list[Member]) -> str:
     return markup.table(["Run", "Selection", "In words"], rows, caption)
 
 
-def ends(members: list[Member]) -> Iterator[str]:
+def ends(members: list[NamedRun]) -> Iterator[str]:
     """The shares of fates in each run."""
     known = {one.letter: one.view.fates["fate"].value_counts(normalize=True) for one in members if len(one.view.fates)}
     if not known:
@@ -122,7 +124,7 @@ def ends(members: list[Member]) -> Iterator[str]:
         plots.fate_bars(shares, ax=figure.add_subplot())
 
     lacking = [one.letter for one in members if one.letter not in known]
-    few = f" Not recorded in {phrases.listed(lacking)}." if lacking else ""
+    few = f" Not recorded in {phrases.join_words(lacking)}." if lacking else ""
     caption = f"What became of the updates of all replicas, in shares.{few}"
     yield markup.figure(paint, name="fates", caption=caption, size=(9.6, 1.3 + 0.34 * len(shares)))
     labels = {one.letter: one.label for one in members}
@@ -133,7 +135,7 @@ def ends(members: list[Member]) -> Iterator[str]:
     yield markup.table(["Run", *(str(fate).replace("_", " ") for fate in shares)], rows)
 
 
-def delays(members: list[Member]) -> Iterator[str]:
+def delays(members: list[NamedRun]) -> Iterator[str]:
     """How delays are distributed in each run."""
     parts = {}
     for one in members:
@@ -144,7 +146,7 @@ def delays(members: list[Member]) -> Iterator[str]:
 
     def paint(figure: Figure) -> None:
         plots_waits.distributions(
-            parts, strokes=canvas.strokes([one.letter for one in members]), ax=figure.add_subplot()
+            parts, strokes=canvas.line_styles([one.letter for one in members]), ax=figure.add_subplot()
         )
 
     caption = (
@@ -154,7 +156,7 @@ def delays(members: list[Member]) -> Iterator[str]:
     yield markup.figure(paint, name="delays", caption=caption, size=(7.2, 3.2))
 
 
-def delay_table(cast: Cast) -> Iterator[str]:
+def delay_table(cast: RunSet) -> Iterator[str]:
     """Delays, and what rounds cost, with 95 % t-intervals where there are replicas."""
     wanted = DELAYS | COSTS
     columns = [name for name in wanted if any(name in one.view.run.summary for one in cast.members)]
@@ -165,14 +167,16 @@ def delay_table(cast: Cast) -> Iterator[str]:
     for one in cast.members:
         summary, cells = one.view.run.summary, []
         for name in columns:
-            number, half, unit = figures.parts(name, summary.get(name), summary.get(name + statistics.HALF), like[name])
+            number, half, unit = formatting.format_parts(
+                name, summary.get(name), summary.get(name + statistics.HALF), like[name]
+            )
             cells.append(f"{number} {unit}".strip() + (f" ± {half} {unit}".rstrip() if half else ""))
         rows.append([one.label, *cells])
     caption = f"Means over replicas. {spread_sentence(cast)}–: the run has no such figure."
     yield markup.table(["Run", *(wanted[name] for name in columns)], rows, caption)
 
 
-def _scale(cast: Cast, name: str) -> float | None:
+def _scale(cast: RunSet, name: str) -> float | None:
     """The middle of a figure over the runs, whose unit all get."""
     known = [value for one in cast.members if isinstance(value := one.view.run.summary.get(name), int | float)]
     return float(np.median(known)) if known else None

@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netfl import figures, statistics
 from netfl.report import canvas, chapters_learning, markup, measures, phrases, plots_learning, words
 from netfl.report.markup import Chapter
 from netfl.report.several import plots
-from netfl.report.several.cast import Cast, Member
-from netfl.report.several.pairs import difference, shared
-from netfl.report.several.words import METRICS, cell, spread_sentence
+from netfl.report.several.cast import NamedRun, RunSet
+from netfl.report.several.pairs import difference, shared_rounds
+from netfl.report.several.words import METRICS, format_difference, spread_sentence
+from netfl.results import formatting, statistics
 
 LINES = 6
 """Up to so many curves share one panel; of more, each run has one."""
@@ -24,7 +24,7 @@ KEYS = 60
 """More keys that differ than this are only counted."""
 
 
-def runs(cast: Cast, at: Path) -> Chapter:
+def runs(cast: RunSet, at: Path) -> Chapter:
     """What each run is, with links to the reports that they have of their own.
 
     Args:
@@ -35,9 +35,11 @@ def runs(cast: Cast, at: Path) -> Chapter:
     for one in cast.members:
         view = one.view
         seed = view.run.manifest.get("seed", "–")
-        length = phrases.count(view.rounds) if view.duration_s is None else phrases.span(view.duration_s)
-        took = phrases.span(float(view.ends_s.mean())) if len(view.ends_s) else "–"
-        cells = [view.run.status, phrases.count(len(view.one)), length, str(len(view.replicas)), str(seed), took]
+        length = (
+            phrases.format_count(view.rounds) if view.duration_s is None else phrases.format_duration(view.duration_s)
+        )
+        took = phrases.format_duration(float(view.ends_s.mean())) if len(view.ends_s) else "–"
+        cells = [view.run.status, phrases.format_count(len(view.one)), length, str(len(view.replicas)), str(seed), took]
         rows.append([f"{one.letter} · {one.name}", *cells, str(view.run.folder)])
     head = ["Run", "Status", "Users", "Rounds", "Replicas", "Seed", "Simulated", "Folder"]
     own = [one for one in cast.members if (one.view.run.folder / "report.html").is_file()]
@@ -55,7 +57,7 @@ def _path(file: Path, at: Path) -> str:
         return file.resolve().as_posix()
 
 
-def differences(cast: Cast, keys: dict[str, list[str]]) -> Iterator[Chapter]:
+def differences(cast: RunSet, keys: dict[str, list[str]]) -> Iterator[Chapter]:
     """The dotted keys in which scenarios differ."""
     if not keys:
         return
@@ -70,22 +72,22 @@ def differences(cast: Cast, keys: dict[str, list[str]]) -> Iterator[Chapter]:
     yield Chapter("differences", "How they differ", (markup.table(["Key", *cast.letters], shown, caption),))
 
 
-def learning(cast: Cast) -> Iterator[Chapter]:
+def learning(cast: RunSet) -> Iterator[Chapter]:
     """Who won in each run, final figures, and curves."""
     learnt = [one for one in cast.members if one.view.learners]
     if not learnt:
         return
     told = [f"{one.label}: {' '.join(words.verdicts(one.view))}" for one in learnt]
-    parts = (markup.bullets(told, "summary"), final_table(cast), *gaps(cast))
+    parts = (markup.bullets(told, "summary"), final_table(cast), *learner_gaps(cast))
     yield Chapter("winners", "Who won in each, and by how much", parts)
-    curves = tuple(courses(cast))
+    curves = tuple(learning_curves(cast))
     if curves:
         yield Chapter("curves", "Learning curves", curves)
 
 
-def final_table(cast: Cast) -> str:
+def final_table(cast: RunSet) -> str:
     """Run and learner × final figures."""
-    columns = [metric for metric in figures.METRICS if cast.having(metric)]
+    columns = [metric for metric in formatting.METRICS if cast.having(metric)]
     rows, found = [], {}
     for one in cast.members:
         finals = {metric: one.view.final(metric) for metric in columns}
@@ -110,19 +112,19 @@ def final_table(cast: Cast) -> str:
         f"Each value is the {statistics.FINAL[statistics.LAST_TENTH]} (up to {when}). Accuracies in percent. "
         f"{spread_sentence(cast)}Bold: the best mean of its column."
     )
-    head = ["Run and learner", *(figures.METRICS[metric] for metric in columns)]
+    head = ["Run and learner", *(formatting.METRICS[metric] for metric in columns)]
     return markup.table(head, rows, caption, frozenset(best))
 
 
-def gaps(cast: Cast) -> Iterator[str]:
+def learner_gaps(cast: RunSet) -> Iterator[str]:
     """How far each learner ends from where it ends in the first run that has it."""
     metrics = [metric for metric in METRICS if cast.having(metric)]
     rows = []
     for name in cast.learners:
         base, *others = [one for one in cast.members if name in one.view.learners]
         for one in others:
-            rounds = shared(one.view, base.view)
-            cells = [cell(_gap(one, base, metric, name, paired=rounds > 0)) for metric in metrics]
+            rounds = shared_rounds(one.view, base.view)
+            cells = [format_difference(_gap(one, base, metric, name, paired=rounds > 0)) for metric in metrics]
             both = len(set(one.view.replicas) & set(base.view.replicas))
             seeds = len({who.view.run.manifest.get("seed") for who in (one, base)})
             unpaired = "none: another seed" if seeds > 1 else "none: the same seed, another trace"
@@ -139,14 +141,14 @@ def gaps(cast: Cast) -> Iterator[str]:
         yield markup.table(head, rows, caption)
 
 
-def _gap(one: Member, base: Member, metric: str, name: str, *, paired: bool) -> statistics.Interval:
+def _gap(one: NamedRun, base: NamedRun, metric: str, name: str, *, paired: bool) -> statistics.ConfidenceInterval:
     """A difference, or nothing known where one of the runs has no such figure."""
     if not all(who.view.has(metric) and name in who.view.final(metric) for who in (one, base)):
         return statistics.interval([])
     return difference(one.view, base.view, metric, name, paired=paired)
 
 
-def courses(cast: Cast) -> Iterator[str]:
+def learning_curves(cast: RunSet) -> Iterator[str]:
     """Curves of all runs, over all that they can run over."""
     every: tuple[measures.Over, ...] = ("round", "time", "bits", "energy")
     ways = [way for way in every if any(way in one.view.ways for one in cast.members)]
@@ -161,13 +163,13 @@ def courses(cast: Cast) -> Iterator[str]:
             yield from (_apart(members, metric, way) for way in ways)
 
 
-def _tables(members: list[Member], way: str) -> dict[str, pd.DataFrame]:
+def _tables(members: list[NamedRun], way: str) -> dict[str, pd.DataFrame]:
     """The metrics of each run that can run over *way*."""
     fit = [one for one in members if way in one.view.ways]
-    return {one.letter: measures.spent(one.view.metrics, one.view.run.rounds) for one in fit}
+    return {one.letter: measures.with_cost(one.view.metrics, one.view.run.rounds) for one in fit}
 
 
-def _together(members: list[Member], metric: str, ways: list[measures.Over]) -> str:
+def _together(members: list[NamedRun], metric: str, ways: list[measures.Over]) -> str:
     """All curves in the same panels, one for each of *ways*."""
     letters = [one.letter for one in members]
     learners = list(dict.fromkeys(name for one in members for name in one.view.learners))
@@ -185,11 +187,11 @@ def _together(members: list[Member], metric: str, ways: list[measures.Over]) -> 
     return markup.figure(paint, name=f"curves-{metric}", caption=caption, size=(9.6, 3.3))
 
 
-def _apart(members: list[Member], metric: str, way: measures.Over) -> str:
+def _apart(members: list[NamedRun], metric: str, way: measures.Over) -> str:
     """A panel for each run, with the same axes."""
     table = plots.courses(_tables(members, way), metric, way)
     learners = list(dict.fromkeys(name for one in members for name in one.view.learners))
-    strokes = canvas.strokes(learners)
+    strokes = canvas.line_styles(learners)
     across = 2 if len(members) == 4 else min(3, len(members))
     deep = -(-len(members) // across)
     reach = float(table["at"].max()) if len(table) else 0.0
@@ -221,7 +223,7 @@ def _what(metric: str) -> str:
     return "Accuracy on the test set, all classes." if metric == "accuracy" else "Accuracy on the rare classes."
 
 
-def _band(members: list[Member]) -> str:
+def _band(members: list[NamedRun]) -> str:
     """What lines and bands are."""
     several = any(len(one.view.replicas) > 1 for one in members)
     band = (

@@ -12,10 +12,10 @@ _NAMES = frozenset({"name", "description", "overrides", "sweep", "track"})
 """Keys of a scenario that change nothing in the run."""
 
 
-def differing(scenarios: Sequence[Mapping[str, object]], room: int = 60) -> dict[str, list[str]]:
+def differing_keys(scenarios: Sequence[Mapping[str, object]], room: int = 60) -> dict[str, list[str]]:
     """Each dotted key that differs with its value in each of *scenarios*, in the order in which they are met.
 
-    >>> differing([{"seed": 1, "mac": {"kind": "tdma"}}, {"seed": 1, "mac": {"kind": "aloha", "p": 0.5}}])
+    >>> differing_keys([{"seed": 1, "mac": {"kind": "tdma"}}, {"seed": 1, "mac": {"kind": "aloha", "p": 0.5}}])
     {'mac.kind': ['tdma', 'aloha'], 'mac.p': ['–', '0.5']}
 
     Args:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from netfl.errors import Fault, ScenarioError
-from netfl.recording import write_text
 from netfl.report import page
 from netfl.report.several import chapters_access, chapters_runs, words
-from netfl.report.several.cast import Cast, gather
-from netfl.report.several.differences import differing
+from netfl.report.several.cast import RunSet, gather_runs
+from netfl.report.several.differences import differing_keys
+from netfl.results.run_writer import write_text
 
 
 def write(folders: Sequence[Path], out: Path) -> Path:
@@ -30,15 +30,15 @@ def write(folders: Sequence[Path], out: Path) -> Path:
         if (folder / "report.html").resolve() == out.resolve():
             problem = f"{out} is the place of the report of that run alone"
             raise ScenarioError([Fault("--out", problem, None, "name another file")])
-    page.check_place(out)
-    write_text(out, text(gather(folders), out.parent))
+    page.check_target(out)
+    write_text(out, text(gather_runs(folders), out.parent))
     return out
 
 
-def text(cast: Cast, at: Path) -> str:
+def text(cast: RunSet, at: Path) -> str:
     """The page as HTML, in which links lead from the folder *at*."""
     views = [one.view for one in cast.members]
-    keys = differing([view.run.scenario for view in views])
+    keys = differing_keys([view.run.scenario for view in views])
     chapters = [
         chapters_runs.runs(cast, at),
         *chapters_runs.differences(cast, keys),
@@ -48,7 +48,7 @@ def text(cast: Cast, at: Path) -> str:
     names = list(dict.fromkeys(view.name for view in views))
     title = f"{len(views)} runs: {', '.join(names)}"
     done = all(view.run.status == "done" for view in views) and not cast.refused
-    return page.filled(
+    return page.render_page(
         title=title if len(title) <= 120 else f"{title[:119]}…",
         status="all done" if done else "not all done",
         state="done" if done else "open",

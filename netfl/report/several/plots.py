@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from netfl import figures
 from netfl.report import canvas, measures, phrases, plots_learning
 from netfl.report.plots_access import FATE_COLOURS
+from netfl.results import formatting
 from netfl.types import FATES
 
 POINTS = 400
@@ -27,7 +27,7 @@ Strokes = Mapping[tuple[str, str], dict[str, Any]]
 
 def strokes(runs: Sequence[str], learners: Sequence[str]) -> Strokes:
     """A colour for each learner and a dash for each run; of one learner, a colour and a dash for each run."""
-    hues, dashes = canvas.strokes(learners), canvas.strokes(runs)
+    hues, dashes = canvas.line_styles(learners), canvas.line_styles(runs)
     if len(learners) == 1:
         return {(run, learners[0]): dashes[run] for run in runs}
     return {
@@ -45,7 +45,7 @@ def courses(tables: Mapping[str, pd.DataFrame], metric: str, over: measures.Over
     """
     parts = []
     for run, metrics in tables.items():
-        found = measures.curve(metrics, metric, over=over, smooth=measures.window(metrics, metric))
+        found = measures.curve(metrics, metric, over=over, smooth=measures.smoothing_window(metrics, metric))
         for learner, rows in found.groupby("learner", sort=False):
             step = max(1, len(rows) // POINTS)
             kept = rows.iloc[::-1].iloc[::step].iloc[::-1]
@@ -53,7 +53,7 @@ def courses(tables: Mapping[str, pd.DataFrame], metric: str, over: measures.Over
     return pd.concat(parts) if parts else pd.DataFrame(columns=["run", "learner", "at", "mean", "low", "high"])
 
 
-def curves(  # noqa: PLR0913 - what is drawn, over what, how
+def curves(
     table: pd.DataFrame,
     metric: str,
     *,
@@ -73,9 +73,9 @@ def curves(  # noqa: PLR0913 - what is drawn, over what, how
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    scale = 100.0 if metric in figures.SHARES else 1.0
+    scale = 100.0 if metric in formatting.SHARES else 1.0
     reach = float(table["at"].max()) if reach is None and len(table) else reach or 0.0
-    unit, name = phrases.amount(over, reach)
+    unit, name = phrases.axis_unit(over, reach)
     for (run, learner), stroke in how.items():
         rows = table[(table["run"] == run) & (table["learner"] == learner)]
         band = {"color": stroke["color"], "alpha": min(0.18, 0.6 / len(how)), "lw": 0}
@@ -96,7 +96,7 @@ def rates(heard: Mapping[str, Iterable[float]], *, ax: Axes | None = None) -> Ax
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    for run, stroke in canvas.strokes(list(heard)).items():
+    for run, stroke in canvas.line_styles(list(heard)).items():
         shares = np.sort(100.0 * np.asarray(list(heard[run]), float))[::-1]
         ax.plot(np.arange(1, len(shares) + 1), shares, drawstyle="steps-mid", **stroke)
     ax.set(xlabel="user, from most to least heard", ylabel="heard in rounds (%)")

@@ -4,6 +4,6 @@
 """
 
 from netfl.report.sweeps.page import write
-from netfl.report.sweeps.view import Swept
+from netfl.report.sweeps.view import AxisValues
 
-__all__ = ["Swept", "write"]
+__all__ = ["AxisValues", "write"]

@@ -11,13 +11,13 @@ import pandas as pd
 import pyarrow.dataset as ds
 from matplotlib.figure import Figure
 
-from netfl import figures
 from netfl.report import chapters_learning, markup, phrases, plots_learning
 from netfl.report.markup import Chapter
 from netfl.report.sweeps import pictures
-from netfl.report.sweeps.contest import Entry, Ranking, entries, lead, ranked
-from netfl.report.sweeps.view import METRICS, View
-from netfl.statistics import FINAL, LAST_TENTH, Interval, interval, mean_sentence, name_spread
+from netfl.report.sweeps.contest import PointRanking, RankedPoint, paired_lead, rank_learners, ranking_entries
+from netfl.report.sweeps.view import METRICS, SweepData
+from netfl.results import formatting
+from netfl.results.statistics import FINAL, LAST_TENTH, ConfidenceInterval, interval, mean_sentence, name_spread
 
 POINTS = 300
 """More points than this are not all in the table."""
@@ -29,7 +29,7 @@ TASKS = 100
 """More runs than this are not all named."""
 
 
-def chapters(view: View, at: Path) -> Iterator[Chapter]:
+def chapters(view: SweepData, at: Path) -> Iterator[Chapter]:
     """All chapters that the sweep has tables for.
 
     Args:
@@ -37,10 +37,10 @@ def chapters(view: View, at: Path) -> Iterator[Chapter]:
         at: the folder in which the page will be.
     """
     for figure in view.metrics or view.network:
-        found = ranked(view, figure)
+        found = rank_learners(view, figure)
         point = found.whole[0].points[0] if found.whole else 0
-        parts = (*pictures.drawn(view, figure, point), *(best(found) if view.metrics else ()))
-        name = plots_learning.label(figure) if view.metrics else figures.label(figure)
+        parts = (*pictures.metric_figures(view, figure, point), *(best_points(found) if view.metrics else ()))
+        name = plots_learning.label(figure) if view.metrics else formatting.metric_label(figure)
         if parts and (view.metrics or view.settled(figure)["mean"].nunique() > 1):
             yield Chapter(figure, f"{name[0].upper()}{name[1:]}", parts)
     drawn = tuple(curves(view))
@@ -52,7 +52,7 @@ def chapters(view: View, at: Path) -> Iterator[Chapter]:
         yield Chapter("tasks", "Runs", done)
 
 
-def best(found: Ranking) -> Iterator[str]:
+def best_points(found: PointRanking) -> Iterator[str]:
     """Where each learner ends best."""
     learners = list(dict.fromkeys(one.learner for one in found.whole))
     if len(found.whole) < 2:
@@ -60,7 +60,7 @@ def best(found: Ranking) -> Iterator[str]:
     rows = []
     for learner in learners:
         one = found.of(learner)[0]
-        behind = "–" if one is found.whole[0] else _points(interval(lead(found.whole[0], one)))
+        behind = "–" if one is found.whole[0] else _points(interval(paired_lead(found.whole[0], one)))
         where = one.name.removeprefix(f"{learner} at ") if one.name != learner else "the same everywhere"
         rows.append([learner, where, chapters_learning.cell(one.mean, "accuracy", one.mean.replicas), behind])
     caption = (
@@ -70,12 +70,12 @@ def best(found: Ranking) -> Iterator[str]:
     yield markup.table(["Learner", "Best setting", "Ends at", "Below the highest"], rows, caption)
 
 
-def curves(view: View) -> Iterator[str]:
+def curves(view: SweepData) -> Iterator[str]:
     """The learning curves of all results, where they are few, else of each learner's highest."""
     metrics = [metric for metric in view.metrics if metric != "accuracy_users_worst10"]
     if not metrics:
         return
-    every = entries(view, metrics[-1])
+    every = ranking_entries(view, metrics[-1])
     few = len(every) <= LINES
     groups = {"": every} if few else {name: [one for one in every if one.learner == name] for name in view.learners}
     table = _evaluations(view, metrics)
@@ -88,8 +88,8 @@ def curves(view: View) -> Iterator[str]:
         yield _courses(table, metrics, shown, f"curves-{number}", f"{learner}.{more} " if learner else "", view)
 
 
-def _courses(  # noqa: PLR0913, PLR0917 - what is drawn, of whom, and what is said of it
-    table: pd.DataFrame, metrics: list[str], shown: list[Entry], name: str, head: str, view: View
+def _courses(
+    table: pd.DataFrame, metrics: list[str], shown: list[RankedPoint], name: str, head: str, view: SweepData
 ) -> str:
     """The curves of some results."""
     own = [table[(table["point"] == one.points[0]) & (table["learner"] == one.learner)] for one in shown]
@@ -107,7 +107,7 @@ def _courses(  # noqa: PLR0913, PLR0917 - what is drawn, of whom, and what is sa
     return markup.figure(paint, name=name, caption=caption, size=(9.6, 2.9 + 0.1 * len(names)))
 
 
-def _evaluations(view: View, metrics: list[str]) -> pd.DataFrame:
+def _evaluations(view: SweepData, metrics: list[str]) -> pd.DataFrame:
     """All evaluations of *metrics*, of which only what is drawn is read."""
     wanted = ds.field("metric") == metrics[0]
     for metric in metrics[1:]:
@@ -117,7 +117,7 @@ def _evaluations(view: View, metrics: list[str]) -> pd.DataFrame:
     return table.astype({"metric": str, "group": str})
 
 
-def points(view: View) -> str:
+def points(view: SweepData) -> str:
     """All points with their figures."""
     table, axes = view.sweep.points.head(POINTS), view.sweep.axes
     names = view.learners if view.metrics else [""]
@@ -127,9 +127,15 @@ def points(view: View) -> str:
     rows = []
     for number, point in zip(table["point"].tolist(), table.to_dict("records"), strict=True):
         cells = [_cell(shown[figure].get((number, name)), figure, view) for name, figure in wanted[:COLUMNS]]
-        rows.append([str(number), *(figures.setting(point[axis]) for axis in axes), str(point["status"]), *cells])
-    heads = [f"{who}: {figures.METRICS[one]}" if who else figures.label(one) for who, one in wanted]
-    more = f" The first {POINTS} of {phrases.count(len(view.sweep.points))}." if len(view.sweep.points) > POINTS else ""
+        rows.append(
+            [str(number), *(formatting.format_setting(point[axis]) for axis in axes), str(point["status"]), *cells]
+        )
+    heads = [f"{who}: {formatting.METRICS[one]}" if who else formatting.metric_label(one) for who, one in wanted]
+    more = (
+        f" The first {POINTS} of {phrases.format_count(len(view.sweep.points))}."
+        if len(view.sweep.points) > POINTS
+        else ""
+    )
     few = f" {len(wanted) - COLUMNS} more figures are left out." if len(wanted) > COLUMNS else ""
     rest = f" netfl.open_sweep({str(view.sweep.folder)!r}).summary has all." if more or few else ""
     what = f"Each value is the {FINAL[LAST_TENTH]}, accuracies in percent. " if view.metrics else ""
@@ -137,7 +143,7 @@ def points(view: View) -> str:
     return markup.table(["Point", *axes, "Status", *heads[:COLUMNS]], rows, caption)
 
 
-def tasks(view: View, at: Path) -> Iterator[str]:
+def tasks(view: SweepData, at: Path) -> Iterator[str]:
     """The runs that are not done, and why, and the reports of those that have one."""
     table = view.sweep.tasks
     open_ = table[table["status"] != "done"]
@@ -159,15 +165,15 @@ def tasks(view: View, at: Path) -> Iterator[str]:
         yield markup.links("Reports of their own:", links)
 
 
-def _cell(found: Interval | None, figure: str, view: View) -> str:
+def _cell(found: ConfidenceInterval | None, figure: str, view: SweepData) -> str:
     """A figure of a point with its interval."""
     if found is None:
         return "–"
     if figure in METRICS:
         return chapters_learning.cell(found, figure, view.replicas)
-    return figures.told(figure, found.mean, found.half)
+    return formatting.format_metric(figure, found.mean, found.half)
 
 
-def _points(gap: Interval) -> str:
+def _points(gap: ConfidenceInterval) -> str:
     """A difference in percentage points."""
     return f"{100 * gap.mean:.1f}" + ("" if gap.clear is None else f" ± {100 * gap.half:.1f}")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from netfl.statistics import Interval, interval
+from netfl.results.statistics import ConfidenceInterval, interval
 
 if TYPE_CHECKING:
-    from netfl.report.sweeps.view import View
+    from netfl.report.sweeps.view import SweepData
 
 LEVEL = 0.05
 """The probability that any of a family of comparisons misleads."""
@@ -23,7 +23,7 @@ ALIKE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class RankedPoint:
     """One learner with one setting: points that are the same to it count once.
 
     Args:
@@ -39,13 +39,13 @@ class Entry:
     values: pd.Series[float]
 
     @cached_property
-    def mean(self) -> Interval:
+    def mean(self) -> ConfidenceInterval:
         """Its mean over replicas."""
         return interval(self.values)
 
 
 @dataclass(frozen=True)
-class Ranking:
+class PointRanking:
     """Entries by their means on one figure.
 
     Args:
@@ -53,35 +53,35 @@ class Ranking:
         others: those of which replicas are missing, or diverged.
     """
 
-    whole: tuple[Entry, ...]
-    others: tuple[Entry, ...]
+    whole: tuple[RankedPoint, ...]
+    others: tuple[RankedPoint, ...]
 
     @property
-    def gap(self) -> Interval:
+    def gap(self) -> ConfidenceInterval:
         """The difference of the best two, by replica."""
-        return interval(lead(self.whole[0], self.whole[1])) if len(self.whole) > 1 else interval([])
+        return interval(paired_lead(self.whole[0], self.whole[1])) if len(self.whole) > 1 else interval([])
 
     @property
     def behind(self) -> int:
         """How many are below the best beyond chance, all of these comparisons taken together (C. E. Bonferroni)."""
         best, *rest = self.whole
-        return sum(beyond(lead(best, one), LEVEL / len(rest)) for one in rest)
+        return sum(is_significant(paired_lead(best, one), LEVEL / len(rest)) for one in rest)
 
-    def of(self, learner: str) -> list[Entry]:
+    def of(self, learner: str) -> list[RankedPoint]:
         """The entries of one learner, from the best."""
         return [one for one in self.whole if one.learner == learner]
 
 
-def ranked(view: View, figure: str) -> Ranking:
+def rank_learners(view: SweepData, figure: str) -> PointRanking:
     """All learners on *figure*, where the most is best."""
-    found = [one for one in entries(view, figure) if one.learner not in view.choices]
+    found = [one for one in ranking_entries(view, figure) if one.learner not in view.choices]
     most = max((one.mean.replicas for one in found), default=0)
     whole = [one for one in found if one.mean.replicas == most and one.values.notna().all()]
     others = [one for one in found if one not in whole]
-    return Ranking(tuple(sorted(whole, key=lambda one: -one.mean.mean)), tuple(others))
+    return PointRanking(tuple(sorted(whole, key=lambda one: -one.mean.mean)), tuple(others))
 
 
-def entries(view: View, figure: str) -> list[Entry]:
+def ranking_entries(view: SweepData, figure: str) -> list[RankedPoint]:
     """Each learner with each setting that has *figure*, in the order of the points."""
     values = view.values(figure)
     values = values[values["learner"] != ""]
@@ -97,22 +97,24 @@ def entries(view: View, figure: str) -> list[Entry]:
         axes = [axis for axis in (*view.free, *view.drawn) if table[axis].nunique() == 1]
         where = view.place(axes, points[0])
         name = f"{learner} at {where}" if where else str(learner)
-        found.append(Entry(name, str(learner), tuple(points), own[points[0], learner]))
+        found.append(RankedPoint(name, str(learner), tuple(points), own[points[0], learner]))
     return found
 
 
-def lead(one: Entry, other: Entry) -> np.ndarray:
+def paired_lead(one: RankedPoint, other: RankedPoint) -> np.ndarray:
     """How far *one* is above *other* in each replica that both have."""
     return (one.values - other.values).dropna().to_numpy()
 
 
-def beyond(differences: np.ndarray, level: float) -> bool:
+def is_significant(differences: np.ndarray, level: float) -> bool:
     """Whether differences by replica are above zero beyond chance: Student's t at *level*, two-sided.
 
-    >>> beyond(np.array([1.0, 1.1, 0.9]), 0.05), beyond(np.array([1.0, -0.5]), 0.05), beyond(np.array([1.0, 1.0]), 0.05)
-    (True, False, False)
+    >>> is_significant(np.array([1.0, 1.1, 0.9]), 0.05), is_significant(np.array([1.0, -0.5]), 0.05)
+    (True, False)
+    >>> is_significant(np.array([1.0, 1.0]), 0.05)
+    False
     """
-    from scipy.special import stdtrit  # noqa: PLC0415 - only where there are replicas to compare
+    from scipy.special import stdtrit
 
     size = differences.size
     if size < 2 or differences.std() < ALIKE:  # as accuracies come in steps, replicas may happen to differ by as much

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from netfl.recording import write_text
 from netfl.report import page
 from netfl.report.sweeps import words
 from netfl.report.sweeps.chapters import chapters
-from netfl.report.sweeps.view import Swept, View
+from netfl.report.sweeps.view import AxisValues, SweepData
+from netfl.results.run_writer import write_text
 
 
-def write(sweep: Swept, out: Path | None = None) -> Path:
+def write(sweep: AxisValues, out: Path | None = None) -> Path:
     """Write the report of *sweep*, done or not.
 
     Args:
@@ -26,20 +26,20 @@ def write(sweep: Swept, out: Path | None = None) -> Path:
         MachineError: a table is damaged.
     """
     path = sweep.folder / "report.html" if out is None else out
-    page.check_place(path)
+    page.check_target(path)
     write_text(path, html(sweep, path.parent))
     return path
 
 
-def html(sweep: Swept, at: Path) -> str:
+def html(sweep: AxisValues, at: Path) -> str:
     """The report as HTML: pictures are inline SVG, nothing is fetched and nothing is run.
 
     Args:
         sweep: done or not.
         at: the folder in which it will be.
     """
-    view = View(sweep)
-    return page.filled(
+    view = SweepData(sweep)
+    return page.render_page(
         title=view.name,
         status=f"sweep, {sweep.status}",
         state="done" if sweep.status == "done" else "open",
@@ -47,5 +47,5 @@ def html(sweep: Swept, at: Path) -> str:
         chapters=[*chapters(view, at)],
         scenarios={"The scenario, with its sweep": view.text},
         description=str(view.said.get("description") or ""),
-        facts=words.facts(view),
+        facts=words.sweep_facts(view),
     )

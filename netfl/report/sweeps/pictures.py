@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netfl import figures
 from netfl.report import markup, phrases, plots_learning
 from netfl.report.sweeps import plots
-from netfl.report.sweeps.view import View
+from netfl.report.sweeps.view import SweepData
+from netfl.results import formatting
 
 PANELS = 9
 """So many panels are side by side; of more, other axes keep the values of the best point."""
@@ -24,7 +24,7 @@ _LONG = 30
 
 
 @dataclass(frozen=True)
-class Cast:
+class SeriesStyle:
     """How the axes of a sweep are cast for the pictures of one figure.
 
     Args:
@@ -42,15 +42,15 @@ class Cast:
     @property
     def panels(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """What each panel is called, and its rows."""
-        for values in product(*(plots.ordered(self.rows[axis]) for axis in self.shown)):
+        for values in product(*(plots.sorted_values(self.rows[axis]) for axis in self.shown)):
             rows = self.rows
             for axis, value in zip(self.shown, values, strict=True):
                 rows = rows[rows[axis] == value]
             if len(rows):
-                yield told(dict(zip(self.shown, values, strict=True))), rows
+                yield axis_title(dict(zip(self.shown, values, strict=True))), rows
 
 
-def drawn(view: View, figure: str, point: int) -> Iterator[str]:
+def metric_figures(view: SweepData, figure: str, point: int) -> Iterator[str]:
     """All pictures of *figure*.
 
     Args:
@@ -65,15 +65,15 @@ def drawn(view: View, figure: str, point: int) -> Iterator[str]:
     if rows.empty or not view.varied:
         return
     if view.drawn:
-        yield scattered(view, rows, figure, learners)
+        yield scatter_figure(view, rows, figure, learners)
     if view.free and not view.drawn:
         by_size = sorted(view.free, key=lambda axis: _to_show(rows, axis))
-        yield along(view, cast(rows, by_size, view, point, PANELS), figure, learners)
+        yield line_figure(view, arrange_axes(rows, by_size, view, point, PANELS), figure, learners)
         if len(by_size) > 1 and rows[by_size[1]].nunique() > 1:
-            yield over_two(view, cast(rows, by_size, view, point, 0), by_size[1], figure, learners)
+            yield heatmap_figure(view, arrange_axes(rows, by_size, view, point, 0), by_size[1], figure, learners)
 
 
-def cast(rows: pd.DataFrame, axes: list[str], view: View, point: int, most: int) -> Cast:
+def arrange_axes(rows: pd.DataFrame, axes: list[str], view: SweepData, point: int, most: int) -> SeriesStyle:
     """The first of *axes* across, and as many others shown as *most* panels allow; with none, but the first two stay.
 
     Args:
@@ -89,10 +89,10 @@ def cast(rows: pd.DataFrame, axes: list[str], view: View, point: int, most: int)
         axis = shown.pop()
         fixed[axis] = view.sweep.points.loc[point, axis]
         rows = rows[rows[axis] == fixed[axis]]
-    return Cast(x, tuple(shown), fixed, rows)
+    return SeriesStyle(x, tuple(shown), fixed, rows)
 
 
-def along(view: View, own: Cast, figure: str, learners: list[str]) -> str:
+def line_figure(view: SweepData, own: SeriesStyle, figure: str, learners: list[str]) -> str:
     """A line for each learner along one axis, a panel for each combination of others."""
     panels = [*own.panels]
     across = 2 if len(panels) == 4 else min(3, len(panels))
@@ -106,7 +106,7 @@ def along(view: View, own: Cast, figure: str, learners: list[str]) -> str:
             plots.lines(rows, figure, own.x, learners=learners, ax=ax)
             ax.set_title(title, fontsize=8 if len(title) > _LONG else None)
         cells[0].autoscale(axis="y")
-        plots.upright(cells[0], own.rows, figure)
+        plots.format_metric_axis(cells[0], own.rows, figure)
         for index, ax in enumerate(cells[: len(panels)]):
             ax.label_outer(remove_inner_ticks=False) if index + across < len(panels) else None
             ax.set_ylabel("" if index % across else cells[0].get_ylabel())
@@ -115,13 +115,13 @@ def along(view: View, own: Cast, figure: str, learners: list[str]) -> str:
         if any(learners):
             plots_learning.learner_legend(canvas, learners, loc="outside upper left", ncols=5)
 
-    shown = f" A panel for each {phrases.listed(own.shown)}." if own.shown else ""
+    shown = f" A panel for each {phrases.join_words(own.shown)}." if own.shown else ""
     caption = f"{_what(figure, learners)} along {own.x}.{shown}{_kept(own)} {_spread(view)}"
     size = (9.6, 0.6 + 2.5 * deep) if len(panels) > 1 else (7.2, 3.3)
     return markup.figure(paint, name=f"{figure}-along", caption=caption, size=size)
 
 
-def over_two(view: View, own: Cast, y: str, figure: str, learners: list[str]) -> str:
+def heatmap_figure(view: SweepData, own: SeriesStyle, y: str, figure: str, learners: list[str]) -> str:
     """A heat map for each learner over two axes."""
     maps = learners[:MAPS]
     across = 1 if len(maps) == 1 else 2
@@ -135,9 +135,9 @@ def over_two(view: View, own: Cast, y: str, figure: str, learners: list[str]) ->
             ax.set_axis_off()
         for learner, ax in zip(maps, cells, strict=False):
             own_rows = rows[rows["learner"] == learner]
-            plots.heat(own_rows, figure, own.x, y, span=plots.reach(rows), bar=False, ax=ax)
+            plots.plot_heatmap(own_rows, figure, own.x, y, span=plots.value_range(rows), bar=False, ax=ax)
             ax.set_title(learner)
-        label = plots.scaled(rows, figure)[1]
+        label = plots.si_scale(rows, figure)[1]
         canvas.colorbar(cells[0].collections[0], ax=cells[: len(maps)], label=label, pad=0.02)
 
     more = f" Of {len(learners)} learners the first {MAPS} are shown." if len(learners) > MAPS else ""
@@ -146,7 +146,7 @@ def over_two(view: View, own: Cast, y: str, figure: str, learners: list[str]) ->
     return markup.figure(paint, name=f"{figure}-over", caption=caption, size=size)
 
 
-def scattered(view: View, rows: pd.DataFrame, figure: str, learners: list[str]) -> str:
+def scatter_figure(view: SweepData, rows: pd.DataFrame, figure: str, learners: list[str]) -> str:
     """All points against each axis whose values are drawn at random."""
     axes = view.drawn
     across = min(3, len(axes))
@@ -167,9 +167,9 @@ def scattered(view: View, rows: pd.DataFrame, figure: str, learners: list[str]) 
     return markup.figure(paint, name=f"{figure}-drawn", caption=caption + _spread(view), size=size)
 
 
-def told(values: dict[str, Any]) -> str:
+def axis_title(values: dict[str, Any]) -> str:
     """Values of axes as a title."""
-    return ", ".join(f"{axis} = {figures.setting(value)}" for axis, value in values.items())
+    return ", ".join(f"{axis} = {formatting.format_setting(value)}" for axis, value in values.items())
 
 
 def _to_show(rows: pd.DataFrame, axis: str) -> tuple[bool, int]:
@@ -182,18 +182,18 @@ def _size(rows: pd.DataFrame, axes: list[str]) -> int:
     return int(rows[axes].drop_duplicates().shape[0])
 
 
-def _kept(own: Cast) -> str:
+def _kept(own: SeriesStyle) -> str:
     """Which axes keep one value."""
-    return f" With {told(own.fixed)}, as at the best point." if own.fixed else ""
+    return f" With {axis_title(own.fixed)}, as at the best point." if own.fixed else ""
 
 
 def _what(figure: str, learners: list[str]) -> str:
     """What is drawn."""
-    name = plots_learning.label(figure) if any(learners) else figures.label(figure)
+    name = plots_learning.label(figure) if any(learners) else formatting.metric_label(figure)
     return f"{name[0].upper()}{name[1:]}"
 
 
-def _spread(view: View) -> str:
+def _spread(view: SweepData) -> str:
     """What lines and bands are."""
     if view.replicas == 1:
         return "One replica each: nothing is known of chance."

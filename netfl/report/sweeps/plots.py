@@ -10,10 +10,10 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 
-from netfl import figures
 from netfl.errors import suggest
 from netfl.report import canvas, plots_learning
-from netfl.statistics import metric_of
+from netfl.results import formatting
+from netfl.results.statistics import metric_of
 
 OWN = ("point", "learner", "figure", "mean", "half", "replicas")
 """The columns of a summary that are no axes."""
@@ -23,7 +23,7 @@ _DECADES = 100.0
 """An axis whose largest value is so many times its smallest, or more, is logarithmic."""
 
 
-def chosen(summary: pd.DataFrame, figure: str, axes: Sequence[str], where: Mapping[str, Any]) -> pd.DataFrame:
+def select_rows(summary: pd.DataFrame, figure: str, axes: Sequence[str], where: Mapping[str, Any]) -> pd.DataFrame:
     """The rows of *figure* for one picture, in which nothing varies but *axes* and the learner.
 
     Args:
@@ -55,7 +55,7 @@ def chosen(summary: pd.DataFrame, figure: str, axes: Sequence[str], where: Mappi
     return rows
 
 
-def named(rows: pd.DataFrame, learners: Sequence[str] | None) -> list[str]:
+def select_learners(rows: pd.DataFrame, learners: Sequence[str] | None) -> list[str]:
     """The learners to draw: those asked for, or all that have the figure.
 
     Raises:
@@ -68,7 +68,7 @@ def named(rows: pd.DataFrame, learners: Sequence[str] | None) -> list[str]:
     return there if learners is None else [*learners]
 
 
-def lines(  # noqa: PLR0913 - what is drawn, over what, for whom, how
+def lines(
     rows: pd.DataFrame,
     figure: str,
     x: str,
@@ -91,10 +91,10 @@ def lines(  # noqa: PLR0913 - what is drawn, over what, for whom, how
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    scale = scaled(rows, figure)[0]
+    scale = si_scale(rows, figure)[0]
     numbers = numeric(rows[x])
     values = rows[x].drop_duplicates().tolist()
-    for at, (learner, stroke) in enumerate(canvas.strokes(learners).items()):
+    for at, (learner, stroke) in enumerate(canvas.line_styles(learners).items()):
         own = rows[rows["learner"] == learner]
         own = own.sort_values(x) if numbers else own
         places = own[x].to_numpy(float) if numbers else np.array([values.index(value) for value in own[x]], float)
@@ -110,14 +110,14 @@ def lines(  # noqa: PLR0913 - what is drawn, over what, for whom, how
     if numbers and rows[x].min() > 0 and rows[x].max() >= _DECADES * rows[x].min() * (1 - 1e-9):
         canvas.logarithmic(ax, "x")
     elif not numbers:
-        ax.set_xticks(range(len(values)), labels=[figures.setting(value) for value in values])
+        ax.set_xticks(range(len(values)), labels=[formatting.format_setting(value) for value in values])
         ax.set_xlim(-0.5, len(values) - 0.5)
-    upright(ax, rows, figure)
+    format_metric_axis(ax, rows, figure)
     ax.set_xlabel(x)
     return ax
 
 
-def heat(  # noqa: PLR0913 - what is drawn, over what, how
+def plot_heatmap(
     rows: pd.DataFrame,
     figure: str,
     x: str,
@@ -139,11 +139,11 @@ def heat(  # noqa: PLR0913 - what is drawn, over what, how
         ax: where to draw.
     """
     ax = canvas.axes(ax)
-    scale, label = scaled(rows, figure)
+    scale, label = si_scale(rows, figure)
     table = rows.pivot(index=y, columns=x, values="mean") / scale
-    across, up = (ordered(rows[name]) for name in (x, y))
+    across, up = (sorted_values(rows[name]) for name in (x, y))
     table = table.reindex(index=up[::-1], columns=across)
-    low, high = span or reach(rows)
+    low, high = span or value_range(rows)
     sns.heatmap(
         table,
         ax=ax,
@@ -159,8 +159,10 @@ def heat(  # noqa: PLR0913 - what is drawn, over what, how
     )
     ax.grid(visible=False)
     ax.tick_params(length=0)
-    ax.set_xticks(np.arange(len(across)) + 0.5, labels=[figures.setting(value) for value in across], rotation=0)
-    ax.set_yticks(np.arange(len(up)) + 0.5, labels=[figures.setting(value) for value in up[::-1]], rotation=0)
+    ax.set_xticks(
+        np.arange(len(across)) + 0.5, labels=[formatting.format_setting(value) for value in across], rotation=0
+    )
+    ax.set_yticks(np.arange(len(up)) + 0.5, labels=[formatting.format_setting(value) for value in up[::-1]], rotation=0)
     ax.set(xlabel=x, ylabel=y)
     return ax
 
@@ -170,30 +172,30 @@ def numeric(values: pd.Series[Any]) -> bool:
     return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
 
 
-def ordered(values: pd.Series[Any]) -> list[Any]:
+def sorted_values(values: pd.Series[Any]) -> list[Any]:
     """The values of an axis, numbers by size, all else as the sweep has them."""
     found = values.drop_duplicates().tolist()
     return sorted(found) if numeric(values) else found
 
 
-def reach(rows: pd.DataFrame) -> tuple[float, float]:
+def value_range(rows: pd.DataFrame) -> tuple[float, float]:
     """The least and the largest of the means."""
     return float(rows["mean"].min()), float(rows["mean"].max())
 
 
-def scaled(rows: pd.DataFrame, figure: str) -> tuple[float, str]:
+def si_scale(rows: pd.DataFrame, figure: str) -> tuple[float, str]:
     """What a figure's unit is in SI units, and what stands beside its axis."""
     metric = metric_of(figure)
     if (rows["learner"] != "").any():
-        share = metric in figures.SHARES
+        share = metric in formatting.SHARES
         return (0.01, f"{plots_learning.label(metric)} (%)") if share else (1.0, plots_learning.label(metric))
     middle = rows["mean"].abs().median()
-    scale, unit = figures.unit_of(figure, 0.0 if np.isnan(middle) else float(middle))
-    return scale, f"{figures.label(figure)} ({unit})" if unit else figures.label(figure)
+    scale, unit = formatting.unit_of(figure, 0.0 if np.isnan(middle) else float(middle))
+    return scale, f"{formatting.metric_label(figure)} ({unit})" if unit else formatting.metric_label(figure)
 
 
-def upright(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
+def format_metric_axis(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
     """Name the axis of figures, and keep shares within 0 and 100 %."""
-    scale, label = scaled(rows, figure)
+    scale, label = si_scale(rows, figure)
     plots_learning.limits(ax, metric_of(figure), rows, 1.0 / scale)
     ax.set_ylabel(label)

@@ -10,14 +10,13 @@ from typing import Any, Protocol
 import pandas as pd
 import pyarrow.dataset as ds
 
-from netfl import figures
-from netfl.axes import short_names
-from netfl.document import plain
 from netfl.errors import NetflError
-from netfl.reading import Run
 from netfl.report import phrases
-from netfl.statistics import Interval, metric_of
-from netfl.yamltext import parse
+from netfl.results import formatting
+from netfl.results.run_reader import Run
+from netfl.results.statistics import ConfidenceInterval, metric_of
+from netfl.scenario.sweep_axes import short_names
+from netfl.scenario.yaml_document import parse, plain_value
 
 METRICS = {
     "accuracy": "accuracy",
@@ -31,7 +30,7 @@ NETWORK = (
 """The figures of the network that the page shows where nobody learns."""
 
 
-class Swept(Protocol):
+class AxisValues(Protocol):
     """What the page needs of a sweep: `netfl.Sweep` has it all."""
 
     folder: Path
@@ -73,14 +72,14 @@ class Swept(Protocol):
         """The run of a task."""
 
 
-class View:
+class SweepData:
     """What the page asks of a sweep, worked out once.
 
     Args:
         sweep: done or not.
     """
 
-    def __init__(self, sweep: Swept) -> None:
+    def __init__(self, sweep: AxisValues) -> None:
         self.sweep = sweep
 
     @cached_property
@@ -93,7 +92,7 @@ class View:
     def said(self) -> dict[str, Any]:
         """The same as plain data; empty where it cannot be read."""
         try:
-            found = plain(parse(self.text, "scenario.yaml"))
+            found = plain_value(parse(self.text, "scenario.yaml"))
         except NetflError:
             return {}
         return found if isinstance(found, dict) else {}
@@ -167,10 +166,10 @@ class View:
         rows = self.sweep.summary
         return rows[(rows["figure"].map(metric_of) == figure) & rows["mean"].notna()].assign(figure=figure)
 
-    def ends(self, figure: str) -> dict[tuple[int, str], Interval]:
+    def ends(self, figure: str) -> dict[tuple[int, str], ConfidenceInterval]:
         """The same by point and learner."""
         rows = self.settled(figure)
-        found = map(Interval, rows["mean"].tolist(), rows["half"].tolist(), rows["replicas"].tolist())
+        found = map(ConfidenceInterval, rows["mean"].tolist(), rows["half"].tolist(), rows["replicas"].tolist())
         return dict(zip(zip(rows["point"].tolist(), rows["learner"].tolist(), strict=True), found, strict=True))
 
     def values(self, figure: str) -> pd.DataFrame:
@@ -181,4 +180,4 @@ class View:
     def place(self, axes: Sequence[str], point: int) -> str:
         """The values of some *axes* at a point, in words."""
         row = self.sweep.points.loc[point]
-        return phrases.listed([f"{axis} = {figures.setting(row[axis])}" for axis in axes]) if axes else ""
+        return phrases.join_words([f"{axis} = {formatting.format_setting(row[axis])}" for axis in axes]) if axes else ""

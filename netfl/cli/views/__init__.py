@@ -1,0 +1,1 @@
+"""Terminal views: tables of runs, sweeps, selection processes and models."""

@@ -1,0 +1,1 @@
+"""Local training in several processes, on one machine or on Ray."""

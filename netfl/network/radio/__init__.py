@@ -1,0 +1,1 @@
+"""The radio network: cells, transmit queues, transmissions, the medium and the link budget."""

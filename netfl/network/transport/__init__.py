@@ -1,0 +1,1 @@
+"""Transport of updates: segmentation, retransmission and reassembly."""

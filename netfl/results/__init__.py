@@ -1,0 +1,1 @@
+"""The run directory: writer, reader, tables, manifest, statistics, exports and trackers."""

@@ -1,0 +1,51 @@
+"""The tables of a run as CSV files, for tools that do not read Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from netfl.errors import Fault, ScenarioError
+from netfl.network.files import local, open_parquet
+from netfl.results.atomic_write import atomic_write
+from netfl.results.run_reader import Run
+
+_PIECE = 1 << 16
+
+
+def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
+    """Write every table that *run* has as ``<table>.csv`` into *folder*: their names and numbers of rows.
+
+    Raises:
+        ScenarioError: it has none yet.
+    """
+    tables = sorted(run.folder.glob("*.parquet"))
+    if not tables:
+        problem = f"{run.folder} has no tables yet: it is {run.status}"
+        raise ScenarioError([Fault("", problem, None, f"finish it with: netfl resume {run.folder}")])
+    folder.mkdir(parents=True, exist_ok=True)
+    return [(table.stem, _convert(table, folder / f"{table.stem}.csv")) for table in tables]
+
+
+def _convert(table: Path, path: Path) -> int:
+    """Write one table, a piece at a time: how many rows it has."""
+    with open_parquet(table) as file, atomic_write(path) as part:
+        schema = pa.schema([(field.name, _plain(field.type)) for field in file.schema_arrow])
+        with pacsv.CSVWriter(local(part), schema, write_options=pacsv.WriteOptions(quoting_style="needed")) as writer:
+            for batch in file.iter_batches(_PIECE):
+                columns = [_empty(column) for column in batch.columns]
+                writer.write_table(pa.Table.from_arrays(columns, names=schema.names).cast(schema))
+        return int(file.metadata.num_rows)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A type that CSV knows: repeated words are texts."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _empty(column: pa.Array) -> pa.Array:
+    """A column with nothing in the place of NaN."""
+    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column

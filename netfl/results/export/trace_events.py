@@ -1,0 +1,148 @@
+"""Tracks of a trace in the Trace Event Format, which Perfetto and Chrome's own viewer read.
+
+A *group* (the format's process) holds tracks (its threads).  On one track slices may not overlap: one that would is
+put on a further track of the same name.  Times are counted in whole nanoseconds, and written in microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import TextIO
+
+GROUPS = ("server", "cells", "links", "users", "outages")
+"""The groups, in the order in which they are shown."""
+NS_PER_S = 1_000_000_000
+LATEST_S = 2**63 / NS_PER_S
+"""Perfetto counts nanoseconds in 64 bits: 292 years."""
+_HELD = 1 << 14
+_LANES = 1000
+
+Mark = tuple[int, int, int]
+"""A slice that an arrow can touch: when it begins, in nanoseconds, and its group and track, by number."""
+
+
+def nanoseconds(time_s: float) -> int:
+    """A simulated time in whole nanoseconds.
+
+    >>> nanoseconds(1e7 + 0.25)
+    10000000250000000
+    """
+    whole = int(time_s)
+    return whole * NS_PER_S + round((time_s - whole) * NS_PER_S)
+
+
+def _us(time_ns: int) -> str:
+    """Nanoseconds as microseconds, exactly."""
+    return f"{time_ns // 1000}.{time_ns % 1000:03d}"
+
+
+@lru_cache(1 << 16)
+def _text(text: str) -> str:
+    """A text as JSON."""
+    return json.dumps(text)
+
+
+class TraceEvents:
+    """Writes slices, arrows and counters to *file* as they come, in any order of time.
+
+    Args:
+        file: where to.
+        told: what the whole trace is of.
+
+    Attributes:
+        slices: how many have been written.
+    """
+
+    def __init__(self, file: TextIO, told: Mapping[str, object]) -> None:
+        self._file, self._lines, self._arrows, self.slices = file, list[str](), 0, 0
+        self._lanes: dict[tuple[str, str], list[list[int]]] = {}
+        self._count = 0
+        file.write(f'{{"displayTimeUnit":"ms","otherData":{json.dumps(told)},"traceEvents":[')
+        first = [_metadata("process_name", place, 0, f'"name":"{name}"') for place, name in enumerate(GROUPS, 1)]
+        order = [
+            _metadata("process_sort_index", place, 0, f'"sort_index":{place}') for place in range(1, 1 + len(first))
+        ]
+        file.write("\n" + ",\n".join(first + order))
+
+    def slice(self, group: str, track: str, name: str, begin_s: float, end_s: float, told: str = "") -> Mark:
+        """Put a slice on a track.
+
+        Args:
+            group: one of `GROUPS`.
+            track: the track's name.
+            name: the slice's.
+            begin_s: when it begins.
+            end_s: when it ends; what is before the beginning is taken for that.
+            told: what else is known of it, as the inside of a JSON object.
+        """
+        begin = nanoseconds(begin_s)
+        end = max(begin, nanoseconds(end_s))
+        place, number = GROUPS.index(group) + 1, self._lane(group, track, begin, end)
+        self._write(
+            f'{{"ph":"X","name":{_text(name)},"cat":"{group}","pid":{place},"tid":{number},'
+            f'"ts":{_us(begin)},"dur":{_us(end - begin)},"args":{{{told}}}}}'
+        )
+        self.slices += 1
+        return begin, place, number
+
+    def arrows(self, name: str, marks: Sequence[Mark]) -> None:
+        """Connect slices, in the order in which they begin; of those that begin together, as they are named."""
+        self._arrows += 1
+        last = len(marks) - 1
+        for step, (begin, place, number) in enumerate(sorted(marks, key=itemgetter(0))):
+            phase = '"f","bp":"e"' if step == last else '"t"' if step else '"s"'
+            self._write(
+                f'{{"ph":{phase},"name":"{name}","cat":"update","id":{self._arrows},"pid":{place},'
+                f'"tid":{number},"ts":{_us(begin)}}}'
+            )
+
+    def counter(self, name: str, time_s: float, value: float) -> None:
+        """Give a counter of the server a value."""
+        at = _us(nanoseconds(time_s))
+        self._write(f'{{"ph":"C","name":{_text(name)},"pid":1,"tid":0,"ts":{at},"args":{{"value":{value:.9g}}}}}')
+
+    def close(self) -> None:
+        """Write the rest, and the end of the file."""
+        self._flush()
+        self._file.write("\n]}\n")
+
+    def _lane(self, group: str, track: str, begin: int, end: int) -> int:
+        """The number of the first track of that name that is free from *begin* on, which is taken until *end*."""
+        lanes = self._lanes.setdefault((group, track), [])
+        for lane in lanes:
+            if lane[1] <= begin:
+                lane[1] = end
+                return lane[0]
+        self._count += 1
+        lanes.append([self._count, end])
+        place, shown = GROUPS.index(group) + 1, track if len(lanes) == 1 else f"{track} ({len(lanes)})"
+        self._write(_metadata("thread_name", place, self._count, f'"name":{json.dumps(shown)}'))
+        rank = _rank(track) * _LANES + min(len(lanes), _LANES) - 1
+        self._write(_metadata("thread_sort_index", place, self._count, f'"sort_index":{rank}'))
+        return self._count
+
+    def _write(self, line: str) -> None:
+        """Add an entry of the list."""
+        self._lines.append(line)
+        if len(self._lines) >= _HELD:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Hand what is held to the file."""
+        self._file.write("".join(f",\n{line}" for line in self._lines))
+        self._lines = []
+
+
+def _rank(track: str) -> int:
+    """The first number in a track's name, by which those of a group are in order."""
+    found = re.search("[0-9]+", track)
+    return min(int(found[0]), 1_000_000) if found else 0
+
+
+def _metadata(kind: str, group: int, number: int, told: str) -> str:
+    """An entry that names or orders something."""
+    return f'{{"ph":"M","name":"{kind}","pid":{group},"tid":{number},"args":{{{told}}}}}'

@@ -1,0 +1,52 @@
+"""One process writes a run directory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from netfl.errors import Fault, MachineError, ScenarioError
+
+_NAME = ".lock"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold *folder* for writing; the system lets go of it if the process ends, however it does.
+
+    Raises:
+        ScenarioError: another process holds it, or links in it lead what is written elsewhere.
+        MachineError: it cannot be written.
+    """
+    linked = next((one for one in (*folder.glob("*"), *folder.glob("*/*")) if one.is_symlink()), None)
+    if linked is not None:
+        problem = f"{linked} is a link, and what is written here must not land elsewhere"
+        raise ScenarioError([Fault("", problem, None, "put the file itself in its place")])
+    lock = FileLock(folder / _NAME)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        problem = f"{folder} is being written by another process"
+        raise ScenarioError([Fault("", problem, None, "wait for it to end, or end it")]) from None
+    except OSError as error:
+        raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether some process holds *folder* for writing."""
+    if not (folder / _NAME).exists():
+        return False
+    try:
+        with FileLock(folder / _NAME).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False  # a folder that cannot be written is not being written

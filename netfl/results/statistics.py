@@ -1,0 +1,292 @@
+"""What replicas came to: figures of each, their means, and how far chance may have moved those.
+
+A figure of one replica is a number with a name, such as ``delay_mean_s``.  Over replicas it has a mean and a 95 %
+interval of Student's t; that interval takes replicas to be independent and says nothing of bias within a replica.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.network.counters import delays, jain
+from netfl.types import FATES, LearnerReport, Round, RoundBatch
+
+_AT_ONCE = 256
+"""Rounds that are counted at a time."""
+
+HALF = ".ci95"
+"""What the name of a figure's half interval ends with in a summary."""
+
+LAST_TENTH, LAST_ROUND = ".last_tenth", ".last_round"
+"""What the name of a learner's final value ends with: it says which statistic the value is."""
+
+FINAL = {LAST_TENTH: "mean of the last 10 % of rounds", LAST_ROUND: "last round"}
+"""The same in words.  Learners have the mean, choices among them the value of the last round; see `final_values`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceInterval:
+    """A mean over replicas with the half width of its 95 % t-interval, NaN for a single replica."""
+
+    mean: float
+    half: float
+    replicas: int
+
+    @property
+    def clear(self) -> bool | None:
+        """Whether zero lies outside; ``None`` where one replica cannot tell."""
+        return None if math.isnan(self.half) else abs(self.mean) > self.half
+
+
+def interval(values: ArrayLike) -> ConfidenceInterval:
+    """The mean of *values*, one for each replica, and its 95 % t-interval; NaN values are left out.
+
+    >>> found = interval([1.0, 2.0, 3.0])
+    >>> found.mean, round(found.half, 3), found.clear
+    (2.0, 2.484, False)
+    """
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    if not known.size:
+        return ConfidenceInterval(math.nan, math.nan, 0)
+    half = t_factor(known.size) * known.std(ddof=1) if known.size > 1 else math.nan
+    return ConfidenceInterval(float(known.mean()), float(half), int(known.size))
+
+
+def is_final(rounds: ArrayLike) -> NDArray[np.bool_]:
+    """Select the evaluated *rounds* that a final value is the mean of: the last 10 % of the run.
+
+    >>> is_final([80, 90, 95, 100])
+    array([False,  True,  True,  True])
+    """
+    at = np.asarray(rounds, float)
+    return np.asarray(at >= 0.9 * at.max(initial=0.0))
+
+
+def final_values(rounds: ArrayLike, values: ArrayLike, is_choice: ArrayLike = False) -> NDArray[np.float64]:
+    """Return the final value of each lane: the mean of the last 10 % of rounds, the one statistic of all outputs.
+
+    With few deliveries in a round, the value of a single round depends on who sent the last update.  A choice may have
+    kept another learner before its last evaluation, so its final value is that of the last round.
+
+    Args:
+        rounds: the round of each evaluation, ascending; at least one.
+        values: a row for each evaluation, a column for each lane.
+        is_choice: for each lane, whether it is a choice among learners.
+
+    Returns:
+        A value for each lane; NaN where one of the values that it depends on is missing, as training diverged.
+
+    >>> final_values([50, 90, 100], [[0.0, 0.0], [1.0, 1.0], [3.0, 3.0]], [False, True])
+    array([2., 3.])
+    """
+    table = np.asarray(values, float)
+    return np.asarray(np.where(is_choice, table[-1], table[is_final(rounds)].mean(axis=0)), float)
+
+
+def final_name(metric: str, *, is_choice: bool = False) -> str:
+    """Return the name of a learner's final value of *metric* among the figures of a run.
+
+    >>> final_name("accuracy"), final_name("accuracy", is_choice=True)
+    ('accuracy.last_tenth', 'accuracy.last_round')
+    """
+    return metric + (LAST_ROUND if is_choice else LAST_TENTH)
+
+
+def metric_of(name: str) -> str:
+    """Return the metric of a final value, by its *name*; all other names are returned as they are.
+
+    >>> metric_of("accuracy.last_tenth"), metric_of("jain")
+    ('accuracy', 'jain')
+    """
+    return name.removesuffix(LAST_TENTH).removesuffix(LAST_ROUND)
+
+
+def name_spread(replicas: int) -> str:
+    """Return the meaning of ± in all outputs, as the end of a sentence.
+
+    >>> name_spread(3), name_spread(1)
+    ('± is the half width of the 95 % t interval over 3 replicas', 'one replica has no interval')
+    """
+    if replicas < 2:
+        return "one replica has no interval"
+    return f"± is the half width of the 95 % t interval over {replicas} replicas"
+
+
+def mean_sentence(replicas: int) -> str:
+    """Return what the values of a table are that has means over *replicas*.
+
+    >>> mean_sentence(1)
+    'There is one replica, so nothing is known of chance.'
+    """
+    if replicas < 2:
+        return "There is one replica, so nothing is known of chance."
+    return f"Means over {replicas} replicas; ± is the half width of the 95 % t interval."
+
+
+def t_factor(size: int) -> float:
+    """The half width of a 95 % t-interval of the mean of *size* draws, in their standard deviations."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(size - 1, 0.975)) / math.sqrt(size)
+
+
+class RoundStatistics:
+    """What the rounds of one replica come to, as they close.
+
+    Args:
+        users: the number of users.
+    """
+
+    def __init__(self, users: int) -> None:
+        self._heard, self._delays = np.zeros(users, np.int64), array("d")
+        self._attempts, self._rounds, self._closed_s = 0, 0, 0.0
+        self._uplink_bits = self._downlink_bits = 0.0
+        self._course = array("d")
+        self._waiting: list[Round] = []
+
+    def add(self, one: Round) -> None:
+        """Count a round."""
+        self._waiting.append(one)
+        if len(self._waiting) >= _AT_ONCE:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Count the rounds that wait for it: many at once are counted sooner than one by one."""
+        if self._waiting:
+            rounds, self._waiting = self._waiting, []
+            self.extend(RoundBatch.of(rounds))
+
+    def extend(self, block: RoundBatch) -> None:
+        """Count rounds, after those that have been counted."""
+        np.add.at(self._heard, block.user, 1)
+        self._attempts += int(block.attempts.sum())
+        self._delays.frombytes((block.arrived_s - np.repeat(block.opened_s, block.delivered)).tobytes())
+        self._rounds, self._closed_s = int(block.index[-1]), float(block.closed_s[-1])
+        up, down = (
+            np.cumsum([before, *bits])[1:]
+            for before, bits in ((self._uplink_bits, block.uplink_bits), (self._downlink_bits, block.downlink_bits))
+        )
+        self._uplink_bits, self._downlink_bits = float(up[-1]), float(down[-1])
+        self._course.frombytes(np.stack([block.closed_s, up, down, block.energy_j], axis=1).tobytes())
+
+    def until(self, index: int) -> dict[str, float]:
+        """What it took to get to the end of round *index*: time, bits sent up and down, and joules where counted."""
+        self._catch_up()
+        names = ("time_s", "uplink_bits", "downlink_bits", "energy_J")
+        at, counted = len(names) * (index - 1), not math.isnan(self._course[-1])
+        taken = self._course[at : at + len(names)] if index else [0.0] * len(names)
+        told = dict(zip(names, taken, strict=True))
+        return told if counted else {name: cost for name, cost in told.items() if name != "energy_J"}
+
+    def spanned(self) -> dict[str, float]:
+        """The figure that windows of time have too, in which no updates are served."""
+        self._catch_up()
+        return {"simulated_s": self._closed_s}
+
+    def figures(self, fates: Mapping[str, int]) -> dict[str, float]:
+        """The figures of the replica, whose updates ended as *fates* says.
+
+        A delay runs from the opening of the round, when its broadcast begins, to the arrival of the update.
+        """
+        self._catch_up()
+        delivered, updates = len(self._delays), sum(fates[fate] for fate in FATES)
+        return {
+            **self.spanned(),
+            "rounds_per_hour": _ratio(3600.0 * self._rounds, self._closed_s),
+            "delivered_per_round": _ratio(delivered, self._rounds),
+            **delays(np.frombuffer(self._delays)),
+            "attempts_mean": _ratio(self._attempts, delivered),
+            "jain": jain(self._heard),
+            "uplink_bits": self._uplink_bits,
+            "downlink_bits": self._downlink_bits,
+            **{f"fate.{fate}": float(fates[fate]) for fate in FATES},
+            **{f"share.{fate}": _ratio(fates[fate], updates) for fate in FATES},
+        }
+
+
+def learning_summary(
+    lanes: Sequence[tuple[str, int]], reports: Sequence[LearnerReport], choices: Collection[str] = ()
+) -> dict[int, dict[str, float]]:
+    """The final values of learning, by replica: ``<learner>.<metric>.last_tenth``, of choices ``.last_round``.
+
+    See `final_values`.  A figure that a lane never had is left out; one that it has no longer is NaN.
+
+    Args:
+        lanes: learner and replica of each lane.
+        reports: all evaluations.
+        choices: which of the learners are choices among others.
+    """
+    found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
+    if not reports:
+        return found
+    rounds, last = [report.round for report in reports], reports[-1]
+    is_choice = [learner in choices for learner, _ in lanes]
+    for metric in (name for name in last.metrics if "/user:" not in name and "/layer:" not in name):
+        values = np.array([report.metrics.get(metric, np.full(len(lanes), np.nan)) for report in reports])
+        final = final_values(rounds, values, is_choice)
+        for lane in np.flatnonzero(~np.isnan(values).all(axis=0)).tolist():
+            learner, replica = lanes[lane]
+            found[replica][f"{learner}.{final_name(metric, is_choice=is_choice[lane])}"] = float(final[lane])
+    return found
+
+
+def cost_to_target(
+    lanes: Sequence[tuple[str, int]],
+    reports: Sequence[LearnerReport],
+    tallies: Mapping[int, RoundStatistics],
+    targets: Sequence[float],
+) -> dict[int, dict[str, float]]:
+    """What it took to come to test accuracies, by replica: ``<learner>.target:<accuracy>.rounds``, ``.time_s``, ….
+
+    A target is reached at the first evaluation whose accuracy is no smaller.  A learner that does not reach it has no
+    such figures.
+
+    Args:
+        lanes: learner and replica of each lane.
+        reports: all evaluations, in order.
+        tallies: of each replica.
+        targets: the accuracies.
+    """
+    found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
+    for (lane, (learner, replica)), target in product(enumerate(lanes), targets):
+        first = next((one.round for one in reports if one.metrics["accuracy"][lane] >= target), None)
+        costs = {"rounds": float(first), **tallies[replica].until(first)} if first is not None else {"rounds": math.nan}
+        found[replica] |= {f"{learner}.target:{target:g}.{name}": cost for name, cost in costs.items()}
+    return found
+
+
+def summary(figures: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """The figures over replicas, flat: sums for ``fate.<fate>``, else means, with two or more replicas with ``.ci95``.
+
+    That is the half width of the 95 % t-interval.  A figure that is missing or not finite in any replica, such as the
+    loss of a learner that diverged, or the delay where nothing was delivered, is ``None``.
+
+    Args:
+        figures: of each replica.
+    """
+    told: dict[str, Any] = {}
+    for name in dict.fromkeys(name for own in figures for name in own):
+        values = np.array([own.get(name, math.nan) for own in figures])
+        if name.startswith("fate."):
+            told[name] = int(values.sum())
+            continue
+        whole = bool(np.isfinite(values).all())
+        found = interval(values)
+        told[name] = found.mean if whole else None
+        if len(figures) > 1:
+            told[name + HALF] = found.half if whole else None
+    return told
+
+
+def _ratio(part: float, whole: float) -> float:
+    """*part* of *whole*; NaN of nothing."""
+    return part / whole if whole else math.nan

@@ -1,0 +1,302 @@
+"""The tables of a run directory, written in chunks while the run goes on.
+
+A table grows in ``<name>.arrows.part``, a stream of record batches that can be read up to where a crash cut it off.  At
+the end of the run it becomes ``<name>.parquet``, which takes its name when it is whole, so that a file which looks
+whole is whole.  Memory stays bounded: a chunk is written as soon as it is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.errors import MachineError
+from netfl.network.files import check_stamp
+from netfl.results.atomic_write import publish_file, temp_path
+from netfl.scenario.event_filter import EventFilter
+from netfl.types import KINDS, STAMP
+
+if TYPE_CHECKING:
+    pass
+
+
+# Parquet files that say which format they are written in.
+
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+SCHEMAS = {
+    "rounds": pa.schema(
+        {
+            "replica": pa.int32(),
+            "round": pa.int64(),
+            "opened_s": pa.float64(),
+            "closed_s": pa.float64(),
+            "delivered": pa.int32(),
+            "oldest": pa.int64(),
+            "uplink_bits": pa.float64(),
+            "downlink_bits": pa.float64(),
+            "energy_J": pa.float64(),
+        }
+    ),
+    "deliveries": pa.schema(
+        {
+            "replica": pa.int32(),
+            "round": pa.int64(),
+            "user": pa.int64(),
+            "base": pa.int64(),
+            "sent_s": pa.float64(),
+            "arrived_s": pa.float64(),
+            "attempts": pa.int32(),
+        }
+    ),
+    "events": pa.schema(
+        {
+            "replica": pa.int32(),
+            "time_s": pa.float64(),
+            "kind": _WORD,
+            "user": pa.int64(),
+            "node": _WORD,
+            "round": pa.int64(),
+            "value": pa.float64(),
+            "detail": _WORD,
+        }
+    ),
+    "metrics": pa.schema(
+        {
+            "learner": _WORD,
+            "replica": pa.int32(),
+            "round": pa.int64(),
+            "time_s": pa.float64(),
+            "metric": _WORD,
+            "group": _WORD,
+            "value": pa.float64(),
+        }
+    ),
+    "figures": pa.schema({"replica": pa.int32(), "figure": _WORD, "value": pa.float64()}),
+}
+"""Columns of the tables; others, such as ``users``, have columns of their own for each scenario."""
+
+GROWING = ("rounds", "deliveries", "events", "metrics")
+"""The tables that grow during a run; the others are written at once."""
+
+CHUNK = 1 << 16
+"""Rows that are gathered before they are written."""
+
+
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+"""How streams are written: LZ4 costs little time, and they take about as much room as Parquet."""
+
+
+def stream_of(folder: Path, name: str) -> Path:
+    """Return the file in which a table grows."""
+    return folder / f"{name}.arrows.part"
+
+
+def read_stream(path: Path) -> pa.Table:
+    """Return the rows of a table that was still growing, up to where a crash has cut off its file.
+
+    Args:
+        path: of `stream_of`.
+
+    Raises:
+        MachineError: it has other columns than its table.
+        ScenarioError: a newer netfl wrote it.
+    """
+    schema, found = SCHEMAS[path.name.partition(".")[0]], []
+    with suppress(OSError, pa.ArrowException):  # the end, or the damage, is where the rows end
+        for batch in _batches(path):
+            found.append(batch)  # noqa: PERF402 - what comes before a damage is kept
+    if found:
+        check_stamp(found[0].schema.metadata, path)
+        if not found[0].schema.equals(schema):
+            raise MachineError(f"{path} cannot be read: its columns are {', '.join(found[0].schema.names)}")
+    return pa.Table.from_batches(found, schema).unify_dictionaries()
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream."""
+    with pa.OSFile(str(path)) as file:
+        yield from pa.ipc.open_stream(file)
+
+
+class TableWriter:
+    """One growing table: a stream until it is finished, then a Parquet file."""
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self._final = folder / f"{name}.parquet"
+        self._part = temp_path(self._final)
+        self._schema = schema
+        self._chunks: list[pa.RecordBatch] = []
+        self._lines: list[tuple[float, ...]] = []
+        self._rows = 0
+        self._path = stream_of(folder, name)
+        self._file = pa.OSFile(str(self._path), "wb")
+        self._stream = pa.ipc.new_stream(self._file, schema.with_metadata(STAMP), options=_COMPRESSED)
+
+    def extend(self, lines: Sequence[tuple[float, ...]]) -> None:
+        """Add single rows of numbers; for tables that grow by a few rows at a time."""
+        self._lines += lines
+        if len(self._lines) >= CHUNK:
+            self.flush()
+
+    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]], kept: NDArray[np.bool_] | None = None) -> None:
+        """Add rows, given as whole columns in the order of the schema; where *kept* is given, those that it marks."""
+        arrays = [
+            column if isinstance(column, pa.Array) else pa.array(column, field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if kept is not None and not kept.all():
+            batch = batch.filter(pa.array(kept))
+        self._chunks.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has been gathered."""
+        if self._lines:
+            columns, self._lines = [*zip(*self._lines, strict=True)], []
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+            self._chunks.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        if self._chunks:
+            self._stream.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
+            self._file.flush()
+        self._chunks, self._rows = [], 0
+
+    def finish(self) -> None:
+        """Write the rest, and all of it as Parquet; the file still has to get its own name."""
+        if self._file.closed:
+            return
+        self.flush()
+        self._stop()
+        schema = self._schema.with_metadata(STAMP)
+        with pa.OSFile(str(self._part), "wb") as file, pq.ParquetWriter(file, schema) as writer:
+            held: list[pa.RecordBatch] = []
+            rows = 0
+            for batch in _batches(self._path):
+                held.append(batch)
+                rows += batch.num_rows
+                if rows >= CHUNK:
+                    writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
+                    held, rows = [], 0
+            if held:
+                writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
+
+    def publish(self) -> None:
+        """Give the finished file its own name, unless that is done."""
+        if self._part.exists():
+            publish_file(self._part, self._final)
+            self._path.unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """Let go after a failure of the disk, whose room is needed."""
+        self._chunks, self._lines = [], []
+        with suppress(OSError):  # the disk that failed before fails again
+            self._stop()
+        for path in (self._path, self._part):
+            path.unlink(missing_ok=True)
+
+    def _stop(self) -> None:
+        """End the stream, unless that is done."""
+        if not self._file.closed:
+            with self._file:
+                self._stream.close()
+
+
+def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:
+    """A column of repeated words; *counts* says how often each of *values* is repeated."""
+    encoded = pa.array(values, pa.string()).dictionary_encode()
+    if counts is None:
+        return encoded
+    codes = np.repeat(encoded.indices.to_numpy(zero_copy_only=False), counts)
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), encoded.dictionary)
+
+
+class EventRecorder:
+    """Takes the events of one replica; counts all that it is given and stores what is to be kept."""
+
+    def __init__(self, table: TableWriter, replica: int, keeping: EventFilter) -> None:
+        self._table, self._replica, self._keeping = table, replica, keeping
+        self._held: list[
+            tuple[int, str, NDArray[np.float64], int, NDArray[np.int64], str, NDArray[np.float64], str]
+        ] = []
+        self._rows = 0
+        self.counts = dict.fromkeys(KINDS, 0)
+        self.told: dict[str, float] = {}
+        self.spendings: dict[str, NDArray[Any]] = {}
+
+    def wants(self, kind: str) -> bool:
+        """Whether events of *kind* are recorded."""
+        return kind in self._keeping.kinds
+
+    def event(
+        self,
+        kind: str,
+        time_s: ArrayLike,
+        *,
+        round: int,
+        user: ArrayLike = -1,
+        node: str = "",
+        value: ArrayLike = np.nan,
+        detail: str = "",
+    ) -> None:
+        """Count and, if wanted, record one event or many; see `netfl.types.Recorder`."""
+        size = int(np.broadcast(np.asarray(time_s), np.asarray(user), np.asarray(value)).size)
+        self.counts[kind] += size
+        if not size or not self._keeping.wants(kind, round):
+            return
+        times, users, values = np.array(time_s, float), np.array(user, np.int64), np.array(value, float)
+        if self._keeping.users is not None:
+            times, users, values = np.broadcast_arrays(times, users, values)
+            kept = self._keeping.of(users)
+            times, users, values = times[kept], users[kept], values[kept]
+            size = users.size
+            if not size:
+                return
+        self._held.append((size, kind, times, round, users, node, values, detail))
+        self._rows += size
+        if self._rows >= CHUNK:
+            self.flush()
+
+    def figures(self, values: Mapping[str, float]) -> None:
+        """Keep the figures that the replica ended with."""
+        self.told.update(values)
+
+    def spent(self, values: Mapping[str, NDArray[Any]]) -> None:
+        """Keep what each user has spent."""
+        self.spendings.update(values)
+
+    def flush(self) -> None:
+        """Hand what is held to the table."""
+        if not self._held:
+            return
+        sizes, kinds, times, rounds, users, nodes, values, details = zip(*self._held, strict=True)
+        self._held, self._rows = [], 0
+        counts = np.array(sizes)
+        self._table.append(
+            [
+                np.full(counts.sum(), self._replica, np.int32),
+                _long(times, counts),
+                dictionary_column(kinds, counts),
+                _long(users, counts),
+                dictionary_column(nodes, counts),
+                np.repeat(np.array(rounds, np.int64), counts),
+                _long(values, counts),
+                dictionary_column(details, counts),
+            ]
+        )
+
+
+def _long(parts: Sequence[NDArray[np.generic]], counts: NDArray[np.int64]) -> NDArray[np.generic]:
+    """Scalars and arrays laid end to end, each repeated to its count."""
+    if all(part.size == 1 for part in parts):
+        return np.repeat(np.array([part.item() for part in parts], parts[0].dtype), counts)
+    return np.concatenate([np.broadcast_to(part, (n,)) for part, n in zip(parts, counts, strict=True)])

@@ -1,0 +1,168 @@
+"""The JSON Schema of scenarios, by which editors complete and check them.
+
+What pydantic knows of the models, put together so that a family is a choice among its models, each with its ``kind``.
+It knows keys, types, bounds and common units; what does not fit together only `netfl check` finds.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+from netfl.registry import FAMILIES, Spec, base_of, find_model, list_kinds
+from netfl.scenario.scenario import Scenario
+from netfl.units import Unit, to_si
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+"""The version of JSON Schema that editors know best."""
+_NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*"
+_COMMON = (
+    *("ns", "us", "µs", "ms", "s", "min", "h", "hour", "hours", "day", "days", "mm", "cm", "m", "km", "m/s", "km/h"),
+    *("Hz", "kHz", "MHz", "GHz", "bps", "kbps", "Mbps", "Gbps", "bit/s", "bit", "kbit", "Mbit", "byte", "bytes", "B"),
+    *("kB", "MB", "GB", "KiB", "MiB", "mJ", "J", "kJ", "Wh", "kWh", "uW", "mW", "W", "dB", "dBi", "dBm", "dBW"),
+)
+"""Units that scenarios are mostly written in; where they are of another dimension, an editor can tell."""
+_BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+_OUTSIDE = {
+    "type": "string",
+    "pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
+    "description": "A model of your own: package.module:Class.",
+}
+
+
+class _Generator(GenerateJsonSchema):
+    """Pydantic's generator, which is told of families and quantities."""
+
+    def function_plain_schema(self, schema: core_schema.PlainValidatorFunctionSchema) -> JsonSchemaValue:
+        """A member of a family."""
+        family = (schema.get("metadata") or {}).get("family")
+        return {"$family": family} if family else {}
+
+    def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
+        """A quantity may be a text; what is read before, as a list, may be one entry, unless its field says more."""
+        inner = self.generate_inner(schema.get("json_schema_input_schema", schema["schema"]))
+        unit = getattr(schema["function"]["function"], "__self__", None)
+        if isinstance(unit, Unit):
+            kinds: str | list[str] = "string" if unit.is_level else ["number", "string"]
+            return inner | {"type": kinds, "pattern": _quantity(unit.symbol), "$unit": unit.symbol}
+        if inner.get("type") == "array":
+            return {"anyOf": [inner["items"] if "items" in inner else inner["prefixItems"][0], inner]}
+        return inner
+
+
+@cache
+def _quantity(symbol: str) -> str:
+    """What texts of a quantity look like: a number and a unit, which is no common one of another dimension.
+
+    Rare units pass, right or wrong: only pint knows them all.
+    """
+    wrong = []
+    for unit in _COMMON:
+        try:
+            to_si(f"1 {unit}", symbol)
+        except ValueError:
+            wrong.append(unit)
+    return rf"{_NUMBER}(?![eE][-+]?[0-9])(?!({'|'.join(wrong)})\s*$)[^\s0-9.+-].*$"
+
+
+def scenario_schema() -> dict[str, Any]:
+    """The schema, as plain data."""
+    families = {family: _models(base_of(family)) for family in FAMILIES}
+    models: list[type[Spec]] = [Scenario, *(model for own in families.values() for model in own.values())]
+    placed, definitions = models_json_schema(
+        [(model, "validation") for model in models], ref_template="#/definitions/{model}", schema_generator=_Generator
+    )
+    content = definitions["$defs"]
+    for family, own in families.items():
+        for kind, model in own.items():
+            one = content[_name(placed[model, "validation"])]
+            told = {"const": kind, "description": _summary(model)}
+            one["properties"] = {"kind": told, **one.get("properties", {})}
+            one["required"] = ["kind", *one.get("required", [])]
+        content[_key(family)] = _choice(family, own, {kind: placed[model, "validation"] for kind, model in own.items()})
+    scenario = content.pop(_name(placed[Scenario, "validation"]))
+    whole = {"$schema": DIALECT, **scenario, "title": "A netfl scenario", "definitions": dict(sorted(content.items()))}
+    return dict(_finished(whole))
+
+
+def schema_text() -> str:
+    """The schema as a file holds it."""
+    return json.dumps(scenario_schema(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _models(base: type[Spec]) -> dict[str, type[Spec]]:
+    """The models that netfl brings of a family."""
+    return {kind: find_model(base, kind) for kind in list_kinds(base)}
+
+
+def _name(reference: JsonSchemaValue) -> str:
+    """The definition that is referred to."""
+    return str(reference["$ref"]).removeprefix("#/definitions/")
+
+
+def _key(family: str) -> str:
+    """The definition of a family."""
+    return family.replace("/", ".")
+
+
+def _choice(family: str, models: dict[str, type[Spec]], places: dict[str, JsonSchemaValue]) -> JsonSchemaValue:
+    """What may stand for a member of a family: a kind, if nothing else is needed, or a mapping."""
+    bare = [kind for kind, model in models.items() if not any(one.is_required() for one in model.model_fields.values())]
+    outside = {
+        "type": "object",
+        "properties": {"kind": _OUTSIDE},
+        "required": ["kind"],
+        "description": _OUTSIDE["description"],
+    }
+    words = [{"enum": bare, "description": f"A kind of {family} that needs no other keys."}] if bare else []
+    return {
+        "description": _summary(inspect.getmodule(base_of(family))),
+        "anyOf": [*words, *places.values(), outside, _OUTSIDE],
+    }
+
+
+def _summary(thing: Any) -> str:
+    """The first line of a docstring; of a module without its name."""
+    first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
+    return _plain(first.partition(": ")[2] or first if inspect.ismodule(thing) else first)
+
+
+def _plain(text: str) -> str:
+    """A docstring's first paragraph as an editor shows it."""
+    return re.sub(r"\s+", " ", re.sub(r"\*\*|``", "", text.partition("\n\n")[0])).strip()
+
+
+def _finished(value: Any) -> Any:
+    """The schema with references to families, units in words, short descriptions, and no titles made of names."""
+    if isinstance(value, list):
+        return [_finished(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    return dict(_entries(value))
+
+
+def _entries(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The entries of one part of the schema."""
+    unit = value.get("$unit")
+    for key, entry in value.items():
+        if key == "$family":
+            yield "$ref", f"#/definitions/{_key(entry)}"
+        elif key == "description" and isinstance(entry, str):
+            yield key, _plain(entry) + (f" In {unit}." if unit else "")
+        elif key == "prefixItems":  # as draft 7 calls them
+            yield "items", _finished(entry)
+        elif key in _BOUNDS and isinstance(entry, int | float):  # pydantic's, of a quantity
+            yield _BOUNDS[key], entry
+        elif key in {"minLength", "maxLength"} and value.get("type") != "string":  # pydantic's, of a list read before
+            yield key.replace("Length", "Items"), entry
+        elif key != "$unit" and not (key == "title" and isinstance(entry, str) and "$schema" not in value):
+            yield key, _finished(entry)
+    if unit and "description" not in value:
+        yield "description", f"In {unit}, or a text with a unit."

@@ -1,0 +1,190 @@
+"""What is wrong between the parts of a scenario that are each right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netfl.access import Access
+from netfl.errors import Fault
+from netfl.registry import Spec, find_plugins
+from netfl.scenario.recording import RecordSpec, too_many
+from netfl.streams import Streams
+from netfl.types import ScenarioFacts
+
+if TYPE_CHECKING:
+    from netfl.learning.spec import LearnerSpec
+
+_OPTIONAL = ("evaluate", "checkpoint", "precision")
+_LEARNING = ("data", "partition", "model", *_OPTIONAL)
+WINDOWS = 100
+"""Even windows that a duration is cut into, each a round, so that a run can tell how far it is, and be stopped."""
+_ANY_CLASSES = 1 << 30
+"""A number of classes that no fault of too few is found with."""
+
+
+def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset()) -> Iterator[Fault]:
+    """The faults that are there whatever the sections that could not be read were meant to say.
+
+    Args:
+        parts: the sections by name; ``None`` for those that are not there or could not be read.
+        unread: the sections that are there, and could not be read.
+    """
+    yield from _length_faults(parts, unread)
+    yield from _learning_faults(parts, unread)
+    data, evaluate = parts["data"], parts["evaluate"]
+    if data is not None and evaluate is not None:
+        for label in (label for label in evaluate.rare_classes or () if label >= data.classes):
+            problem = f"the data have labels 0 to {data.classes - 1}"
+            yield Fault("evaluate.rare_classes", problem, label, "name one of them")
+    if data is not None and 0 in data.shape:
+        yield Fault("data", "the examples have no numbers", [*data.shape], "let each have some")
+    elif data is not None and parts["model"] is not None:
+        wrong = parts["model"].misfits(data.shape, data.classes, data.tokens)
+        yield from (fault.under("model") for fault in wrong)
+    if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
+        return
+    if (record := parts["record"]) is not None:
+        said = record if isinstance(record, RecordSpec) else RecordSpec(events=record)
+        yield from too_many(said, parts["access"], facts_of(parts))
+    worlds = [
+        [fault for name, part in parts.items() for fault in nested_faults(part, name, facts)]
+        for facts in _possible(parts, unread)
+    ]
+    yield from (fault for fault in worlds[0] if all(fault in others for others in worlds[1:]))
+
+
+def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
+    """What the models may know of the scenario made of *parts*."""
+    access: Access = parts["access"]
+    data, model = parts["data"], parts["model"]
+    rounds = WINDOWS if parts["rounds"] is None else parts["rounds"]
+    return ScenarioFacts(
+        users=parts["users"],
+        rounds=rounds,
+        classes=None if data is None else data.classes,
+        most=access.most(parts["users"], rounds),
+        rho_known=access.rates(parts["users"], Streams(0)) is not None,
+        heard_known=access.heard_rates(parts["users"], Streams(0), np.ones((parts["users"], 1))) is not None,
+        placed=access.placed,
+        ranked=access.ranked,
+        sized=data is not None and model is not None,
+        trained=bool(parts["learners"]),
+        duration_s=parts["duration"],
+        replicas=parts["replicas"] or 1,
+        learners=tuple(parts["learners"] or ()),
+        networked=access.networked,
+        weighed=any(one.aggregation.weighs for one in (parts["learners"] or {}).values()),
+    )
+
+
+def _possible(parts: Mapping[str, Any], unread: AbstractSet[str]) -> list[ScenarioFacts]:
+    """The facts as they stand and, where a section could not be read, as they may be once it can."""
+    facts = facts_of(parts)
+    if not unread & {"data", "model", "learners"}:
+        return [facts]
+    classes = _ANY_CLASSES if "data" in unread else facts.classes
+    return [facts, replace(facts, classes=classes, sized=True, trained=True, weighed=True)]
+
+
+def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
+    """How long it goes on: for rounds, or for a time, which serves no learners and takes an access with traffic."""
+    access: Access | None = parts["access"]
+    duration_s, warmup_s = parts["duration"], parts["warmup"]
+    if "duration" not in unread and duration_s is None:
+        if parts["rounds"] is None and "rounds" not in unread:
+            yield Fault("rounds", "missing", None, "give it, or 'duration' for a network with traffic of its own")
+        if warmup_s:
+            yield Fault("warmup", "has no effect without 'duration'", warmup_s, "leave it out")
+        return
+    if parts["rounds"] is not None or "rounds" in unread:
+        yield Fault("duration", "stands beside 'rounds': one of them ends the run", duration_s, "leave one of them out")
+        return
+    for name in ("learners", *_LEARNING):
+        if parts[name] or name in unread:
+            yield Fault(name, "has no effect with 'duration'", None, "leave it out, or give 'rounds' in its place")
+    if duration_s is None:
+        return
+    if warmup_s is not None and warmup_s >= duration_s:
+        yield Fault("warmup", f"leaves nothing of the {duration_s:g} s", warmup_s, "make it shorter than 'duration'")
+    if access is not None and not access.timed:
+        remedy = "give access.traffic, which networks have, or 'rounds' in place of 'duration'"
+        yield Fault("duration", "this access has no traffic that could be watched for a time", duration_s, remedy)
+
+
+def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
+    """Sections that learners need, sections that need learners, and what an access that knows labels asks for."""
+    access: Access | None = parts["access"]
+    learners = parts["learners"] or {}
+    learns = bool(learners) or "learners" in unread
+    timed = parts["duration"] is not None or "duration" in unread
+    there = {name for name in _LEARNING if parts[name] is not None or name in unread}
+    for name in _LEARNING:
+        if learns and name not in there and name not in _OPTIONAL:
+            yield Fault(name, "missing; learners need it", None, f"add a section '{name}'")
+        wanted = timed or (_may_want_data(access) and name in {"data", "partition"})
+        if not learns and name in there and not wanted:
+            yield Fault(name, "has no effect without learners", None, "add 'learners', or leave it out")
+    if access is None:
+        return
+    works = {(one.batch_size, one.local_epochs, one.local_steps) for one in learners.values()}
+    if access.wants_samples and len(works) > 1:
+        yield Fault(
+            "access.compute", "the learners differ in local work, so its time is not one", None, "give compute.samples"
+        )
+    needs = "the users' labels" if access.wants_label_mix else "how much data users hold"
+    if (access.wants_label_mix or access.wants_held) and "partition" not in there:
+        yield Fault("partition", f"missing; this access depends on {needs}", None, "add data and partition")
+    if parts["partition"] is not None:
+        yield from _order_faults(access, parts["partition"].rarity)
+
+
+def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
+    """A partition that goes by who is heard, where that goes by the partition, or by what is learned."""
+    if rarity is not None and (access.wants_label_mix or (access.wants_held and rarity == "prerun")):
+        yield Fault(
+            "partition", "depends on who is heard, which depends on the partition", None, "take another partition"
+        )
+    elif rarity == "prerun" and access.closed_loop:
+        problem = "goes by a run of the access alone, but who is heard depends on what is learned"
+        yield Fault("partition", problem, rarity, "take another order of the users, or another partition")
+
+
+def _may_want_data(access: Access | None) -> bool:
+    """Whether the access depends on labels or on how much users hold, or could not be read."""
+    return access is None or access.wants_label_mix or access.wants_held
+
+
+def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Fault]:
+    """The faults that each model below *part* finds."""
+    if isinstance(part, Spec):
+        yield from (fault.under(key) for fault in part.faults(facts))
+        for name in type(part).model_fields:
+            yield from nested_faults(getattr(part, name), _below(key, name), facts)
+    elif isinstance(part, Mapping):
+        for name, entry in part.items():
+            yield from nested_faults(entry, _below(key, name), facts)
+    elif isinstance(part, tuple):
+        for index, entry in enumerate(part):
+            yield from nested_faults(entry, _below(key, index), facts)
+
+
+def check_plugins(learners: Mapping[str, LearnerSpec], users: int, most: int) -> None:
+    """Try what *learners* consist of that is the user's own, where a round brings so many deliveries at *most*.
+
+    Raises:
+        ScenarioError: something does not do as its family does; keys begin with the learner's name.
+    """
+    if any(any(find_plugins(learner)) for learner in learners.values()):
+        from netfl.learning import plugin_check
+
+        plugin_check.check_learner_plugins(learners, users, most)
+
+
+def _below(key: str, name: object) -> str:
+    """The dotted key of an entry."""
+    return f"{key}.{name}" if key else str(name)

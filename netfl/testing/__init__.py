@@ -1,0 +1,1 @@
+"""Checks for authors of models: distribution tests and closed-form theory."""
