@@ -1,8 +1,8 @@
 """Looks for files that bring a reader down: ``python benchmarks/fuzz.py [READER ...] [--seconds 480] [--out DIR]``.
 
-Each reader of `tests/readers.py` gets files that libFuzzer makes of good ones, led by the code that they reach, through
-Atheris (``pip install atheris``).  What brings a reader down is kept below the folder, one file for each place in the
-code; what has been mended is kept in `tests/test_readers.py`.
+Each reader of `tests/support/file_readers.py` gets files that libFuzzer makes of good ones, led by the
+code that they reach, through Atheris (``pip install atheris``).  What brings a reader down is kept below the folder,
+one file for each place in the code; what has been mended is kept in `tests/test_readers.py`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OWN = {"netfl", "fromcode"} | {
-    path.stem for folder in ("tests", "analysis", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+    name
+    for folder in ("tests", "analysis", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+    for name in (path.stem, path.parent.name)
 }
 """Modules of the checkout, which pytest finds by its `pythonpath`."""
 NAMED = {"mlflow": "mlflow-skinny"}

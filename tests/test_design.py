@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from stopping import StopAfter
+from support.stop_run import StopAfter
 
 import netfl
 from netfl.types import FATES

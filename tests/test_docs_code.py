@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-import guides
 import pytest
+from support import doc_pages as guides
 
 import netfl
 from netfl.scenario.scenario import checked

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import worlds
 from golden import EXPONENTIAL, NETWORK, NETWORKS
 from hypothesis import HealthCheck, Phase, given, reject, seed, settings
 from hypothesis import strategies as st
-from invariants import hold, hold_tables, of_memory, watched
 from pydantic import ValidationError
-from recorders import Memory
+from support import random_scenarios as worlds
+from support.recorders import Memory
+from support.run_invariants import hold, hold_tables, of_memory, watched
 
 import netfl
 from netfl.access.network import NetworkAccess

@@ -1,7 +1,7 @@
 """Law 7: the YAML example of every model loads, round-trips and runs in a tiny world."""
 
 import pytest
-from tiny import MODELS, said_of, world
+from support.tiny_scenarios import MODELS, said_of, world
 
 import netfl
 from netfl.learning.data._download import SOURCES

@@ -13,9 +13,9 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 import pytest
-import worlds
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
+from support import random_scenarios as worlds
 from typer.main import get_command
 
 import netfl

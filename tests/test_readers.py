@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import reader_seeds
-from readers import READERS
+from support import file_reader_seeds as reader_seeds
+from support.file_readers import READERS
 
 MOST_S = 2.0
 LONG = {"manifest", "summary"}

@@ -25,7 +25,7 @@ FOLDER = ROOT / "scenarios/validation"
 ALARM = 1e-3
 
 sys.path.insert(0, str(ROOT / "tests/network"))
-from dcf_reference import SETUPS, simulate  # noqa: E402 - lies beside the tests of the network
+from support.dcf_reference import SETUPS, simulate  # noqa: E402 - lies beside the tests of the network
 
 
 @pytest.fixture

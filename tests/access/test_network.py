@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from recorders import Memory
+from support.recorders import Memory
 
 from netfl.access._builder import build_layout
 from netfl.access.network import NetworkAccess

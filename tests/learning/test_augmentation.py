@@ -9,10 +9,10 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from learning.schools import CLASSES, SPLIT, USERS, a_round, learner, network, spec
 from learning.test_learner import play
 from pydantic import ValidationError
 from scipy.stats import chi2
+from support.learner_factory import CLASSES, SPLIT, USERS, a_round, learner, network, spec
 from torch import nn
 
 from netfl.learning.aggregation.average import Average

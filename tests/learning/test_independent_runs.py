@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
-from small import PLAIN
+from support.small_network import PLAIN
 
 import netfl
 from netfl.learning.minibatches import BatchSampler, LocalWork

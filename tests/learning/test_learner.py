@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from learning.schools import (
+from support.learner_factory import (
     CLASSES,
     DATA,
     SPLIT,

@@ -5,7 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from learning.schools import CLASSES, DATA, SPLIT, TANH, USERS, a_round, examples, learner, network, spec, torch_model
+from support.learner_factory import (
+    CLASSES,
+    DATA,
+    SPLIT,
+    TANH,
+    USERS,
+    a_round,
+    examples,
+    learner,
+    network,
+    spec,
+    torch_model,
+)
 from torch import nn
 
 import netfl

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import simpy
-from recorders import Memory as Recorder
+from support.recorders import Memory as Recorder
 
 from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from draws import DRAWS
 from pydantic import ValidationError
-from recorders import Memory
+from support.draw_counts import DRAWS
+from support.recorders import Memory
 
 import netfl
 from netfl.access.network import NetworkAccess

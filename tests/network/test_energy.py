@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from recorders import Memory
+from support.recorders import Memory
 
 import netfl
 from netfl.access.network import NetworkAccess

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from swept import Here
+from support.inline_sweep_engine import Here
 from typer.testing import CliRunner
 
 import netfl

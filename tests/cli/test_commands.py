@@ -1,0 +1,451 @@
+"""The command line: what it prints, what it ends with, and that bad input never shows a traceback."""
+
+# ruff: noqa: E501 - a message that is pinned stands on one line
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from support.small_network import SECTION, as_yaml
+from typer.testing import CliRunner
+
+import netfl
+from netfl.cli import app
+from netfl.errors import ScenarioError
+from netfl.registry import FAMILIES, base_of, list_kinds
+from netfl.scenario.scenario import Scenario
+from netfl.scenario.yaml_document import parse
+
+GOOD = """\
+name: small
+users: 3
+rounds: 10
+access:
+  kind: stationary
+  rho: [0.5, 0.4, 0.1]
+"""
+LEARNING = """\
+data: {kind: blobs, centers: [[0, 0], [3, 3]], samples: 40}
+partition: iid
+model: logistic
+learners:
+  FedAvg: {objective: erm, aggregation: relay, lr: 0.1, batch_size: 4, local_steps: 1}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Every test works in a folder of its own, with two scenarios in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "good.yaml").write_text(GOOD)
+    (tmp_path / "learning.yaml").write_text(GOOD + LEARNING)
+    return tmp_path
+
+
+def call(*words):
+    """Exit code and output of a command in this process; an error that is not meant for users is raised."""
+    result = CliRunner().invoke(app, list(words))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert "Traceback" not in result.output
+    return result.exit_code, result.output
+
+
+def subprocess_of(*words, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "netfl", *words], capture_output=True, text=True, timeout=60, check=False, **more
+    )
+
+
+class TestGood:
+    def test_trace_says_where_and_what(self):
+        code, output = call("trace", "good.yaml", "--out", "here")
+        assert code == 0
+        assert output.splitlines()[0] == "small → here"
+        assert "10 rounds in 10 s simulated · updates: 10 delivered, 18 superseded, 2 unfinished" in output
+        assert output.splitlines()[-1].startswith("done in ")
+        assert output.splitlines()[-1].endswith(": here")
+
+    def test_quiet_prints_nothing(self):
+        assert call("trace", "good.yaml", "--quiet") == (0, "")
+        assert call("run", "learning.yaml", "-q", "--device", "cpu") == (0, "")
+        assert Path("runs/small-001/manifest.json").exists()
+        assert Path("runs/small-002/metrics.parquet").exists()
+
+    def test_run_shows_the_learners(self):
+        code, output = call("run", "learning.yaml", "--device", "cpu")
+        assert code == 0
+        assert "FedAvg" in output
+        assert "accuracy" in output
+
+    def test_options_reach_the_scenario(self):
+        words = ["--set", "rounds=4", "--set", "access.rho=[0.2, 0.2, 0.6]", "--set", "record=none", "--seed", "7"]
+        assert call("trace", "good.yaml", "--out", "here", *words)[0] == 0
+        run = netfl.open_run("here")
+        assert (run.scenario["rounds"], run.scenario["access"]["rho"], run.scenario["seed"]) == (4, [0.2, 0.2, 0.6], 7)
+        assert run.events.empty
+
+    def test_override_blocks(self, folder):
+        (folder / "good.yaml").write_text(GOOD + "overrides: {short: {rounds: 2}}\n")
+        assert call("trace", "good.yaml", "--override", "short", "--out", "here")[0] == 0
+        assert len(netfl.open_run("here").rounds) == 2
+
+    def test_check_rehearses_every_file(self):
+        code, output = call("check", "good.yaml", "learning.yaml")
+        assert code == 0
+        assert output.splitlines()[::2] == ["good.yaml: good", "learning.yaml: good"]
+        told = r"  about 30 updates or packets, 1(?:\.\d+)? s of processor time \(.*, estimated from 10 rounds\), 150 MB of memory, .*"
+        assert re.fullmatch(told, output.splitlines()[1])
+        assert not Path("runs").exists()
+
+    def test_resume_goes_on(self, folder):
+        call("trace", "good.yaml", "--out", "here", "-q")
+        manifest = json.loads((folder / "here/manifest.json").read_text())
+        (folder / "here/manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+        assert call("resume", "here", "-q") == (0, "")
+        assert netfl.open_run("here").manifest["status"] == "done"
+
+    def test_version_and_help(self):
+        assert call("--version") == (0, f"netfl {netfl.__version__}\n")
+        code, output = call("--help")
+        assert code == 0
+        for command in ("run", "trace", "check", "resume", "extend", "list", "report", "data"):
+            assert command in output
+
+    def test_list_shows_families_models_and_each_model(self):
+        code, output = call("list")
+        assert code == 0
+        for family in FAMILIES:
+            assert family in output
+        code, output = call("list", "access")
+        assert code == 0
+        for kind in list_kinds(base_of("access")):
+            assert kind in output
+        code, output = call("list", "channel", "log_distance")
+        assert code == 0
+        assert "exponent" in output
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_list_shows_every_model(family):
+    for kind in list_kinds(base_of(family)):
+        code, output = call("list", family, kind)
+        assert code == 0
+        assert "Example" in output
+
+
+def bad(name, content, message):
+    return pytest.param(content, message, id=name)
+
+
+BAD_FILES = [
+    bad("missing", None, "bad.yaml: there is no such file; check the path"),
+    bad("empty", "", "bad.yaml: the file is empty; start from a scenario of netfl's: netfl scenarios"),
+    bad("not YAML", "a: [", "bad.yaml:1: a bracket is not closed ('a: ['); close it"),
+    bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not a text in UTF-8: invalid start byte at byte 0; is it a YAML file?"),
+    bad("unknown key", GOOD + "usrs: 3\n", "bad.yaml:7: usrs: unknown key; did you mean 'users'?"),
+    bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: a quantity in gram where a time is wanted ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
+    bad("negative rate", GOOD.replace("0.1]", "-0.1]"), "bad.yaml:6: access.rho.2: should be greater than or equal to 0 (-0.1)"),
+    bad("no sum of 1", GOOD.replace("0.1]", "0.4]"), "bad.yaml:6: access.rho: the rates sum to 1.3, not to 1 ([0.5, 0.4, 0.4]); divide each by their sum"),
+    bad("no users", GOOD.replace("users: 3", "users: 0"), "bad.yaml:2: users: should be greater than or equal to 1 (0)"),
+    bad("rho for others", GOOD.replace("users: 3", "users: 4"), "bad.yaml:6: access.rho: 3 rates for 4 users; give one for each user, or {zipf: 1.0}, or random_simplex"),
+    bad("no data", GOOD.replace("small", "x") + "learners: {}\nmodel: logistic\n", "bad.yaml:8: model: has no effect without learners; add 'learners', or leave it out"),
+    bad("no replay", GOOD.replace("stationary", "replay").replace("rho: [0.5, 0.4, 0.1]", "run: nowhere"), "bad.yaml:6: access.run: there is no folder {here}/nowhere; name the folder of a finished run"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_FILES)
+@pytest.mark.parametrize("command", ["run", "trace", "check"])
+def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
+    if content is not None:
+        (folder / "bad.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert call(command, "bad.yaml") == (2, message.replace("{here}", str(Path.cwd())) + "\n")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--set", "usrs=5"], "--set usrs=5: usrs: unknown key; did you mean 'users'?"),
+        (["--set", "users"], "--set: not of the form PATH=VALUE ('users'); write for example --set users=10"),
+        (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write for example --set users=10"),
+        (["--set", "users=[1"], "--set users: a bracket is not closed ('[1'); close it"),
+        (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry of a list of 3 ('9'); entries count from 0"),
+        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a quantity in gram where a time is wanted ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
+        (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
+        (["--out", "."], "--out: . is there already, and not empty; name another folder, or remove it"),
+        (["--out", "good.yaml"], "--out: good.yaml is there already, and not empty; name another folder, or remove it"),
+    ],
+)  # fmt: skip
+def test_a_bad_option_is_told_and_ends_with_2(words, message):
+    assert call("trace", "good.yaml", *words) == (2, message + "\n")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["trace", "good.yaml", "--seed", "-1"], ["trace", "good.yaml", "--seed", "x"], ["trace"], ["trac", "good.yaml"], ["run", "good.yaml", "--nope"]],
+)  # fmt: skip
+def test_what_typer_refuses_ends_with_2(words):
+    assert call(*words)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["run", "good.yaml", "--replica", "3"], "--set replicas=3?"),
+        (["run", "--replica", "3", "good.yaml", "-q"], "--set replicas=3?"),
+        (["check", "good.yaml", "--rounds=5"], "--set rounds=5?"),
+        (["sweep", "good.yaml", "--users", "--quiet"], "--set users=VALUE?"),
+        (["trace", "good.yaml", "--learner"], "--set learners=VALUE?"),
+    ],
+)
+def test_a_key_as_an_option_is_told_how_to_set_it(words, hint):
+    code, output = call(*words)
+    assert code == 2
+    assert f"No such option: {next(word for word in words if word[:2] == '--').partition('=')[0]}" in output
+    assert f"Did you mean {hint}" in " ".join(output.replace("│", "").split())
+
+
+def test_only_keys_of_scenarios_are_hinted_at_and_all_of_them(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for words in (["resume", "here", "--replica", "3"], ["run", "good.yaml", "--nope", "3"]):
+        assert "--set replicas" not in call(*words)[1]
+    for key in Scenario.model_fields.keys() - {"seed"}:
+        assert f"Did you mean --set {key}=3?" in call("run", "x", f"--{key}x", "3")[1]
+    output = call("sweep", "x", "--seeds", "3")[1]
+    assert "--seed," in output, "an option of the command comes first"
+    assert "--set seed" not in output
+    assert "--set overrides" not in call("run", "x", "--overide", "3")[1], "--override is nearer"
+    assert "--set tempo=3" not in call("run", "x", "--tempos", "3")[1]
+    monkeypatch.setitem(Scenario.model_fields, "tempo", Scenario.model_fields["seed"])
+    assert "Did you mean --set tempo=3?" in call("run", "x", "--tempos", "3")[1], "the keys are those of Scenario"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "good.yaml", "--device", "gpu"], "--device: no such device ('gpu'); write auto, cpu or cuda"),
+        (["resume", "nowhere"], "nowhere is no run directory: there is no manifest.json in it; name a folder that netfl wrote"),
+        (["report", "nowhere"], "nowhere is no run directory: there is no manifest.json in it; name a folder that netfl wrote"),
+        (["list", "acess"], "no such family ('acess'); did you mean 'access'?"),
+        (["list", "access", "bernouli"], "no such access: 'bernouli'; did you mean 'bernoulli'?"),
+        (["list", "access", "x:Y"], "'x:Y' cannot be imported: there is no module 'x'; is it in this folder, or its package installed, or on PYTHONPATH?"),
+    ],
+)  # fmt: skip
+def test_bad_words_are_told_and_end_with_2(words, message):
+    assert call(*words) == (2, message + "\n")
+
+
+def test_check_tells_the_faults_of_all_files(folder):
+    (folder / "one.yaml").write_text(GOOD.replace("users", "usrs"))
+    (folder / "two.yaml").write_text(GOOD.replace("stationary", "x"))
+    code, output = call("check", "one.yaml", "good.yaml", "two.yaml", "no.yaml")
+    assert code == 2
+    assert "good.yaml: good" in output
+    assert [line.split(":")[0] for line in output.splitlines() if ".yaml" in line and "good" not in line] == [
+        "one.yaml",
+        "one.yaml",
+        "two.yaml",
+        "no.yaml",
+    ]
+
+
+def test_resuming_what_is_finished_ends_with_2():
+    call("trace", "good.yaml", "--out", "here", "-q")
+    assert call("resume", "here") == (2, "the run in here is finished; there is nothing to resume\n")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]x", "5"])
+def test_a_damaged_manifest_is_the_machine_s_fault(folder, content):
+    (folder / "here").mkdir()
+    (folder / "here/manifest.json").write_text(content)
+    code, output = call("resume", "here")
+    assert code == 1
+    assert output.startswith("here/manifest.json cannot be read: ")
+
+
+@pytest.mark.parametrize("out", ["good.yaml/run", "/proc/netfl-run", "x" * 300])
+def test_a_folder_that_cannot_be_written_ends_with_1(out):
+    code, output = call("trace", "good.yaml", "--out", out)
+    assert code == 1
+    assert output.startswith(f"cannot write a run into {out}: ")
+    assert len(output.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_full_disk_ends_with_1_and_leaves_no_table_that_looks_whole(folder):
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); from netfl.cli import main; main()"
+    words = ["trace", "good.yaml", "--out", "here", "--set", "rounds=100000", "--set", "record=all"]
+    done = subprocess.run(
+        [sys.executable, "-c", limited, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("cannot go on writing here: ")
+    assert sorted(path.name for path in Path("here").glob("*.parquet")) == ["users.parquet"]
+    assert netfl.open_run("here").manifest["status"] in {"failed", "running"}
+
+
+@pytest.mark.slow
+def test_a_model_of_the_user_s_that_fails_shows_where(folder):
+    (folder / "mine.py").write_text(
+        "from netfl.access.stationary import Stationary\n"
+        "class Mine(Stationary):\n"
+        "    def heard(self, setting, most=None):\n"
+        "        yield from list(super().heard(setting, most))[:4]\n"
+        "        raise LookupError('no more luck')\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    done = subprocess_of("trace", "good.yaml", "--set", "access.kind='mine:Mine'", "--out", "here", env=environment)
+    assert done.returncode == 1
+    assert "mine.py" in done.stderr
+    assert done.stderr.splitlines()[-1] == "mine:Mine, at 4 s of simulated time: LookupError: no more luck"
+    assert len(netfl.open_run("here").rounds) == 4
+
+
+@pytest.mark.parametrize("command", ["check", "trace", "run"])
+def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenario_says_it(folder, command):
+    laid = {"kind": "random_geometric", "routers": 4, "towers": 2, "side": "1 km", "reach": "1 m"}
+    access = SECTION | {"topology": laid}
+    (folder / "laid.yaml").write_text(as_yaml({**parse(GOOD + LEARNING, "good.yaml", lines=False), "access": access}))
+    line = 1 + [text.strip() for text in (folder / "laid.yaml").read_text().splitlines()].index("reach: 1 m")
+    code, output = call(command, "laid.yaml")
+    assert code == 2
+    assert output.splitlines()[-1].startswith(
+        f"laid.yaml:{line}: access.topology.reach: no chain of routers joins tower:"
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
+def test_a_signal_ends_a_run_with_its_tables_readable(number):
+    words = [sys.executable, "-m", "netfl", "trace", "good.yaml", "--set", "rounds=100000000", "--out", "here"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "small → here\n"
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    large, told = errors.splitlines()
+    assert large.startswith("large: about 300,000,000 updates or packets, ")
+    assert told == "interrupted; go on with: netfl resume here"
+    run = netfl.open_run("here")
+    assert run.manifest["status"] == "interrupted"
+    assert "interrupted in " in output
+    assert len(run.rounds) == len(run.deliveries) == run.manifest["rounds_done"]
+    assert not list(run.folder.glob("*.part"))
+
+
+@pytest.mark.parametrize(("had", "words", "has"), [(True, [], True), (False, ["--report"], True), (False, [], False)])
+@pytest.mark.parametrize("command", ["resume", "extend"])
+@pytest.mark.slow
+def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(monkeypatch, command, had, words, has):
+    from netfl.cli.progress import ProgressDisplay
+
+    with monkeypatch.context() as patch:
+        if command == "resume":
+            patch.setattr(ProgressDisplay, "closed", lambda self, progress: setattr(self, "stop", progress.round >= 4))
+        code, _ = call("run", "learning.yaml", "--out", "here", *["--report"] * had)
+    assert code == (command == "resume")
+    pages = Path("here")
+    assert (pages / "report.html").exists() == had
+    told = call(command, "here", *words, *(["--replicas", "2"] if command == "extend" else []))
+    assert told[0] == 0
+    assert ("report:  " in told[1]) == has
+    assert [(pages / name).exists() for name in ("report.html", "overview.png")] == [has, has]
+    if has:
+        assert "not finished" not in (pages / "report.html").read_text(encoding="utf-8")
+
+
+def test_targets_and_choices_are_told_on_the_terminal(folder):
+    learner = "{objective: erm, aggregation: relay, lr: 0.05, batch_size: 4, local_steps: 1}"
+    asked = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {tuned: {of: [FedAvg, slow]}}}"
+    (folder / "asked.yaml").write_text(f"{GOOD}{LEARNING}  slow: {learner}\nevaluate: {asked}\n")
+    code, output = call("run", "asked.yaml", "--out", "here")
+    assert code == 0
+    assert "choices: last round" in " ".join(output.split())
+    table = output[output.index("first at a test accuracy of") :]
+    assert [line.split()[0] for line in table.splitlines() if "round " in line] == ["FedAvg", "slow", "tuned"]
+    summary = netfl.open_run("here").summary
+    assert "tuned.accuracy.last_round" in summary
+    assert not [name for name in summary if name.startswith("tuned.") and "last_tenth" in name]
+    assert "FedAvg.accuracy.last_tenth" in summary
+
+
+@pytest.mark.slow
+def test_a_report_that_cannot_be_written_is_the_machine_s_fault():
+    assert call("trace", "good.yaml", "--out", "run", "--quiet")[0] == 0
+    code, output = call("report", "run", "--out", "nowhere/report.html")
+    assert (code, output.splitlines()[-1]) == (
+        1, "cannot write the report: nowhere/report.html.part: No such file or directory; the run itself is as it was"
+    )  # fmt: skip
+
+
+def test_check_looks_into_blocks_of_overrides():
+    text = Path("good.yaml").read_text() + "\noverrides: {wrong: {rounds: 0}, right: {rounds: 2}}\n"
+    Path("blocks.yaml").write_text(text)
+    code, output = call("check", "blocks.yaml", "good.yaml")
+    assert code == 2
+    assert "rounds: should be greater than or equal to 1 (0)" in output
+    assert "good.yaml: good" in output
+    assert call("check", "good.yaml", "--seed", "4")[0] == 0
+
+
+def test_cuda_where_there_is_none():
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    main = Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"
+    code, output = call("run", str(main), "--device", "cuda", "--out", "run")
+    assert (code, output.splitlines()[-1]) == (
+        2, "--device: there is no CUDA device here ('cuda'); write cpu or auto"
+    )  # fmt: skip
+    assert not Path("run").exists()
+
+
+def test_list_shows_the_keys_of_mappings_and_around_models():
+    assert "down.law" in call("list", "outage", "renewal")[1]
+    assert "compute.speed" in call("list", "access", "network")[1]
+    assert "learners.NAME.lr" in call("list", "scenario")[1]
+
+
+@pytest.mark.parametrize("place", ["lr:0.1", "50% ä/x y", "s3:/x", "a#b?c[1]*"])
+@pytest.mark.slow
+def test_a_folder_may_have_any_name(place):
+    """To pyarrow a relative path with a colon is an address."""
+    assert call("trace", "good.yaml", "--out", place, "-q") == (0, "")
+    assert len(netfl.open_run(place).rounds) == 10
+    assert call("extend", place, "--replicas", "2", "-q") == (0, "")
+    assert call("export", place, "--csv", "--perfetto", "--availability", f"{place}/a.csv", "--rounds")[0] == 0
+    assert call("verify", place)[0] == 0
+    assert call("ram", f"{place}/csv/deliveries.csv", "--json")[0] == 0
+    (Path("good.yaml")).write_text(GOOD + "sweep: {seed: [1, 2]}\n")
+    assert call("sweep", "good.yaml", "--out", f"{place} swept", "--workers", "1", "-q") == (0, "")
+    assert len(netfl.open_sweep(f"{place} swept").rounds) == 20
+
+
+ADDRESSES = ["s3://bucket/x", "gs://b", "file:///tmp/x"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_is_no_folder(folder, address):
+    expected = f"{address}: an address ({address.partition(':')[0]}://) where a local path is wanted; name a path on this machine, and copy files to or from elsewhere by other means."
+    for words in (
+        ["run", "good.yaml", "--out", address],
+        ["check", address],
+        ["report", address],
+        ["export", address, "--csv"],
+    ):
+        code, output = call(*words)
+        assert code == 2
+        assert expected in " ".join(output.replace("│", " ").split())
+    for doing in (netfl.open_run, netfl.open_sweep, netfl.load, lambda out: netfl.run(netfl.load("good.yaml"), out)):
+        with pytest.raises(ScenarioError, match="an address"):
+            doing(address)
+    assert sorted(file.name for file in folder.iterdir()) == ["good.yaml", "learning.yaml"]

@@ -1,0 +1,145 @@
+"""Known participation without a list: each replica takes the probabilities that its own access states."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.stop_run import StopAfter
+
+import netfl
+from netfl.errors import ScenarioError
+from netfl.learning.aggregation.known_participation import KnownParticipation
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.setup import prepare_run
+from netfl.streams import Streams
+from netfl.types import ScenarioFacts
+
+USERS, ROUNDS = 8, 12
+FOLLOWS = {"label_correlated": {"concentration": 0.1, "minimum": 0.02, "mean": 0.2}}
+LISTED = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25]
+BERNOULLI = {"kind": "bernoulli", "probability": FOLLOWS}
+
+
+def scenario(access=BERNOULLI, rule="known_participation", replicas=1, **more):
+    learner = {"objective": "erm", "aggregation": rule, "lr": 0.1, "batch_size": 4, "local_steps": 2}
+    said = {
+        "name": "known", "users": USERS, "rounds": ROUNDS, "replicas": replicas, "access": access,
+        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3], [0, 3]], "samples": 60}, "model": "logistic",
+        "partition": {"kind": "dirichlet", "concentration": 0.3}, "learners": {"one": learner, "two": learner},
+        "evaluate": {"every": 3, "metrics": ["weight"]},
+    }  # fmt: skip
+    return checked(ScenarioDocument(said | more, "known"))
+
+
+def probabilities(made, replica):
+    """FedAU's p_n = max(0.02, 0.2 C <κ_n, q>), from the labels that users are dealt."""
+    staged = prepare_run(made)
+    labels, streams = staged.dataset.train_y, Streams(made.seed).at("replica", replica).at("access")
+    mixes = np.array([[np.mean(labels[rows] == label) for label in range(3)] for rows in staged.splits[replica]])
+    return np.clip(0.2 * 3 * mixes @ streams.rng("labels").dirichlet([0.1] * 3), 0.02, 1)
+
+
+def weights(run, replica, learner="one"):
+    """What changes of each user count at the end."""
+    told = run.table("metrics").query("metric == 'weight' and replica == @replica and learner == @learner")
+    last = told[told["round"] == ROUNDS].assign(user=lambda rows: rows["group"].str.removeprefix("user:").astype(int))
+    return last.sort_values("user")["value"].to_numpy()
+
+
+@pytest.mark.slow
+def test_it_is_to_the_bit_what_a_list_of_these_probabilities_gives(tmp_path):
+    made = scenario(record={"versions": True})
+    listed = {"kind": "known_participation", "probability": probabilities(made, 0).tolist()}
+    run = netfl.run(made, tmp_path / "stated", device="cpu")
+    same = netfl.run(scenario(rule=listed, record={"versions": True}), tmp_path / "listed", device="cpu")
+    pd.testing.assert_frame_equal(run.table("metrics"), same.table("metrics"), check_exact=True)
+    one, other = (it.versions("one", replica=0)[ROUNDS] for it in (run, same))
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+    assert max(weights(run, 0)) > 2
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.slow
+def test_each_replica_has_its_own(tmp_path, workers):
+    made = scenario(replicas=3)
+    run = netfl.run(made, tmp_path / "run", device="cpu", workers=workers)
+    known = [probabilities(made, replica) for replica in range(3)]
+    assert all(not np.allclose(known[0], other) for other in known[1:])
+    for replica, p in enumerate(known):
+        for learner in ("one", "two"):
+            assert weights(run, replica, learner) == pytest.approx(1 / p, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_resumed_and_extended_keeps_them(tmp_path):
+    netfl.run(scenario(replicas=2), tmp_path / "run", device="cpu", watch=StopAfter(5))
+    netfl.resume(tmp_path / "run", device="cpu", workers=2)
+    run, made = netfl.extend(tmp_path / "run", 3, device="cpu"), scenario(replicas=3)
+    for replica in range(3):
+        assert weights(run, replica) == pytest.approx(1 / probabilities(made, replica), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("access", "expected"),
+    [
+        ({"kind": "bernoulli", "probability": 0.5}, [0.5] * USERS),
+        ({"kind": "markov", "probability": LISTED}, LISTED),
+        ({"kind": "cyclic", "probability": LISTED, "cycle": 4}, [1.0, 0.75, 0.75, 0.5, 0.5, 0.5, 0.25, 0.25]),
+        ({"kind": "stationary", "rho": [p / sum(LISTED) for p in LISTED], "first": 1}, np.array(LISTED) / sum(LISTED)),
+    ],
+    ids=lambda one: one["kind"] if isinstance(one, dict) else "",
+)
+def test_what_counts_is_how_often_a_user_is_heard(tmp_path, access, expected):
+    run = netfl.run(scenario(access), tmp_path / "run", device="cpu")
+    assert weights(run, 0) == pytest.approx(1 / np.array(expected), rel=1e-6)
+
+
+def test_a_user_who_is_never_heard_has_no_weight(tmp_path):
+    of = {"kind": "bernoulli", "probability": 0.5}
+    run = netfl.run(scenario({"kind": "adversarial", "of": of, "users": [3]}), tmp_path / "run", device="cpu")
+    assert weights(run, 0).tolist() == [2.0, 2.0, 2.0, 0.0, 2.0, 2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("kind", [{"kind": "fedavgm"}, {"kind": "fedadam", "server_lr": 0.1}])
+def test_optimisers_at_the_server_pass_them_on(tmp_path, kind):
+    run = netfl.run(scenario(rule={**kind, "of": "known_participation"}), tmp_path / "run", device="cpu")
+    assert weights(run, 0) == pytest.approx(1 / probabilities(scenario(), 0), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        {**BERNOULLI, "first": 2},
+        {**BERNOULLI, "selection": {"kind": "oldest", "m": 1}},
+        {"kind": "stationary", "rho": {"zipf": 1}, "first": 2},
+        {"kind": "drifting", "knots": [{"round": 1, "probability": 0.5}, {"round": 9, "probability": 0.2}]},
+    ],
+    ids=["first", "selection", "stationary", "drifting"],
+)
+@pytest.mark.parametrize("around", [False, True])
+def test_an_access_that_does_not_state_them_is_a_fault(access, around):
+    rule = {"kind": "fedavgm", "of": "known_participation"} if around else "known_participation"
+    with pytest.raises(ScenarioError) as raised:
+        scenario(access, rule)
+    fault = raised.value.faults[0]
+    assert fault.key == f"learners.one.aggregation{'.of' if around else ''}.probability"
+    assert fault.problem == "missing; this access does not state in what share of the rounds each user is heard"
+    assert fault.remedy == "give a list, or take 'fedau', which estimates them"
+
+
+def test_a_list_needs_nothing_of_the_access():
+    rule = KnownParticipation(probability=tuple(LISTED))
+    assert not [*rule.faults(ScenarioFacts(USERS, ROUNDS))]
+    assert rule.informed(np.full(USERS, 0.5)) is rule
+    assert [fault.key for fault in KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS))] == ["probability"]
+    assert not [*KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS, heard_known=True))]
+
+
+def test_an_aggregation_of_ones_own_around_it_must_pass_them_on():
+    """Found out by the trial before a run; one that does so is left alone."""
+    known = {"evaluate": {"every": 3}}
+    with pytest.raises(ScenarioError, match=r"method 'open' fails .*must pass on 'informed'"):
+        prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "of": "known_participation"}, **known))
+    listed = {"kind": "known_participation", "probability": LISTED}
+    prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "of": listed}, **known))
+    prepare_run(scenario(rule={"kind": "support.plugin_learning:Telling", "of": "known_participation"}, **known))

@@ -1,0 +1,100 @@
+"""Schedules: factors by hand, and that an update keeps the step size of the version that it started from."""
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from support.learner_factory import a_round, learner, spec
+
+from netfl.learning.aggregation.relay import Relay
+from netfl.learning.objective.cvar import Cvar
+from netfl.learning.schedule.constant import Constant
+from netfl.learning.schedule.halving import Halving
+from netfl.learning.schedule.step import Step
+from netfl.types import ScenarioFacts
+
+
+@pytest.mark.parametrize(
+    ("schedule", "factors"),
+    [
+        (Constant(), [1, 1, 1, 1, 1, 1, 1]),
+        (Halving(every=2), [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]),
+        (Halving(every=1), [1, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 1 / 64]),
+        (Step(at=(2, 3, 6), factor=0.1), [1, 1, 0.1, 0.01, 0.01, 0.01, 0.001]),
+        (Step(at=(1,), factor=3), [1, 3, 3, 3, 3, 3, 3]),
+    ],
+    ids=repr,
+)
+def test_factors_by_hand(schedule, factors):
+    assert schedule.factors(np.arange(7)) == pytest.approx(factors, rel=1e-15)
+    assert schedule.factors(np.array([6, 0, 2])) == pytest.approx([factors[at] for at in (6, 0, 2)], rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        (Halving, {}),
+        (Halving, {"every": 0}),
+        (Step, {"at": []}),
+        (Step, {"at": [0, 4]}),
+        (Step, {"at": [4, 4]}),
+        (Step, {"at": [5, 4]}),
+        (Step, {"at": [4], "factor": 0}),
+        (Step, {"at": [4], "factor": 1}),
+    ],
+)
+def test_what_schedules_refuse(model, wrong):
+    with pytest.raises(ValidationError):
+        model.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "key", "value"),
+    [
+        (Halving(every=6), "every", 6),
+        (Step(at=(6,)), "at", [6]),
+        (Step(at=(2, 6, 9)), "at", [6, 9]),
+        (Halving(every=5), None, None),
+        (Step(at=(1, 5)), None, None),
+    ],
+    ids=repr,
+)
+def test_versions_that_nobody_starts_from_are_faults(schedule, key, value):
+    """In 6 rounds users start from versions 0 to 5."""
+    found = [(fault.key, fault.value) for fault in schedule.faults(ScenarioFacts(users=2, rounds=6))]
+    assert found == ([] if key is None else [(key, value)])
+
+
+def test_step_is_the_schedule_of_pytorch():
+    parameter = torch.zeros((), requires_grad=True)
+    optimiser = torch.optim.SGD([parameter], lr=1.0)
+    other = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones=[2, 3, 6], gamma=0.1)
+    found = []
+    for _ in range(9):
+        found.append(other.get_last_lr()[0])
+        optimiser.step()
+        other.step()
+    assert Step(at=(2, 3, 6), factor=0.1).factors(np.arange(9)) == pytest.approx(found, rel=1e-12)
+
+
+@pytest.mark.parametrize("local", [None, Cvar(alpha=0.5, gamma=0.2, lr_t=0.3)], ids=["erm", "cvar"])
+def test_an_update_has_the_step_size_of_its_base(local):
+    """Two users of version 2, heard in rounds 3 and 6, beside a learner whose step sizes are those of version 2."""
+
+    def made(schedule, scale):
+        objective = local and local.model_copy(update={"lr_t": local.lr_t * scale})
+        one = learner({"a": spec(objective, Relay(), lr=0.1 * scale).model_copy(update={"schedule": schedule})})
+        shared = learner({"a": spec(local, Relay(), lr=0.1)})
+        for index in (1, 2):
+            shared.step([a_round(index, (3, index - 1))])
+        one.restore(shared.state())
+        one.step([a_round(3, (0, 2))])
+        first = one.version(0)
+        for index in (4, 5):
+            one.step([a_round(index)])
+        one.step([a_round(6, (1, 2))])
+        return first, one.version(0)
+
+    for scheduled, plain in zip(made(Halving(every=2), 1), made(Constant(), 0.5), strict=True):
+        assert scheduled == pytest.approx(plain, rel=1e-13, abs=1e-15)
+    assert np.abs(made(Halving(every=2), 1)[1] - made(Constant(), 1)[1]).max() > 1e-3

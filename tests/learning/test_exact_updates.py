@@ -1,0 +1,281 @@
+"""Every aggregation, objective and local step through the whole learner, against the papers' formulas in NumPy."""
+
+from functools import cache, partial
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from support import paper_algorithms as papers
+from support.learner_factory import DATA, SPLIT, TANH, USERS, a_round, learner, spec, torch_model
+from torch import nn
+
+from netfl.learning.aggregation.afl import Afl
+from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.average_all import AverageAll
+from netfl.learning.aggregation.fedadam import Fedadam
+from netfl.learning.aggregation.fedasync import Fedasync
+from netfl.learning.aggregation.fedau import Fedau
+from netfl.learning.aggregation.fedavgm import Fedavgm
+from netfl.learning.aggregation.fedbuff import Fedbuff
+from netfl.learning.aggregation.fedvarp import Fedvarp
+from netfl.learning.aggregation.known_participation import KnownParticipation
+from netfl.learning.aggregation.mifa import Mifa
+from netfl.learning.aggregation.qfedavg import Qfedavg
+from netfl.learning.aggregation.qfedsgd import Qfedsgd
+from netfl.learning.aggregation.relay import Relay
+from netfl.learning.aggregation.scaffold import Scaffold
+from netfl.learning.minibatches import BatchSampler, LocalWork
+from netfl.learning.objective.cvar import Cvar
+from netfl.learning.objective.erm import Erm
+from netfl.learning.objective.proximal import Proximal
+from netfl.learning.objective.tilted import Tilted
+from netfl.learning.schedule.constant import Constant
+from netfl.learning.schedule.halving import Halving
+from netfl.learning.schedule.step import Step
+from netfl.learning.spec import EvaluateSpec
+from netfl.streams import Streams
+
+SIZE, LR, LR_T = 34, 0.3, 0.2
+HELD = [(DATA.train_x[rows].astype(float), DATA.train_y[rows]) for rows in SPLIT]
+TEST = DATA.test_x.astype(float), DATA.test_y
+FULL, MINI = {"batch_size": "full", "local_steps": 3}, {"batch_size": 8, "local_epochs": 2}
+P = (0.9, 0.5, 0.05, 0.3)
+
+TRACE = [
+    [(0, 0), (3, 0)],
+    [],
+    [(1, 2), (0, 1), (0, 2)],
+    [(2, 3)],
+    [],
+    [],
+    [(3, 2), (3, 2), (1, 6)],
+    [(0, 7), (1, 7), (2, 7), (3, 7)],
+    [(2, 4), (0, 8)],
+    [(1, 9)],
+]
+"""Who is heard from which version: nobody in three rounds, users twice in one, first times late, old bases."""
+SINGLE = [lines[:1] for lines in TRACE]
+"""The same with one delivery a round at most, for `relay`."""
+
+RULES = {
+    "average": (Average(), papers.Average),
+    "average equal": (Average(weights="equal", server_lr=1.5), partial(papers.Average, False, 1.5)),
+    "average_all": (AverageAll(server_lr=2), partial(papers.Weighted, [1.0] * USERS, 2)),
+    "known_participation": (
+        KnownParticipation(probability=P, server_lr=0.5),
+        partial(papers.Weighted, [1 / p for p in P], 0.5),
+    ),
+    "fedau": (Fedau(), partial(papers.Fedau, USERS)),
+    "fedau cut": (Fedau(cutoff=2, server_lr=1.3), partial(papers.Fedau, USERS, 2, 1.3)),
+    "fedbuff": (Fedbuff(server_lr=0.8), partial(papers.Fedbuff, 0.8, 0.5)),
+    "fedasync": (Fedasync(alpha=0.6, staleness="polynomial", a=0.5), partial(papers.Fedasync, 0.6, 0.5)),
+    "mifa": (Mifa(server_lr=0.9), lambda rates: papers.Mifa(USERS, rates, 0.9)),
+    "fedvarp": (Fedvarp(server_lr=1.1), partial(papers.Fedvarp, USERS, 1.1)),
+    "qfedavg 0": (Qfedavg(q=0), partial(papers.Qfedavg, 0)),
+    "qfedavg 1": (Qfedavg(q=1), partial(papers.Qfedavg, 1)),
+    "qfedavg 5": (Qfedavg(q=5), partial(papers.Qfedavg, 5)),
+    "qfedavg half": (Qfedavg(q=0.5), partial(papers.Qfedavg, 0.5)),
+    "afl": (Afl(lr_lambda=0.2), partial(papers.Afl, USERS, 0.2)),
+    "scaffold": (Scaffold(server_lr=0.9), partial(papers.Scaffold, USERS, SIZE, 0.9)),
+    "fedavgm": (
+        Fedavgm(momentum=0.7, server_lr=0.6),
+        lambda: papers.Fedavgm(papers.Average(), 0.6, 0.7),
+    ),
+    "fedavgm of mifa": (
+        Fedavgm(momentum=0.7, of=Mifa()),
+        lambda rates: papers.Fedavgm(papers.Mifa(USERS, rates), 1.0, 0.7),
+    ),
+    "fedavgm of scaffold": (
+        Fedavgm(momentum=0.5, of=Scaffold()),
+        lambda: papers.Fedavgm(papers.Scaffold(USERS, SIZE), 1.0, 0.5),
+    ),
+    "fedadam": (
+        Fedadam(server_lr=0.05, of=Average(weights="equal")),
+        lambda: papers.Fedadam(papers.Average(False), 0.05, 0.9, 0.99, 1e-3),
+    ),
+    "fedadam of fedau": (
+        Fedadam(server_lr=0.02, beta1=0.5, beta2=0.9, tau=0.01, of=Fedau(cutoff=3)),
+        lambda: papers.Fedadam(papers.Fedau(USERS, 3), 0.02, 0.5, 0.9, 0.01),
+    ),
+    "fedadam of qfedavg": (
+        Fedadam(server_lr=0.02, of=Qfedavg(q=2)),
+        lambda: papers.Fedadam(papers.Qfedavg(2), 0.02, 0.9, 0.99, 1e-3),
+    ),
+}
+BY_RATES = ("mifa", "fedavgm of mifa")
+"""Those whose server takes the step sizes of the schedule."""
+OBJECTIVES = {
+    "erm": (Erm(), {"objective": papers.erm}),
+    "cvar": (
+        Cvar(alpha=0.3, gamma=0.1, lr_t=LR_T),
+        {"objective": papers.cvar(0.3, 0.1), "lr_t": LR_T},
+    ),
+    "cvar sample": (
+        Cvar(alpha=0.4, gamma=0.2, lr_t=LR_T, per="sample"),
+        {"objective": papers.sample_cvar(0.4, 0.2), "lr_t": LR_T},
+    ),
+    "tilted": (Tilted(tau=2), {"objective": papers.tilted(2)}),
+    "tilted down": (Tilted(tau=-1.5), {"objective": papers.tilted(-1.5)}),
+    "proximal": (Proximal(mu=0.7), {"objective": papers.erm, "mu": 0.7}),
+}
+STEPS = {
+    "plain": ({}, {}),
+    "momentum": ({"momentum": 0.8}, {"momentum": 0.8}),
+    "decay": ({"weight_decay": 0.3}, {"decay": 0.3}),
+    "constant": ({"schedule": Constant()}, {}),
+    "step": ({"schedule": Step(at=(2, 7), factor=0.3)}, {"factor": lambda at: 0.3 ** ((at >= 2) + (at >= 7))}),
+    "halving": ({"schedule": Halving(every=3)}, {"factor": lambda at: 0.5 ** (at // 3)}),
+    "all": (
+        {"momentum": 0.5, "weight_decay": 0.1, "schedule": Halving(every=2)},
+        {"momentum": 0.5, "decay": 0.1, "factor": lambda at: 0.5 ** (at // 2)},
+    ),
+}
+STILL = ("decay", "step", "halving")
+"""Those without momentum, which SCAFFOLD does not go with."""
+
+
+def cases():
+    """Every rule with every objective; and every sort of step with some rules and every objective."""
+    yield from product(RULES, OBJECTIVES, ["plain"])
+    yield from product(
+        ["average", "mifa", "fedvarp", "qfedavg 1"], OBJECTIVES, [name for name in STEPS if name != "plain"]
+    )
+    yield from product(["scaffold"], OBJECTIVES, STILL)
+    yield from product(["fedavgm of mifa"], OBJECTIVES, ["step", "halving"])
+
+
+CASES = [*cases()]
+
+
+def batches(amount, user, since, turn):
+    """The mini-batches that the learner draws, or all that a user holds."""
+    x, y = HELD[user]
+    if amount["batch_size"] == "full":
+        return [(x, y)] * amount["local_steps"]
+    how = LocalWork(amount["batch_size"], amount["local_epochs"], None)
+    asked = (np.array([one]) for one in (0, user, since, len(y)))
+    drawn = BatchSampler([Streams(5).at(0)]).batches(*asked, how, np.array([turn]))
+    return [
+        (x[places[:count]], y[places[:count]]) for places, count in zip(drawn.places[0], drawn.counts[0], strict=True)
+    ]
+
+
+def played(specs, trace):
+    """All versions of every learner, all of them in one `BatchedLearner`."""
+    one = learner(specs, evaluate=EvaluateSpec(every=1), rounds=len(trace))
+    reports = [one.start()]
+    versions = {name: [one.version(lane)] for lane, name in enumerate(specs)}
+    for index, lines in enumerate(trace, start=1):
+        reports.append(one.step([a_round(index, *lines)]))
+        for lane, name in enumerate(specs):
+            versions[name].append(one.version(lane))
+    losses = {name: [float(report.metrics["loss"][lane]) for report in reports] for lane, name in enumerate(specs)}
+    return {name: np.array(own) for name, own in versions.items()}, losses
+
+
+@cache
+def found(full, trace="TRACE", rules=tuple(RULES)):
+    """The versions of all cases."""
+    amount = FULL if full else MINI
+    mine = [case for case in CASES if case[0] in rules] if trace == "TRACE" else [*product(rules, OBJECTIVES, STEPS)]
+    rule = {name: aggregation for name, (aggregation, _) in RULES.items()} | {"relay": Relay()}
+    specs = {case: spec(OBJECTIVES[case[1]][0], rule[case[0]], lr=LR, **amount, **STEPS[case[2]][0]) for case in mine}
+    return played(specs, globals()[trace])
+
+
+def expected(start, rule, objective, steps, *, trace=TRACE, amount):
+    """Versions by *rule*, which is made from the users' step sizes if it goes by them."""
+    local = papers.Local(**({"lr": LR} | OBJECTIVES[objective][1] | STEPS[steps][1]))
+    rule = rule(local.rates) if rule in [RULES[name][1] for name in BY_RATES] else rule()
+    return papers.play(rule, local, start, trace, data=HELD, batches=partial(batches, amount))
+
+
+def test_the_trace_is_what_it_is_meant_to_be():
+    assert sum(not lines for lines in TRACE) >= 3
+    assert any(len({user for user, _ in lines}) < len(lines) for lines in TRACE)
+    assert any(len(set(lines)) < len(lines) for lines in TRACE)
+    assert max(index - base for index, lines in enumerate(TRACE) for _, base in lines) >= 4
+    assert len({len(rows) for rows in SPLIT}) == USERS
+
+
+@pytest.mark.parametrize("full", [True, False], ids=["full", "mini"])
+@pytest.mark.parametrize("case", CASES, ids=" | ".join)
+def test_versions_are_those_of_the_paper(case, full):
+    versions = found(full)[0][case]
+    name, objective, steps = case
+    told = expected(versions[0], RULES[name][1], objective, steps, amount=FULL if full else MINI)
+    assert np.abs(np.diff(versions, axis=0)).max() > 1e-3
+    assert versions == pytest.approx(told, rel=1e-10, abs=1e-13)
+    moves = "cvar" in objective
+    assert np.abs(versions[:, -1]).max() > 0.01 if moves else (versions[:, -1] == 0).all()
+
+
+@pytest.mark.parametrize("case", [*product(["relay"], OBJECTIVES, STEPS)], ids=" | ".join)
+def test_relayed_versions_are_those_of_the_paper(case):
+    versions = found(True, "SINGLE", ("relay",))[0][case]
+    assert versions == pytest.approx(
+        expected(versions[0], papers.Relay, *case[1:], trace=SINGLE, amount=FULL), rel=1e-10, abs=1e-13
+    )
+
+
+@pytest.mark.parametrize("q", [0, 1, 3])
+def test_qfedsgd_takes_gradients(q):
+    amount = {"batch_size": "full", "local_steps": 1}
+    versions = played({"one": spec(aggregation=Qfedsgd(q=q), lr=LR, **amount)}, TRACE)[0]["one"]
+    told = expected(versions[0], partial(papers.Qfedsgd, q, HELD), "erm", "plain", amount=amount)
+    assert versions == pytest.approx(told, rel=1e-10, abs=1e-13)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_afl_reports_the_mean_of_its_versions(objective):
+    versions, losses = (one["afl", objective, "plain"] for one in found(True))
+    for index, loss in enumerate(losses):
+        mean = versions[1 : index + 1].mean(0) if index else versions[0]
+        assert loss == pytest.approx(papers.backward(mean[:-1], *TEST)[0].mean(), rel=1e-10)
+
+
+@pytest.mark.parametrize("rule", ["average", "scaffold", "fedadam"])
+def test_others_report_their_versions(rule):
+    versions, losses = (one[rule, "erm", "plain"] for one in found(True))
+    assert losses == pytest.approx([papers.backward(one[:-1], *TEST)[0].mean() for one in versions], rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"momentum": 0.9}, {"weight_decay": 0.2}, {"momentum": 0.9, "weight_decay": 0.2}],
+    ids=str,
+)
+@pytest.mark.parametrize("objective", ["erm", "tilted", "proximal", "cvar sample"])
+@pytest.mark.slow
+def test_local_steps_are_those_of_pytorch(objective, how):
+    """SGD of `torch.optim` on the objective written as a function of the losses; t is a parameter of its own group."""
+    local = OBJECTIVES[objective][0]
+    versions = played({"one": spec(local, Relay(), lr=LR, batch_size="full", local_steps=6, **how)}, [[(0, 0)]])[0][
+        "one"
+    ]
+    module, t = torch_model(versions[0, :-1]), torch.zeros((), dtype=torch.float64, requires_grad=True)
+    base = [one.detach().clone() for one in module.parameters()]
+    theta = torch.optim.SGD(module.parameters(), lr=LR, **how)
+    threshold = torch.optim.SGD([t], lr=LR_T)
+    x, y = (torch.tensor(one) for one in HELD[0])
+    for _ in range(6):
+        losses = nn.functional.cross_entropy(module(x), y, reduction="none")
+        pull = sum((one - start).square().sum() for one, start in zip(module.parameters(), base, strict=True))
+        value = {
+            "erm": lambda losses, pull: losses.mean(),
+            "tilted": lambda losses, pull: torch.log(torch.exp(2 * losses).mean()) / 2,
+            "proximal": lambda losses, pull: losses.mean() + 0.7 / 2 * pull,
+            "cvar sample": lambda losses, pull: ((1 - 0.2) * (t + torch.relu(losses - t) / 0.4) + 0.2 * losses).mean(),
+        }[objective](losses, pull)
+        for optimiser in (theta, threshold):
+            optimiser.zero_grad()
+        value.backward()
+        for optimiser in (theta, threshold):
+            optimiser.step()
+    ends = [*nn.utils.parameters_to_vector(module.parameters()).tolist(), t.item()]
+    assert versions[1] == pytest.approx(ends, rel=1e-10, abs=1e-13)
+
+
+def test_the_network_of_the_papers_is_the_learners():
+    assert TANH.parameters((2,), papers.CLASSES) + 1 == SIZE

@@ -1,0 +1,198 @@
+"""Choices among learners by validation: which is kept, for all and for each user, and what is told of it."""
+
+import numpy as np
+import pytest
+from support.stop_run import StopAfter
+
+import netfl
+from netfl.errors import ScenarioError
+from netfl.learning.model_selection import ModelSelection
+from netfl.learning.spec import ChoiceSpec
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+
+LANES = [("a", 3), ("a", 4), ("b", 3), ("b", 4), ("c", 3), ("c", 4)]
+WEIGHTS = [np.array([4.0, 2.0, 0.0]), np.array([1.0, 1.0, 2.0])]
+NAN = np.nan
+
+
+def metrics():
+    """Two replicas, three users; user 2 of replica 3 cannot be tested, user 1 of replica 4 not validated."""
+    rng = np.random.default_rng(2)
+    told = {name: rng.random(6) for name in ("accuracy", "loss", "validation_accuracy", "validation_loss", "t")}
+    for name in ("accuracy", "loss", "validation_accuracy", "validation_loss"):
+        for user in range(3):
+            told[f"{name}/user:{user}"] = rng.random(6)
+    for name in ("accuracy/user:2", "loss/user:2"):
+        told[name][::2] = NAN
+    for name in ("validation_accuracy/user:1", "validation_loss/user:1"):
+        told[name][1::2] = NAN
+    return told
+
+
+def lane(learner, replica):
+    return LANES.index((learner, replica))
+
+
+@pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
+def test_the_best_for_all_keeps_all_its_figures(by):
+    told = metrics()
+    choices = ModelSelection({"best": ChoiceSpec(of=("c", "a"), by=by)}, LANES, WEIGHTS)
+    assert choices.lanes == (("best", 3), ("best", 4))
+    found = choices.told(told)
+    for at, replica in enumerate((3, 4)):
+        sign = 1 if by == "validation_accuracy" else -1
+        best = max(("c", "a"), key=lambda learner: sign * told[by][lane(learner, replica)])
+        for name, values in told.items():
+            assert found[name][6 + at] == pytest.approx(values[lane(best, replica)], nan_ok=True)
+            assert found[name][:6].tolist() == pytest.approx(values.tolist(), nan_ok=True)
+        assert found["chosen"][6 + at] == ("c", "a").index(best)
+    assert np.isnan(found["chosen"][:6]).all()
+
+
+@pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
+def test_each_user_keeps_the_one_that_is_best_on_its_own_examples(by):
+    told, of = metrics(), ("b", "a", "c")
+    found = ModelSelection({"own": ChoiceSpec(of=of, by=by, per="user")}, LANES, WEIGHTS).told(told)
+    sign = 1 if by == "validation_accuracy" else -1
+    for at, replica in enumerate((3, 4)):
+        pooled = max(of, key=lambda learner: sign * told[by][lane(learner, replica)])
+        kept = []
+        for user in range(3):
+            own = {learner: sign * told[f"{by}/user:{user}"][lane(learner, replica)] for learner in of}
+            kept.append(pooled if np.isnan([*own.values()]).all() else max(of, key=own.__getitem__))
+            assert found[f"chosen/user:{user}"][6 + at] == of.index(kept[user])
+            for name in ("accuracy", "loss", "validation_accuracy", "validation_loss"):
+                expected = told[f"{name}/user:{user}"][lane(kept[user], replica)]
+                assert found[f"{name}/user:{user}"][6 + at] == pytest.approx(expected, nan_ok=True)
+        known = range(2 if replica == 3 else 3)
+        figures = np.array([told[f"accuracy/user:{user}"][lane(kept[user], replica)] for user in known])
+        weights = WEIGHTS[at][: len(figures)]
+        assert found["accuracy"][6 + at] == pytest.approx(figures @ weights / weights.sum())
+        assert found["accuracy_users_mean"][6 + at] == pytest.approx(figures.mean())
+        assert found["accuracy_users_variance"][6 + at] == pytest.approx(figures.var())
+        assert found["accuracy_users_worst10"][6 + at] == figures.min()
+        assert np.isnan(found["t"][6 + at])
+    assert np.isnan(found["accuracy_users_mean"][:6]).all()
+
+
+def test_what_diverged_is_never_chosen():
+    told = metrics()
+    for values in told.values():
+        values[[lane("a", 3), lane("b", 3), lane("a", 4)]] = NAN
+    pair = ChoiceSpec(of=("a", "b"), per="user")
+    found = ModelSelection({"own": pair, "all": ChoiceSpec(of=("a", "b"))}, LANES, WEIGHTS).told(told)
+    assert np.isnan(found["accuracy"][[6, 8]]).all()
+    assert found["chosen"][9] == 1
+    assert {found[f"chosen/user:{user}"][7] for user in range(3)} == {1.0}
+
+
+def scenario(**evaluate):
+    learner = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 10, "local_epochs": 1}
+    return {
+        "name": "a",
+        "users": 6,
+        "rounds": 4,
+        "replicas": 2,
+        "access": {"kind": "bernoulli", "probability": 0.7},
+        "data": {"kind": "synthetic", "users": 6, "sigma": 0.5},
+        "partition": "natural",
+        "model": "logistic",
+        "learners": {name: learner | {"lr": lr} for name, lr in (("slow", 0.01), ("fast", 0.2))},
+        "evaluate": {"every": 2, **evaluate},
+    }
+
+
+def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path):
+    choose = {
+        "tuned": {"of": ["slow", "fast"]},
+        "own": {"of": ["slow", "fast"], "by": "validation_loss", "per": "user"},
+    }
+    told = checked(ScenarioDocument(scenario(choose=choose), "a"))
+    run = netfl.run(told, tmp_path / "run", device="cpu")
+    assert set(run.metrics["learner"].astype(str)) == {"slow", "fast", "tuned", "own"}
+    wide = run.metrics.pivot_table(
+        index=["replica", "round", "metric", "group"], columns="learner", values="value", observed=True
+    )
+    for (replica, index), rows in wide.groupby(["replica", "round"]):
+        by = rows.loc[(replica, index, "validation_accuracy", ""), ["slow", "fast"]]
+        best = by.idxmax()
+        assert rows.loc[(replica, index, "accuracy", ""), "tuned"] == rows.loc[(replica, index, "accuracy", ""), best]
+        chosen = [rows.loc[(replica, index, "chosen", f"user:{user}"), "own"] for user in range(6)]
+        kept = [
+            rows.loc[(replica, index, "validation_loss", f"user:{user}"), ["slow", "fast"][int(one)]]
+            for user, one in enumerate(chosen)
+        ]
+        best = [
+            rows.loc[(replica, index, "validation_loss", f"user:{user}"), ["slow", "fast"]].min() for user in range(6)
+        ]
+        assert kept == best
+    assert run.learners == ("slow", "fast", "tuned", "own")
+    assert {
+        f"{name}.last_round" for name in ("tuned.accuracy", "own.accuracy_users_variance", "own.accuracy")
+    } <= run.summary.keys()
+    assert not [name for name in run.summary if name.startswith(("own.objective", "own.t", "slow.chosen"))]
+
+
+@pytest.mark.parametrize(
+    ("choose", "problem"),
+    [
+        ({"best": {"of": ["slow", "fest"]}}, "evaluate.choose.best.of: no such learner .*did you mean 'fast'"),
+        ({"slow": {"of": ["slow", "fast"]}}, "evaluate.choose.slow: is the name of a learner"),
+        ({"best": {"of": ["slow", "slow"]}}, "evaluate.choose.best.of: names a learner twice"),
+        ({"best": {"of": ["slow", "fast"], "by": "accuracy"}}, "evaluate.choose.best.by: no such word"),
+    ],
+)
+def test_choices_that_make_no_sense_are_faults(choose, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        checked(ScenarioDocument(scenario(choose=choose), "a"))
+
+
+def test_an_unknown_metric_is_a_fault_with_a_hint():
+    with pytest.raises(ScenarioError, match="did you mean 'gradient_norm'"):
+        checked(ScenarioDocument(scenario(metrics=["gradient_norms"]), "a"))
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "problem"),
+    [
+        ({"metrics": ["staleness", "gradient_norm", "staleness"]}, "evaluate.metrics: names an entry twice"),
+        ({"targets": [0.5, 0.9, 0.5]}, "evaluate.targets: names an entry twice"),
+        ({"rare_classes": [1, 1]}, "evaluate.rare_classes: names an entry twice"),
+        (
+            {"metrics": ["weight"]},
+            "evaluate.metrics: no learner has an aggregation that weighs users .'weight'.; leave",
+        ),
+    ],
+)
+def test_what_is_asked_for_twice_or_in_vain_is_a_fault(evaluate, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        checked(ScenarioDocument(scenario(**evaluate), "a"))
+
+
+@pytest.mark.parametrize("rule", ["fedau", {"kind": "fedavgm", "of": "average_all"}])
+def test_weights_are_told_where_some_learner_has_them(rule):
+    said = scenario(metrics=["weight"])
+    said["learners"]["fast"]["aggregation"] = rule
+    assert checked(ScenarioDocument(said, "a")).evaluation.metrics == ("weight",)
+    said["learners"]["fast"]["aggregation"] = {"kind": "fedau", "cutof": 3}
+    with pytest.raises(ScenarioError) as found:
+        checked(ScenarioDocument(said, "a"))
+    assert [fault.key for fault in found.value.faults] == ["learners.fast.aggregation.cutof"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow
+def test_choices_and_what_is_asked_for_go_on_after_a_stop(tmp_path, workers):
+    asked = ["validation", "staleness", "gradient_norm", "weight_divergence"]
+    choose = {"own": {"of": ["slow", "fast"], "per": "user"}}
+    told = checked(ScenarioDocument(scenario(metrics=asked, choose=choose, targets=[0.2]), "a"))
+    whole = netfl.run(told, tmp_path / "whole", device="cpu")
+    stopped = netfl.run(told, tmp_path / "part", device="cpu", workers=workers, watch=StopAfter(3))
+    assert len(stopped.metrics) < len(whole.metrics)
+    resumed = netfl.resume(stopped.folder, device="cpu")
+    key = ["learner", "replica", "round", "metric", "group"]
+    both = whole.metrics.merge(resumed.metrics, on=key, how="outer", suffixes=("", "_again"))
+    assert len(both) == len(whole.metrics) == len(resumed.metrics)
+    assert both["value_again"].to_numpy() == pytest.approx(both["value"].to_numpy(), rel=1e-4, abs=1e-6)
+    assert {"slow.target:0.2.rounds", "own.target:0.2.rounds"} <= resumed.summary.keys()

@@ -1,0 +1,140 @@
+"""Objectives and aggregations of the user's own are tried before a run, and told what they give and should."""
+
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import netfl
+from netfl.cli import app
+from netfl.errors import ScenarioError
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, dump
+from netfl.simulation.setup import prepare_run
+
+LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2}
+
+
+def scenario(most=2, **more):
+    """A small scenario whose learner is partly the user's own; rounds bring so many deliveries at *most*."""
+    said = {
+        "name": "tried", "users": 5, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.9},
+        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 60}, "partition": "iid", "model": "logistic",
+        "learners": {"plain": LEARNER, "own": LEARNER | more},
+    }  # fmt: skip
+    if most == 1:
+        said["access"] = {"kind": "stationary", "rho": {"zipf": 1}}
+    return said
+
+
+def told(most=2, **more):
+    """The faults of staging."""
+    with pytest.raises(ScenarioError) as raised:
+        prepare_run(checked(ScenarioDocument(scenario(most, **more), "x")))
+    return list(map(str, raised.value.faults))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"objective": "support.plugin_learning:Softened", "aggregation": "support.plugin_learning:Kept"},
+        {"aggregation": {"kind": "support.plugin_learning:Around", "of": "support.plugin_learning:Kept"}},
+        {"aggregation": "support.plugin_learning:CountsInPlace"},
+    ],
+)
+@pytest.mark.quick_first
+def test_those_that_are_right_are_left_alone(tmp_path, more):
+    run = netfl.run(checked(ScenarioDocument(scenario(**more), "x")), tmp_path / "run", device="cpu")
+    assert run.status == "done"
+
+
+def test_no_more_deliveries_are_made_up_than_there_can_be():
+    prepare_run(checked(ScenarioDocument(scenario(1, aggregation="support.plugin_learning:Single"), "x")))
+    assert "too many values to unpack" in told(aggregation="support.plugin_learning:Single")[0]
+
+
+WEIGHTS = "it was given 2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]"
+STEP = "it was given versions of 7 numbers, t among them: the next version, and the next state"
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "found", "rest"),
+    [
+        ("NoWeights", "weights", "gives nothing, not (tensor [2, 3], tensor [2])", WEIGHTS),
+        ("OneWeight", "weights", "gives tensor [2, 3], not (tensor [2, 3], tensor [2])", WEIGHTS),
+        ("WeightOfAll", "weights", "gives (tensor [2, 1], tensor [2]), not (tensor [2, 3], tensor [2])", WEIGHTS),
+        ("OnPadding", "weights", "gives padding a weight", "multiply by share, which is 0 there"),
+        ("NoKey", "weights", "fails on made-up figures: KeyError: 'tau'", WEIGHTS.replace("it was given", "given:")),
+        ("Wordy", "value", "gives a str, not a number", "it was given 4 users: the global objective"),
+    ],
+)
+def test_an_objective_that_is_wrong_is_told(kind, method, found, rest):
+    named = f"support.plugin_learning:{kind}"
+    assert told(objective=named) == [f"x: learners.own.objective: its method '{method}' {found} ('{named}'); {rest}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "found", "rest"),
+    [
+        ("OnlyVersion", "step", "gives tensor [7], not (tensor [7], a mapping)", STEP),
+        ("NotSummed", "step", "gives (tensor [3, 7], a mapping), not (tensor [7], a mapping)", STEP),
+        (
+            "Failing",
+            "step",
+            "fails on made-up figures: LookupError: no such user",
+            STEP.replace("it was given", "given:"),
+        ),
+        ("NoState", "open", "gives nothing, not a mapping", "it was given the state: tensors by name"),
+        ("Idle", "idle", "gives nothing, not (tensor [7], a mapping)", STEP),
+    ],
+)
+def test_an_aggregation_that_is_wrong_is_told_also_inside_another(kind, method, found, rest):
+    named = f"support.plugin_learning:{kind}"
+    said = f"its method '{method}' {found} ('{named}'); {rest}"
+    assert told(aggregation=named) == [f"x: learners.own.aggregation: {said}"]
+    around = {"kind": "support.plugin_learning:Around", "of": named}
+    assert told(aggregation=around) == [f"x: learners.own.aggregation.of: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("where", "method", "written"),
+    [
+        ("current", "step", "current"),
+        ("models", "step", "updates.models"),
+        ("samples", "step", "updates.samples"),
+        ("users", "step", "updates.users"),
+        ("idle", "idle", "current"),
+        ("open", "open", "current"),
+    ],
+)
+def test_an_aggregation_that_writes_into_what_it_is_given_is_told(where, method, written):
+    problem = f"its method '{method}' writes into its argument {written} ('support.plugin_learning:InPlace')"
+    remedy = f"make a new tensor: {written} + x, not {written} += x or {written}.add_(x)"
+    (fault,) = told(aggregation={"kind": "support.plugin_learning:InPlace", "where": where})
+    assert fault == f"x: learners.own.aggregation: {problem}; {remedy}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "written"), [("WeightsInPlace", "weights", "share"), ("ValueInPlace", "value", "losses")]
+)
+def test_an_objective_that_writes_into_what_it_is_given_is_told(kind, method, written):
+    problem = f"its method '{method}' writes into its argument {written} ('support.plugin_learning:{kind}')"
+    assert told(objective=f"support.plugin_learning:{kind}")[0].startswith(
+        f"x: learners.own.objective: {problem}; make a new"
+    )
+
+
+def test_check_and_run_tell_it_and_trace_goes_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.yaml").write_text(dump(scenario(objective="support.plugin_learning:WeightOfAll")))
+    for command in ("check", "run"):
+        result = CliRunner().invoke(app, [command, "x.yaml"])
+        assert result.exit_code == 2
+        assert "learners.own.objective: its method 'weights' gives (tensor [2, 1], tensor [2])" in result.output
+    assert not (tmp_path / "runs").exists() or not [*(tmp_path / "runs").iterdir()]
+    assert CliRunner().invoke(app, ["trace", "x.yaml"]).exit_code == 0
+
+
+def test_nothing_is_imported_for_what_netfl_brings(monkeypatch):
+    monkeypatch.setitem(sys.modules, "netfl.learning.plugin_check", None)
+    prepare_run(checked(ScenarioDocument(scenario(), "x")))

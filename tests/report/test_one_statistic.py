@@ -1,0 +1,201 @@
+"""One value everywhere: terminal, report, summary.json and the tables of a sweep are compared cell by cell.
+
+The expected cells are computed here from ``metrics.parquet``, by the definition and SciPy's t distribution.
+"""
+
+import html
+import json
+import re
+from io import StringIO
+
+import pytest
+from rich.console import Console
+from scipy import stats
+from support.doc_pages import ROOT, blocks
+from support.inline_sweep_engine import Here
+
+import netfl
+from netfl.cli.views.run_summary import show_run
+from netfl.cli.views.sweep import show_sweep
+from netfl.report import write, write_sweep
+from netfl.results import formatting
+
+FINAL = "mean of the last 10 % of rounds"
+HEADS = {"accuracy": "Accuracy", "rare_accuracy": "Rare classes", "accuracy_users_worst10": "Worst 10 %"}
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """The scenario of the README, as a file."""
+    path = tmp_path_factory.mktemp("first") / "first.yaml"
+    (text,) = (block.text for block in blocks(ROOT / "README.md") if block.text.startswith(("name: first", "# first")))
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module", params=["rural_outage", "first"])
+def run(request, first, tmp_path_factory):
+    """A short run of one learner scenario."""
+    path = first if request.param == "first" else ROOT / "scenarios/rural_outage.yaml"
+    changes = {"rounds": 40, "replicas": 2 if request.param == "first" else 1, "evaluate.every": 2}
+    return netfl.run(netfl.load(path, changes), tmp_path_factory.mktemp(request.param) / "run", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def sweep(first, tmp_path_factory):
+    """A small sweep of the README's scenario, whose values differ between the last round and the last tenth."""
+    changes = {"rounds": 60, "replicas": 2, "sweep": {"access.mac.probability": [0.05, 0.2]}}
+    return netfl.sweep(netfl.load(first, changes), tmp_path_factory.mktemp("sweep") / "s", engine=Here())
+
+
+def expected(metrics, metric):
+    """The cell of each learner, and its mean and half width."""
+    rows = metrics[(metrics["metric"] == metric) & (metrics["group"] == "")].astype({"learner": str})
+    late = rows[rows["round"] >= 0.9 * rows["round"].max()]
+    found = {}
+    for learner, own in late.groupby("learner"):
+        values = own.groupby("replica")["value"].mean()
+        half = (
+            stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
+        )
+        cell = f"{100 * values.mean():.1f}" + ("" if half is None else f" ± {100 * half:.1f}")
+        found[learner] = (cell, values.mean(), half)
+    return found
+
+
+def printed(show, value, width):
+    """What is shown on a terminal of this width."""
+    shown = StringIO()
+    show(value, Console(file=shown, width=width, markup=False))
+    return shown.getvalue()
+
+
+def terminal_cells(text, keys):
+    """The cells of all tables on a terminal, by row and heading; *keys* columns name the rows."""
+    cells, lines = {}, text.splitlines()
+    for at, line in enumerate(lines):
+        if not line.strip() or set(line.strip()) != {"─"}:
+            continue
+        heads = re.split(r"\s{3,}", lines[at - 1].strip())
+        above = re.split(r"\s{3,}", lines[at - 2].strip()) if lines[at - 2].strip() else []
+        names = [*heads[:keys], *map(" ".join, zip(above, heads[keys:], strict=True))] if above else heads
+        for row in lines[at + 1 :]:
+            if not row.strip():
+                break
+            values = re.split(r"\s{3,}", row.strip())
+            cells |= {(*values[:keys], name): value for name, value in zip(names[keys:], values[keys:], strict=True)}
+    return cells
+
+
+def report_cells(page, section):
+    """The cells of all tables of a section, by row and heading, each a list; and the captions."""
+    part = re.search(rf'<section id="{section}">.*?</section>', page, re.DOTALL)[0]
+    cells = {}
+    for table in re.findall(r"<table>.*?</table>", part, re.DOTALL):
+        heads = [_text(one) for one in re.findall(r'<th scope="col">(.*?)</th>', table)]
+        for row in re.findall(r"<tr><th scope=\"row\">.*?</tr>", table, re.DOTALL):
+            name, *own = [_text(one) for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
+            for head, cell in zip(heads[1:], own, strict=True):
+                cells.setdefault((name, head), []).append(cell)
+    return cells, [_text(one) for one in re.findall(r"<figcaption>(.*?)</figcaption>", part)]
+
+
+def _text(markup):
+    return html.unescape(re.sub(r"<[^>]+>", " ", markup)).replace("\u00a0", " ").replace("  ", " ").strip()
+
+
+@pytest.mark.quick_first
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_terminal_shows_every_value_of_the_summary_in_any_width(run, width):
+    text = printed(show_run, run, width)
+    assert f"learners: {FINAL}" in text
+    cells = terminal_cells(text[text.index("learners:") :], 1)
+    for metric, head in HEADS.items():
+        for learner, (cell, mean, half) in expected(run.metrics, metric).items():
+            assert cells[learner, head.lower()] == cell
+            summary = json.loads((run.folder / "summary.json").read_text())
+            name = f"{learner}.{metric}.last_tenth"
+            assert summary[name] == pytest.approx(mean, rel=1e-12)
+            assert summary.get(f"{name}.ci95") == (None if half is None else pytest.approx(half, rel=1e-9))
+    assert max(map(len, text.splitlines()[:-1])) <= width
+
+
+@pytest.mark.slow
+def test_the_report_has_the_same_cells_as_the_terminal(run, tmp_path):
+    page = write(run, tmp_path / "page.html").read_text("utf-8")
+    cells, captions = report_cells(page, "figures")
+    shown = terminal_cells(printed(show_run, run, 200).partition("learners:")[2], 1)
+    for metric, head in HEADS.items():
+        for learner, (cell, *_) in expected(run.metrics, metric).items():
+            assert {*cells[learner, head]} == {cell} == {shown[learner, head.lower()]}
+    assert FINAL in captions[0]
+    spread = "± is the half width of the 95 % t interval"
+    assert [spread in caption for caption in captions[:2]] == 2 * [run.summary["replicas"] > 1]
+    assert "standard deviation" not in " ".join(captions)
+
+
+@pytest.mark.slow
+def test_the_network_s_values_are_the_same_too(run, tmp_path):
+    page = write(run, tmp_path / "page.html").read_text("utf-8")
+    cells, _ = report_cells(page, "network-figures")
+    text = " ".join(printed(show_run, run, 200).split())
+    names = [
+        name
+        for name in formatting.access_metrics(run.summary, run.learners)
+        if not name.startswith(("utilisation", "share"))
+    ]
+    assert len(names) > 8
+    for name in names:
+        (cell,) = cells[formatting.metric_label(name), "Value"]
+        number, _, rest = cell.partition(" ± ")
+        unit = cell.split()[-1] if not cell.split()[-1].replace(".", "").isdigit() else ""
+        terminal = f"{formatting.metric_label(name)} {number}" if not rest else f"{number.split()[0]} ± {rest}"
+        assert terminal in text, (name, unit)
+    fates, _ = report_cells(page, "fates")
+    for (fate, head), (cell,) in fates.items():
+        if head == "Updates":
+            assert f"{cell} {fate}" in text
+            assert run.summary[f"fate.{fate.replace(' ', '_')}"] == int(cell)
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.slow
+def test_a_sweep_has_the_same_cells_on_the_terminal_in_its_summary_and_its_report(sweep, tmp_path, width):
+    text = printed(show_sweep, sweep, width)
+    assert f"learners: {FINAL}" in text
+    assert "Means over 2 replicas; ± is the half width of the 95 % t interval." in " ".join(text.split())
+    shown = terminal_cells(text, 1)
+    page = write_sweep(sweep, tmp_path / "page.html").read_text("utf-8")
+    cells, captions = report_cells(page, "points")
+    assert FINAL in captions[0]
+    summary = sweep.summary.set_index(["point", "learner", "figure"])
+    tops = {}
+    for point, probability in enumerate([0.05, 0.2]):
+        own = sweep.metrics[sweep.metrics["point"] == point]
+        for metric in ("accuracy", "rare_accuracy"):
+            for learner, (cell, mean, half) in expected(own, metric).items():
+                assert shown[f"{probability:g}", f"{learner} {HEADS[metric].lower()}"] == cell
+                assert cells[str(point), f"{learner}: {HEADS[metric]}"] == [cell]
+                row = summary.loc[point, learner, f"{metric}.last_tenth"]
+                assert (row["mean"], row["half"]) == (pytest.approx(mean), pytest.approx(half))
+                tops.setdefault(metric, []).append((mean, f"{learner} at probability = {probability:g}"))
+    for metric, title in (("accuracy", "Accuracy"), ("rare_accuracy", "Accuracy on the rare classes")):
+        mean, best = max(tops[metric])
+        assert f"{title}: {best} ends highest, at {100 * mean:.1f}" in _text(page)
+
+
+def test_a_sweep_and_a_run_of_its_point_have_the_same_values(sweep, first, tmp_path):
+    changes = {"rounds": 60, "replicas": 2, "access.mac.probability": 0.05}
+    alone = netfl.run(netfl.load(first, changes), tmp_path / "alone", device="cpu")
+    found = sweep.summary[sweep.summary["point"] == 0].set_index(["learner", "figure"])
+    for learner in alone.learners:
+        for metric in HEADS:
+            row, name = found.loc[learner, f"{metric}.last_tenth"], f"{learner}.{metric}.last_tenth"
+            assert row["mean"] == pytest.approx(alone.summary[name], abs=1e-3)
+
+
+def test_what_a_table_of_a_sweep_leaves_out_is_counted(sweep, monkeypatch):
+    monkeypatch.setattr("netfl.cli.views.sweep.COLUMNS", 2)
+    monkeypatch.setattr("netfl.cli.views.sweep.SHOWN", 1)
+    text = " ".join(printed(show_sweep, sweep, 80).split())
+    assert f"and 1 points and 4 columns more: netfl.open_sweep({str(sweep.folder)!r}).summary" in text

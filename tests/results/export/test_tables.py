@@ -1,0 +1,140 @@
+"""Tables and places of a run, for other tools."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.exported_runs import DIRECT, NETWORK, call
+
+import netfl
+
+MOVING = NETWORK + "  motion: {kind: random_waypoint, radius: 300 m, speed: [1 m/s, 2 m/s], pause: [0, 2 s]}\n"
+
+
+@pytest.fixture
+def traced(tmp_path, monkeypatch):
+    """Traces a scenario in text into the folder x."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text):
+        (tmp_path / "x.yaml").write_text(text)
+        return netfl.trace(netfl.load("x.yaml"), "x")
+
+    return run
+
+
+class TestTables:
+    def test_all_tables_are_written_as_they_are(self, traced):
+        run = traced(NETWORK)
+        code, output = call("export", "x", "--csv")
+        assert code == 0
+        for name in ("rounds", "deliveries", "events", "users", "nodes", "figures"):
+            table = run.table(name)
+            assert f"x/csv/{name}.csv: {len(table)} rows\n" in output
+            read = pd.read_csv(f"x/csv/{name}.csv", keep_default_na=False, na_values=[""])
+            words = table.select_dtypes("category").columns
+            expected = table.astype(dict.fromkeys(words, str))
+            read[words] = read[words].fillna("")
+            pd.testing.assert_frame_equal(read, expected, check_dtype=False, check_exact=True)
+
+    def test_a_run_without_tables(self, traced):
+        run = traced(DIRECT)
+        for table in run.folder.glob("*.parquet"):
+            table.unlink()
+        assert call("export", "x", "--csv") == (2, "x has no tables yet: it is done; finish it with: netfl resume x\n")
+
+
+class TestDamage:
+    """What is damaged is named, in a line: see `call`, which refuses tracebacks."""
+
+    @pytest.mark.parametrize("form", ["--csv", "--perfetto"])
+    @pytest.mark.parametrize("content", [b"", b"PAR1 is how such a file begins and ends"])
+    def test_a_damaged_table_is_named(self, traced, form, content):
+        (traced(DIRECT).folder / "events.parquet").write_bytes(content)
+        code, output = call("export", "x", form)
+        assert code == 1
+        assert output.startswith("x/events.parquet cannot be read: ")
+
+    @pytest.mark.parametrize("more", [["--perfetto"], ["--availability", "there.csv"]])
+    def test_a_run_without_its_scenario(self, traced, more):
+        (traced(DIRECT).folder / "scenario.yaml").unlink()
+        code, output = call("export", "x", *more)
+        assert code == 1
+        assert output.startswith("x/scenario.yaml says nothing of '")
+
+    def test_a_network_without_its_nodes(self, traced):
+        (traced(NETWORK).folder / "nodes.parquet").unlink()
+        assert call("export", "x", "--positions") == (1, "x has no nodes.parquet, which a network writes\n")
+
+
+class TestPositions:
+    def test_where_all_are_at_the_start(self, traced):
+        run = traced(NETWORK)
+        assert call("export", "x", "--positions", "--replica", 1) == (
+            0,
+            "x/positions.csv: 10 users and nodes, at 1 time\n",
+        )
+        read = pd.read_csv("x/positions.csv")
+        users, nodes = run.users.query("replica == 1"), run.nodes.query("replica == 1")
+        assert [*read["node"]] == [f"user:{user}" for user in range(6)] + nodes["node"].tolist()
+        assert [*read["role"]] == ["user"] * 6 + nodes["role"].tolist()
+        assert np.array_equal(read[["x_m", "y_m"]], pd.concat([users, nodes])[["x_m", "y_m"]])
+
+    @pytest.mark.slow
+    def test_where_users_go(self, traced):
+        run = traced(MOVING)
+        code, output = call("export", "x", "--positions", "--every", "2 s", "--out", "p.csv")
+        read = pd.read_csv("p.csv").query("role == 'user'")
+        times = np.arange(0, run.rounds.query("replica == 0").closed_s.max(), 2.0)
+        assert (code, output) == (0, f"p.csv: 10 users and nodes, at {len(times)} times\n")
+        assert np.array_equal(read["time_s"].unique(), times)
+        places = read[["x_m", "y_m"]].to_numpy().reshape(len(times), 6, 2)
+        steps = np.hypot(*np.diff(places, axis=0).T)
+        assert 1.0 < steps.max() <= 4.0 + 1e-9
+        assert np.array_equal(places[0], run.users.query("replica == 0")[["x_m", "y_m"]])
+
+    @pytest.mark.parametrize(
+        ("text", "words", "problem"),
+        [
+            (DIRECT, (), "access: its users have no places; export a run whose access is a network"),
+            (NETWORK, ("--every", 5), "--every: has no effect: the users of this run stand still; leave it out"),
+            (MOVING, ("--every", "5 m"), "--every: a quantity in meter where a time is wanted ('5 m')"),
+            (MOVING, ("--every", 0), "--every: no time above 0 ('0')"),
+            (MOVING, ("--replica", 2), "--replica: no such replica is recorded (2); recorded are [0, 1]"),
+        ],
+    )
+    @pytest.mark.quick_first
+    def test_what_is_wrong(self, traced, text, words, problem):
+        traced(text)
+        code, output = call("export", "x", "--positions", *words)
+        assert (code, output.partition("\n")[0][: len(problem)]) == (2, problem)
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("words", "problem"),
+        [
+            ((), "nothing to write is named; write --perfetto, --csv, --positions or --availability FILE"),
+            (("--csv", "--positions", "--out", "y"), "--out: says where to write one form, and 2 are asked for ('y')"),
+            (("--csv", "--every", "1 s"), "--every: has no effect without --positions"),
+            (
+                ("--csv", "--replica", "1"),
+                "--replica: has no effect without --perfetto or --positions or --availability",
+            ),
+            (("--csv", "--rounds"), "--rounds: has no effect without --availability"),
+        ],
+    )
+    def test_what_says_nothing(self, traced, words, problem):
+        traced(DIRECT)
+        code, output = call("export", "x", *words)
+        assert (code, output[: len(problem)]) == (2, problem)
+
+    @pytest.mark.slow
+    def test_several_forms_at_once(self, traced):
+        run = traced(NETWORK)
+        assert call("export", "x", "--csv", "--positions", "--perfetto")[0] == 0
+        assert {"csv", "positions.csv", "trace.json"} <= {path.name for path in run.folder.iterdir()}
+
+    def test_nowhere_to_write(self, traced):
+        traced(NETWORK)
+        code, output = call("export", "x", "--perfetto", "--out", "none/there.json")
+        assert (code, "cannot write none/there.json" in output) == (1, True)

@@ -1,0 +1,185 @@
+"""The JSON Schema of scenarios: what is shipped is good by it, what is mistyped is not, and it is in step."""
+
+import itertools
+import json
+import os
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from netfl import units
+from netfl.cli import app
+from netfl.registry import FAMILIES, base_of, example, find_model, list_kinds
+from netfl.scenario import json_schema as schemas
+from netfl.scenario.json_schema import scenario_schema, schema_text
+
+HOME = Path(__file__).parents[2] / "scenarios"
+SHIPPED = sorted(HOME.rglob("*.yaml"))
+SCENARIO = """
+name: x
+users: 4
+rounds: 30
+seed: 3
+access:
+  kind: network
+  topology: {kind: star, radius: 1 km}
+  radio: {power: 14 dBm, bandwidth: 125 kHz}
+  channel: [{kind: log_distance, exponent: 3.5, frequency: 868 MHz}]
+  reception: {kind: snr_threshold, threshold: 5 dB, rate: 50 kbps}
+  mac: {kind: slotted_aloha, probability: 0.1}
+  compute: {speed: 100}
+  broadcast_rate: 1e5
+  round: {kind: first, m: 1}
+data: digits
+partition: iid
+model: {kind: mlp, hidden: [8]}
+learners:
+  a: {objective: erm, aggregation: relay, lr: 0.1, batch_size: full, local_steps: 1}
+evaluate: {every: 5}
+record: all
+"""
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return scenario_schema()
+
+
+@pytest.fixture(scope="module")
+def validator(schema):
+    jsonschema.Draft7Validator.check_schema(schema)
+    return jsonschema.Draft7Validator(schema)
+
+
+def parsed(text):
+    return YAML(typ="safe", pure=True).load(text)
+
+
+def good(validator, content):
+    return jsonschema.exceptions.best_match(validator.iter_errors(content)) is None
+
+
+def test_the_file_is_in_step(schema):
+    written = json.loads((HOME / "schema.json").read_text(encoding="utf-8"))
+    assert written == schema, "write it anew: netfl schema > scenarios/schema.json"
+
+
+@pytest.mark.slow
+def test_the_command_prints_it():
+    result = CliRunner().invoke(app, ["schema"])
+    assert (result.exit_code, result.stdout) == (0, schema_text())
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_scenarios_are_good_and_name_it(validator, path):
+    text = path.read_text(encoding="utf-8")
+    place = os.path.relpath(HOME / "schema.json", path.parent)
+    assert text.startswith(f"# yaml-language-server: $schema={place}\n")
+    assert good(validator, parsed(text))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_examples_of_all_models_are_good(schema, family):
+    key = family.replace("/", ".")
+    validator = jsonschema.Draft7Validator({"$ref": f"#/definitions/{key}", "definitions": schema["definitions"]})
+    base = base_of(family)
+    for kind in list_kinds(base):
+        content = parsed(example(find_model(base, kind)))
+        assert good(validator, content), (kind, content)
+        assert not good(validator, {**content, "no_such_key": 1} if isinstance(content, dict) else "no_such_kind")
+
+
+def test_the_scenario_is_good(validator):
+    assert good(validator, parsed(SCENARIO))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("users: 4", "usrs: 4"),
+        ("users: 4", "users: 0"),
+        ("users: 4", "users: four"),
+        ("rounds: 30", "rounds: 1.5"),
+        ("name: x", "name: [x]"),
+        ("name: x", "name: a/b"),
+        ("name: x\n", ""),
+        ("kind: star", "kind: stra"),
+        ("kind: network", "kind: netwrk"),
+        ("kind: network", "kind: stationary"),
+        ("radius: 1 km", "radus: 1 km"),
+        ("radius: 1 km", "radius: one"),
+        ("radius: 1 km", "radius: [1]"),
+        ("radius: 1 km", "radius: 3 dB"),
+        ("radius: 1 km", "radius: 5 km/h"),
+        ("power: 14 dBm", "power: 14 dB"),
+        ("rate: 50 kbps", "rate: 50 kB"),
+        ("frequency: 868 MHz", "frequency: 868 MB"),
+        ("power: 14 dBm", "power: dBm"),
+        ("probability: 0.1", "probability: 1.1"),
+        ("broadcast_rate: 1e5", "broadcast_rate: -1"),
+        ("channel: [{", "channel: [{typo: 1, "),
+        ("reception: {kind: snr_threshold, threshold: 5 dB, rate: 50 kbps}", "reception: snr_threshold"),
+        ("model: {kind: mlp, hidden: [8]}", "model: {hidden: [8]}"),
+        ("objective: erm", "objective: emr"),
+        ("objective: erm, ", ""),
+        ("lr: 0.1", "lr: 0"),
+        ("batch_size: full", "batch_size: all"),
+        ("every: 5", "evry: 5"),
+        ("record: all", "record: [deliverd]"),
+        ("record: all", "track: {tensorbord: x}"),
+    ],
+)
+def test_mistakes_are_not(validator, old, new):
+    assert SCENARIO.count(old) == 1
+    assert not good(validator, parsed(SCENARIO.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("kind: star", "kind: my.models:Star"),
+        ("{kind: slotted_aloha, probability: 0.1}", "my_macs:Mine"),
+        ("{kind: slotted_aloha, probability: 0.1}", "{kind: my_macs:Mine, whatever: 1}"),
+        ("radius: 1 km", "radius: 1000"),
+        ("power: 14 dBm", "power: 25 mW"),
+        ("power: 14 dBm", "power: 14dBm"),
+        ("radius: 1 km", "radius: 2 furlongs"),
+        ("radius: 1 km", "radius: 1000 m "),
+        ("speed: 100", "speed: [1, 2, 3, 4]"),
+        ("channel: [", "outages: [{kind: regional, strikes: both, center: [0, 0], radius: 1, up: {law: exponential,"
+         " mean: 1 h}, down: {law: fixed, mean: 60}}]\n  channel: ["),
+        ("record: all", "record: {events: none, versions: true}"),
+        ("record: all", "track: {tensorboard: runs/tb, mlflow: {}}"),
+        ("record: all", "overrides: {quick: {access.mac.probability: 0.2}}"),
+    ],
+)  # fmt: skip
+def test_other_ways_to_say_it_are_good(validator, old, new):
+    assert SCENARIO.count(old) == 1
+    assert good(validator, parsed(SCENARIO.replace(old, new)))
+
+
+def test_a_unit_is_refused_if_a_run_would_refuse_it():
+    for symbol, unit in itertools.product(units._EXAMPLES, schemas._COMMON):
+        taken = True
+        try:
+            units.to_si(f"1 {unit}", symbol)
+        except ValueError:
+            taken = False
+        found = [re.match(schemas._quantity(symbol), text) for text in (f"1 {unit}", f" -2.5e3{unit} ")]
+        assert [one is not None for one in found] == [taken, taken], (symbol, unit)
+
+
+def test_editors_have_something_to_show(schema):
+    told = schema["definitions"]["network.mac"]["anyOf"]
+    bodies = [schema["definitions"][one["$ref"].rpartition("/")[2]] for one in told if "$ref" in one]
+    assert {one["properties"]["kind"]["const"] for one in bodies} == {*list_kinds(base_of("network/mac"))}
+    for one in bodies:
+        assert all(entry.get("description") for entry in one["properties"].values()), one
+        assert one["description"], one
+    radio = schema["definitions"]["Radio"]["properties"]["power"]
+    assert radio["type"] == "string"
+    assert radio["description"].endswith(" In dBm.")

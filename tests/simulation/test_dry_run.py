@@ -1,0 +1,322 @@
+"""Rounds that take long: how far they are is told while they go on, and beforehand by a rehearsal."""
+
+import itertools
+import re
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.small_network import SECTION, make
+from typer.testing import CliRunner
+
+import netfl
+from netfl.access.bernoulli import Bernoulli
+from netfl.cli import app
+from netfl.errors import ModelError
+from netfl.learning.aggregation.average import Average
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, dump
+from netfl.simulation import cost_estimate, dry_run
+from netfl.simulation.dry_run import run_dry
+from netfl.simulation.observers import NullObserver, format_progress
+from netfl.simulation.setup import prepare_run
+from netfl.types import LearnerReport, RoundProgress
+
+COLLIDING = SECTION | {
+    "mac": {"kind": "slotted_aloha", "probability": 1.0},
+    "round": {"kind": "first", "m": 1, "deadline": "120 s"},
+    "update_size": "1 kbit",
+    "compute": {"speed": 100, "samples": 1},
+}
+"""Six users who meet in each slot, 20 ms long, until the deadline: 6,000 slots."""
+USERS = 6
+SHORT = {"kind": "first", "m": 1, "deadline": "1 s"}
+
+
+def said(**changes):
+    """A scenario of such rounds."""
+    return checked(ScenarioDocument({"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING} | changes, "a"))
+
+
+@pytest.mark.slow
+def test_how_far_a_round_is_is_told_while_it_goes_on():
+    access, setting, _ = make(3, 1, traffic={"kind": "constant", "every": 5.0}, round={"kind": "first", "m": 3})
+    told = []
+    assert [*access.rounds(replace(setting, pulse=told.append))]
+    assert told == []  # it is over after a few events
+    pulses = []
+    stage_of = prepare_run(said(rounds=1), pulse=pulses.append)
+    (one,) = said(rounds=1).access.rounds(stage_of.settings[0])
+    assert len(pulses) > 5
+    for before, after in itertools.pairwise(pulses):
+        assert before.time_s <= after.time_s
+        assert before.attempts <= after.attempts
+    assert {pulse.round for pulse in pulses} == {1}
+    assert 0.9 * one.closed_s < pulses[-1].time_s < one.closed_s
+    for pulse in pulses:  # all six in each slot of 20 ms, once they have trained, and all in vain
+        assert pulse.attempts == pytest.approx(USERS * pulse.time_s / 0.02, rel=0.05)
+        assert pulse.attempts - USERS <= pulse.vain <= pulse.attempts + USERS
+
+
+def test_attempts_in_vain_are_counted_from_the_last_that_was_heard():
+    class Heard(NullObserver):
+        vain = attempts = 0
+
+        def within(self, pulse):
+            self.vain, self.attempts = max(self.vain, pulse.vain), pulse.attempts
+
+    watch = Heard()
+    changes = {
+        "mac": {"kind": "slotted_aloha", "probability": 0.004},
+        "round": {"kind": "available", "deadline": "90 s"},
+    }
+    scenario = said(rounds=1, users=400, access=COLLIDING | changes)
+    (setting,) = prepare_run(scenario, pulse=watch.within).settings
+    (one,) = scenario.access.rounds(setting)
+    assert len(one.deliveries) > 300
+    assert watch.attempts > 20 * watch.vain > 0
+
+
+def test_what_a_pulse_raises_ends_the_round():
+    def stop(pulse):
+        raise KeyboardInterrupt
+
+    (setting,) = prepare_run(said(rounds=1), pulse=stop).settings
+    with pytest.raises(KeyboardInterrupt):
+        next(said().access.rounds(setting))
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_whoever_hears_of_it(tmp_path):
+    class Hearing(NullObserver):
+        pulses = 0
+
+        def within(self, pulse):
+            self.pulses += 1
+
+    watch = Hearing()
+    heard, unheard = netfl.trace(said(), tmp_path / "one", watch=watch), netfl.trace(said(), tmp_path / "two")
+    assert watch.pulses > 10
+    assert heard.rounds.equals(unheard.rounds)
+    assert heard.events.equals(unheard.events)
+
+
+@pytest.mark.slow
+def test_rounds_that_are_played_to_deal_out_the_data_are_told_of_too():
+    learner = {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 16, "local_steps": 1}
+    learning = {"data": "digits", "model": "logistic", "learners": {"one": learner}}
+    dealt = {"partition": {"kind": "rare_classes", "classes": [9], "users": 1, "by": "prerun"}}
+    for partition, least in ((dealt, 10), ({"partition": {"kind": "iid"}}, 0)):
+        pulses = []
+        prepare_run(said(**learning, **partition), pulse=pulses.append)
+        assert {pulse.round for pulse in pulses} == ({1, 2} if least else set())
+        assert len(pulses) >= least
+
+
+SPARSE = {
+    "users": 100,
+    "rounds": 150,
+    "access": {"kind": "bernoulli", "probability": 0.05},
+    "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 2000},
+    "partition": "iid",
+    "model": {"kind": "mlp", "hidden": [32]},
+    "learners": {
+        "one": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 50},
+        "two": {"objective": "erm", "aggregation": "fedau", "lr": 0.1, "batch_size": 8, "local_epochs": 1},
+    },
+    "evaluate": {"every": 50},
+    "record": "none",
+}
+"""A hundred users, of whom five or so are heard in a round."""
+
+
+class TestRehearsal:
+    """The dry run."""
+
+    @pytest.mark.slow
+    def test_rounds_and_deliveries_are_those_of_the_run(self, tmp_path):
+        done = netfl.run(said(**SPARSE), tmp_path / "run", device="cpu")
+        rehearsal = run_dry(said(**SPARSE))
+        assert 0 < rehearsal.rounds <= 150
+        counts = done.deliveries.groupby("round").size().reindex(range(1, rehearsal.rounds + 1), fill_value=0)
+        assert (rehearsal.deliveries, rehearsal.most) == (pytest.approx(counts.mean()), counts.max())
+
+    def test_a_round_that_does_not_end_is_cut(self, monkeypatch):
+        clock = iter(np.arange(0.0, 1e4, 3.0))
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: next(clock))
+        rehearsal = run_dry(said(replicas=2))
+        assert rehearsal.seconds > 10.0
+        assert rehearsal.cut.round == 1
+        assert rehearsal.cut.attempts > 1000
+        assert (
+            dry_run.warning(rehearsal)
+            == f"long: round 1 was not over after 10 s; it stood at {format_progress(rehearsal.cut)}"
+        )
+        told = str(cost_estimate.estimate_workload(said(replicas=2), played=rehearsal))
+        assert re.search(r"at least [\d.]+ (s|min) of processor time", told)
+
+    def test_time_is_that_of_all_rounds(self, monkeypatch):
+        """By a clock that counts looks at it, so that each round takes equally long."""
+        monkeypatch.setattr(dry_run, "_START_S", (0.0, 0.0))
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.002).__next__)
+        short = {"round": SHORT, "mac": "tdma"}
+        few, many = (run_dry(said(rounds=rounds, access=COLLIDING | short)) for rounds in (1000, 9000))
+        assert few.rounds == many.rounds
+        assert many.seconds == pytest.approx(9 * few.seconds, rel=0.01)
+        assert few.rounds < 1000
+
+    def test_a_round_is_one_of_all_replicas(self, monkeypatch):
+        """By a clock that counts how often it is looked at, the three together in each round."""
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.002).__next__)
+        alone = {key: SPARSE[key] for key in ("users", "rounds", "access", "record")}
+        one, three = (run_dry(said(**alone, replicas=replicas)) for replicas in (1, 3))
+        assert (one.seconds, one.rounds) == (three.seconds, three.rounds)
+        assert three.deliveries == pytest.approx(5, rel=0.2)  # in each of them
+
+    def test_learning_is_extrapolated_along_a_line_of_steps(self, monkeypatch):
+        """Learners that take a second for each round, and a tenth for each of the steps of all learners."""
+        now = itertools.count().__next__
+
+        class Timed:
+            lanes = ()
+
+            def __init__(self, staged):
+                self.steps = sum(one.local_steps or 3 for one in staged.scenario.learners.values())
+
+            def start(self):
+                clock[0] += 0.25
+                return LearnerReport(0)
+
+            def step(self, rounds):
+                clock[0] += 1e-3 + 1e-4 * self.steps
+                return LearnerReport(now())
+
+        @contextmanager
+        def schooled(staged, *told, learning):
+            yield Timed(staged)
+
+        clock = [0.0]
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: clock[0])
+        monkeypatch.setattr(dry_run, "open_learner", schooled)
+        steps = 50 + 3  # of 20 examples, by batches of 8
+        looks = (2 + 3) * 0.25
+        whole = dry_run._START_S[1] + 150 * (1e-3 + 1e-4 * steps) + looks
+        assert run_dry(said(**SPARSE)).seconds == pytest.approx(whole)
+
+
+def test_steps_are_those_of_a_user_that_holds_as_much_as_the_mean():
+    """Users hold 32 of 3,200 points to train on: 4 batches of 8."""
+    amounts = [{"local_epochs": 3, "batch_size": 8}, {"local_epochs": 3, "batch_size": 1000},
+               {"local_epochs": 3, "batch_size": "full"}, {"local_steps": 7, "batch_size": 8}]  # fmt: skip
+    plain = {"objective": "erm", "aggregation": "average", "lr": 0.1}
+    learners = {f"{number}": plain | amount for number, amount in enumerate(amounts)}
+    assert dry_run._steps(prepare_run(said(**SPARSE | {"learners": learners}))) == [12, 3, 3, 7]
+
+
+@pytest.mark.parametrize("rounds", [150, 450])
+@pytest.mark.slow
+def test_a_check_tells_the_time_that_a_run_takes(call, tmp_path, rounds):
+    """Within a factor of 3, as other processes disturb; netfl says 2."""
+    code, output, _ = call("check", PLAIN | SPARSE | {"rounds": rounds})
+    assert code == 0
+    figure, unit = re.search(r"updates or packets, ([\d.,]+) (s|min|h)", output).groups()
+    scenario = said(**SPARSE | {"rounds": rounds})
+    began_s = time.process_time()
+    netfl.run(scenario, tmp_path / "run", device="cpu")
+    taken_s = time.process_time() - began_s + 3.5  # to start Python, and torch
+    assert taken_s / 3 < float(figure) * {"s": 1, "min": 60, "h": 3600}[unit] < 3 * taken_s
+
+
+def test_a_check_counts_the_deliveries_that_come(call):
+    """24 bytes for each of five a round, not of a hundred; memory for models of few, too."""
+    _, output, _ = call("check", PLAIN | SPARSE | {"rounds": 40000})
+    assert 4.0 < float(re.search(r"([\d.]+) MB on the disk", output).group(1)) < 6.0
+
+
+def test_rounds_that_a_run_plays_many_at_a_time_are_so_played(call):
+    """One of many users is heard in a round, which is drawn with all others."""
+    direct = {"kind": "stationary", "rho": {"zipf": 1}}
+    scenario = {"name": "a", "users": 200_000, "rounds": 1000, "record": "none", "access": direct}
+    _, output, _ = call("check", scenario)
+    assert "estimated from 1000 rounds" in output
+    assert float(re.search(r"([\d.]+) s of processor time", output).group(1)) < 10
+
+
+def test_a_model_that_fails_in_a_later_round_is_left_to_the_run(monkeypatch):
+    def step(self, state, current, updates):
+        if updates.round > 3:
+            raise LookupError("nobody there")
+        return current, state
+
+    monkeypatch.setattr(Average, "step", step)
+    assert run_dry(said(**SPARSE)).rounds == 4
+    monkeypatch.setattr(Average, "step", lambda *told: 1 / 0)
+    assert run_dry(said(**SPARSE)).rounds == 1
+
+
+def test_an_access_that_fails_in_the_first_round_fails_the_check(monkeypatch):
+    def rounds(self, setting):
+        yield from ()
+
+    monkeypatch.setattr(Bernoulli, "rounds", rounds)
+    with pytest.raises(ModelError, match=r"bernoulli.*no more rounds after round 0 of 150"):
+        run_dry(said(**SPARSE))
+
+
+def test_a_check_refuses_what_would_not_end_in_a_year(call):
+    code, _, error = call("check", PLAIN | SPARSE | {"rounds": 2 * 10**10})
+    assert code == 2
+    assert re.search(r"rounds: the run would not end in a year: .* estimated from \d+ rounds?\)", error)
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """``call("check", {...})``: what a command says of a scenario, beside the exit code."""
+    monkeypatch.chdir(tmp_path)
+
+    def of(verb, scenario, *words):
+        (tmp_path / "a.yaml").write_text(dump(scenario))
+        result = CliRunner().invoke(app, [verb, "a.yaml", *words])
+        return result.exit_code, result.stdout, result.stderr
+
+    return of
+
+
+PLAIN = {"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING}
+
+
+def test_a_check_ends_and_tells(call, monkeypatch):
+    monkeypatch.setattr(dry_run, "LIMIT_S", 0.05)
+    code, output, warning = call("check", PLAIN)
+    assert code == 0
+    assert output.startswith("a.yaml: good")
+    assert re.fullmatch(
+        r"  long: round 1 was not over after 0\.05 s; it stood at .* simulated · [\d,]+ attempts.*in vain\n", warning
+    )
+
+
+def test_a_check_of_what_is_soon_over_says_no_more(call):
+    code, output, warning = call("check", PLAIN | {"rounds": 1, "access": COLLIDING | {"round": SHORT}})
+    assert (code, warning) == (0, "")
+    assert "s of processor time" in output
+
+
+@pytest.mark.parametrize("verb", ["check", "trace"])
+def test_an_overloaded_network_is_told_before_it_runs(call, verb):
+    traffic = {"kind": "constant", "every": "10 ms", "size": {"law": "fixed", "mean": "1 kbit"}}
+    short = {"round": SHORT, "traffic": traffic}
+    code, _, warning = call(verb, PLAIN | {"rounds": 1, "access": COLLIDING | short})
+    assert code == 0
+    assert "overloaded: to the users of tower:0 come 12 times as many packets as can leave them" in warning
+    if verb == "trace":
+        assert call(verb, PLAIN | {"rounds": 1, "access": COLLIDING | short}, "--quiet")[2] == ""
+
+
+def test_so_far_in_words():
+    assert format_progress(RoundProgress(1, 30.0, 12, 12)) == "30 s simulated · 12 attempts"
+    assert (
+        format_progress(RoundProgress(1, 30.0, 1012, 1000))
+        == "30 s simulated · 1,012 attempts, the last 1,000 of them in vain"
+    )

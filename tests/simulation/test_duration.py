@@ -1,0 +1,223 @@
+"""Runs that watch traffic for a time instead of serving rounds, with an access of the user's own."""
+
+import json
+import textwrap
+
+import numpy as np
+import pytest
+from rich.console import Console
+from support.stop_run import StopAfter
+from typer.testing import CliRunner
+
+import netfl
+from netfl.cli import app
+from netfl.cli import progress as consoles
+from netfl.cli.views.run_summary import show_run
+from netfl.errors import ScenarioError
+from netfl.scenario.validation import WINDOWS
+from netfl.simulation.dry_run import run_dry
+from netfl.simulation.setup import prepare_run
+
+TOY = """\
+name: toy
+users: 4
+duration: 20 s
+access: {kind: "watched:Watched"}
+"""
+LEARNING = """\
+data: digits
+partition: iid
+model: logistic
+learners:
+  A: {objective: erm, aggregation: average, lr: 0.1, batch_size: 16, local_steps: 2}
+evaluate: {every: 5}
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path, monkeypatch, watched):
+    """``scenario(text, {path: value})`` in a file ``s.yaml``."""
+    monkeypatch.chdir(tmp_path)
+
+    def load(text=TOY, changes=None):
+        (tmp_path / "s.yaml").write_text(textwrap.dedent(text))
+        return netfl.load("s.yaml", changes)
+
+    return load
+
+
+@pytest.fixture
+def said(scenario):
+    """The faults of a scenario text, line by line."""
+
+    def of(text):
+        try:
+            scenario(text)
+        except ScenarioError as error:
+            return str(error).splitlines()
+        return []
+
+    return of
+
+
+class TestFaults:
+    def test_one_of_rounds_and_duration(self, said):
+        assert said(TOY) == []
+        assert said(TOY.replace("duration: 20 s\n", "")) == [
+            "s.yaml: rounds: missing; give it, or 'duration' for a network with traffic of its own"
+        ]
+        assert said(TOY + "rounds: 5\n") == [
+            "s.yaml:3: duration: stands beside 'rounds': one of them ends the run (20.0); leave one of them out"
+        ]
+        assert said(TOY + "rounds: many\n") == [
+            "s.yaml:3: duration: stands beside 'rounds': one of them ends the run (20.0); leave one of them out",
+            "s.yaml:5: rounds: not a whole number ('many'); write a whole number",
+        ]
+
+    @pytest.mark.parametrize(
+        ("duration", "fault"),
+        [
+            ("0 s", "s.yaml:3: duration: should be greater than 0 ('0 s')"),
+            ("-3", "s.yaml:3: duration: should be greater than 0 (-3)"),
+            ("5 m", "s.yaml:3: duration: a quantity in meter where a time is wanted ('5 m'); "
+             "write a number in s, or a quantity such as '20 ms'"),
+        ],
+    )  # fmt: skip
+    def test_a_duration_that_is_none(self, said, duration, fault):
+        assert said(TOY.replace("20 s", duration)) == [fault]
+
+    def test_an_access_without_traffic(self, said):
+        text = "name: x\nusers: 2\nduration: 20 s\naccess: {kind: bernoulli, probability: 0.5}\n"
+        assert said(text) == [
+            "s.yaml:3: duration: this access has no traffic that could be watched for a time (20.0); "
+            "give access.traffic, which networks have, or 'rounds' in place of 'duration'"
+        ]
+
+    def test_the_warmup_is_shorter_and_of_a_duration(self, said):
+        assert said(TOY + "warmup: 19 s\n") == []
+        assert said(TOY + "warmup: 20 s\n") == [
+            "s.yaml:5: warmup: leaves nothing of the 20 s (20.0); make it shorter than 'duration'"
+        ]
+        assert said(TOY + "warmup: -1 s\n") == ["s.yaml:5: warmup: should be greater than or equal to 0 ('-1 s')"]
+        text = "name: x\nusers: 2\nrounds: 3\naccess: {kind: bernoulli, probability: 0.5}\nwarmup: 1 s\n"
+        assert said(text) == ["s.yaml:5: warmup: has no effect without 'duration' (1.0); leave it out"]
+
+    def test_nothing_is_learned(self, said):
+        assert [line.split(": ", 2)[1:] for line in said(TOY + LEARNING)] == [
+            [key, "has no effect with 'duration'; leave it out, or give 'rounds' in its place"]
+            for key in ("data", "partition", "model", "learners", "evaluate")
+        ]
+        assert said(TOY + "data: digts\n") == [
+            "s.yaml:5: data: no such learning/data: 'digts'; did you mean 'digits'?",
+            "s.yaml:5: data: has no effect with 'duration'; leave it out, or give 'rounds' in its place",
+        ]
+
+
+def test_a_resolved_scenario_loads_as_the_same(scenario, tmp_path):
+    made = scenario(TOY + "warmup: 2 s\n")
+    (tmp_path / "again.yaml").write_text(made.to_yaml())
+    assert netfl.load("again.yaml") == made
+    assert (made.duration, made.warmup, made.steps, made.rounds) == (20.0, 2.0, WINDOWS, None)
+
+
+def test_an_access_knows_the_time(scenario):
+    (setting,) = prepare_run(scenario(TOY + "warmup: 2 s\n")).settings
+    assert (setting.duration_s, setting.warmup_s, setting.rounds) == (20.0, 2.0, WINDOWS)
+    run_dry(scenario())
+
+
+def test_windows_cut_the_time_evenly(scenario):
+    run = netfl.trace(scenario(), "run")
+    assert run.rounds["closed_s"].to_numpy() == pytest.approx(np.arange(1, WINDOWS + 1) * 20.0 / WINDOWS)
+    assert run.deliveries.empty
+    assert run.manifest["duration_s"] == 20.0
+
+
+def test_the_summary_is_what_the_access_told(scenario):
+    run = netfl.run(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run")
+    assert run.manifest["status"] == "done"
+    summary = run.summary
+    assert (summary["duration_s"], summary["warmup_s"], summary["replicas"]) == (20.0, 2.0, 3)
+    rates = run.figures[run.figures["figure"] == "throughput_bps"]
+    assert rates["replica"].tolist() == [0, 1, 2]
+    assert rates["value"].nunique() == 3
+    assert summary["throughput_bps"] == pytest.approx(rates["value"].mean())
+    assert summary["throughput_bps.ci95"] == pytest.approx(4.3027 * rates["value"].std() / np.sqrt(3), rel=1e-4)
+    assert abs(summary["throughput_bps"] - 50_000) < 4 * np.sqrt(50 / 54) * 1000
+    assert not {"rounds", "fate.delivered", "rounds_per_hour"} & summary.keys()
+    assert "warmup_s" not in netfl.trace(scenario(), "without").summary
+
+
+def test_figures_that_are_told_after_the_last_window_count(scenario, monkeypatch):
+    made = scenario()
+    real = type(made.access).rounds
+
+    def rounds(self, setting):
+        yield from real(self, setting)
+        setting.recorder.figures({"afterwards": 1.5})
+
+    monkeypatch.setattr(type(made.access), "rounds", rounds)
+    assert netfl.trace(made, "run").summary["afterwards"] == 1.5
+
+
+def test_stopped_and_resumed_is_the_whole(scenario):
+    whole = netfl.trace(scenario(), "whole")
+    stopped = netfl.trace(scenario(), "run", watch=StopAfter(30))
+    assert (stopped.status, stopped.manifest["rounds_done"], stopped.summary) == ("interrupted", 30, {})
+    assert stopped.figures.empty
+    resumed = netfl.resume("run")
+    assert resumed.summary == whole.summary
+    assert resumed.figures.equals(whole.figures)
+
+
+class TestWhatIsShown:
+    def lines(self, run, width):
+        console = Console(width=width, record=True, markup=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+        with console.file:
+            show_run(run, console)
+            return console.export_text().splitlines()
+
+    @pytest.mark.parametrize("width", [80, 120])
+    def test_figures_with_intervals_replicas_and_warmup(self, scenario, width):
+        lines = self.lines(netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run"), width)
+        assert lines[0] == "20 s simulated · the first 2 s are warm-up, and do not count for the figures"
+        assert lines[1] == "Means over 3 replicas; ± is the half width of the 95 % t interval."
+        assert max(map(len, lines)) <= width
+        text = " ".join(" ".join(lines).split())
+        for words in ("throughput 4", "± ", "kbps", "delay, mean", "delay, p99", "lost, dropped 17", "Jain index"):
+            assert words in text
+        assert "utilisation, router:0 90 %" in text
+        assert "lost, collided" not in text
+        assert "and 3 more in summary.json" in text
+        assert lines[-1].startswith("done in ")
+
+    def test_one_replica_has_no_interval(self, scenario):
+        text = "\n".join(self.lines(netfl.trace(scenario(), "run"), 80))
+        assert "±" not in text
+        assert "warm-up" not in text
+
+    def test_progress_is_simulated_time(self, scenario, monkeypatch):
+        monkeypatch.setattr(consoles, "PLAIN_EVERY_S", -1.0)
+        scenario()
+        output = CliRunner().invoke(app, ["trace", "s.yaml", "--out", "run"]).output.splitlines()
+        assert output[10].startswith("2 s of 20 s · ")
+        assert "round" not in output[10]
+
+    @pytest.mark.slow
+    def test_the_report_tells_time_warmup_and_intervals(self, scenario):
+        from netfl import report
+
+        run = netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run")
+        page = report.write(run).read_text().replace("\u00a0", " ")
+        assert "4 users · 20 s · 3 replicas" in page
+        assert "the first 2 s are warm-up, and do not count for the figures" in page
+        assert "Means over 3 replicas; ± is the half width of the 95 % t interval." in page
+        assert '<th scope="row">throughput</th>' in page
+        assert "Who was heard" not in page
+        assert report.picture(run).stat().st_size > 10_000
+
+
+def test_the_summary_is_plain_json(scenario):
+    netfl.trace(scenario(), "run")
+    with open("run/summary.json") as file:  # noqa: PTH123
+        assert json.load(file)["replicas"] == 1

@@ -1,0 +1,517 @@
+"""The main loop with a tiny learner: its order, its end, its stops and its failures."""
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netfl
+from netfl.access.bernoulli import Bernoulli
+from netfl.errors import MachineError, ModelError, ScenarioError
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import learners
+from netfl.simulation import run as coupling
+from netfl.simulation.checkpoints import CHECKPOINT
+from netfl.simulation.observers import NullObserver
+from netfl.types import FATES, LearnerReport
+
+ROUNDS = 12
+TABLES = ("rounds", "deliveries", "events", "metrics", "users")
+
+
+class Tiny:
+    """A learner whose model is one number per lane: it depends on every delivery so far, and on their order."""
+
+    def __init__(self, lanes, every=3, log=None, fail_at=None, error=None):
+        self.lanes = lanes
+        self._x = np.ones(len(lanes))
+        self._at, self._every = 0, every
+        self._log = [] if log is None else log
+        self._fail_at, self._error = fail_at, error
+
+    @contextmanager
+    def working(self):
+        self._log.append("set up")
+        try:
+            yield
+        finally:
+            self._log.append("set back")
+
+    def start(self):
+        self._log.append("start")
+        return self._report()
+
+    def step(self, rounds):
+        self._at += 1
+        assert [one.index for one in rounds] == [self._at] * len(rounds)
+        self._log.append(f"step {self._at}")
+        if self._at == self._fail_at:
+            raise self._error
+        for lane, (_, replica) in enumerate(self.lanes):
+            for delivery in rounds[replica].deliveries:
+                self._x[lane] = (self._x[lane] * (1.1 + lane) + delivery.user + delivery.base) % 10.0
+        return self._report() if self._at % self._every == 0 else LearnerReport(self._at)
+
+    def state(self):
+        import torch
+
+        return {"x": torch.from_numpy(self._x.copy()), "at": self._at}
+
+    def restore(self, state):
+        self._x, self._at = state["x"].numpy().copy(), state["at"]
+
+    diverged = ()
+
+    def predict(self, lane, x):
+        return np.full(len(x), lane)
+
+    def _report(self):
+        return LearnerReport(
+            self._at, {"accuracy": self._x.copy(), "accuracy/class:1": self._x / 2, "accuracy/user:0": self._x.copy()}
+        )
+
+
+class Stopping(NullObserver):
+    """Looks on, and wants the run to stop after a round."""
+
+    def __init__(self, after=None, log=None):
+        self._after, self._log = after, [] if log is None else log
+        self.stop = after == 0
+        self.seen = []
+
+    def opened(self, folder, scenario):
+        self._log.append("opened")
+
+    def closed(self, progress):
+        self._log.append(f"closed {progress.round}")
+        self.seen.append(progress)
+        self.stop = progress.round == self._after
+
+
+def a_scenario(**more):
+    said = {
+        "name": "tiny",
+        "users": 4,
+        "rounds": ROUNDS,
+        "replicas": 2,
+        "access": {"kind": "bernoulli", "probability": 0.5},
+        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 40},
+        "partition": "iid",
+        "model": "logistic",
+        "learners": {
+            name: {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
+            for name in ("A", "B")
+        },
+        **more,
+    }
+    return checked(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "tiny"))
+
+
+def trace_scenario(**more):
+    return a_scenario(data=None, partition=None, model=None, learners=None, **more)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Puts tiny learners in the place of real ones; gives them their keywords."""
+
+    def use(**keywords):
+        def learner_of(staged, device="auto", workers=1, cluster=None):
+            names = staged.scenario.learners
+            return Tiny([(name, replica) for name in names for replica in range(staged.scenario.replicas)], **keywords)
+
+        monkeypatch.setattr(learners, "build_learner", learner_of)
+
+    use()
+    return use
+
+
+def tables(folder):
+    run = netfl.open_run(folder)
+    return {name: run.table(name) for name in TABLES}
+
+
+def assert_same(one, other):
+    for name in TABLES:
+        pd.testing.assert_frame_equal(one[name], other[name], check_exact=True)
+
+
+def test_the_network_delivers_the_learner_trains_the_watch_is_told(tiny, tmp_path, monkeypatch):
+    log = []
+    tiny(log=log)
+    real = Bernoulli.rounds
+
+    def rounds(self, setting) -> Iterator:
+        reply = None
+        inner = real(self, setting)
+        for index in range(1, setting.rounds + 1):
+            log.append(f"round {index} of {setting.replica} after {None if reply is None else reply.round}")
+            reply = yield inner.send(reply)
+
+    monkeypatch.setattr(Bernoulli, "rounds", rounds)
+    coupling.run(a_scenario(rounds=3), tmp_path / "run", watch=Stopping(log=log))
+    assert log == [
+        "set up", "opened", "start",
+        "round 1 of 0 after None", "round 1 of 1 after None", "step 1", "closed 1",
+        "round 2 of 0 after 1", "round 2 of 1 after 1", "step 2", "closed 2",
+        "round 3 of 0 after 2", "round 3 of 1 after 2", "step 3", "closed 3",
+        "set back",
+    ]  # fmt: skip
+
+
+def test_a_run_leaves_all_that_it_promises(tiny, tmp_path):
+    watch = Stopping()
+    run = coupling.run(a_scenario(), tmp_path / "run", watch=watch)
+    assert sorted(path.name for path in run.folder.glob("[a-z]*")) == [
+        "deliveries.parquet", "events.parquet", "figures.parquet", "manifest.json", "metrics.parquet",
+        "points.parquet", "regions.parquet", "rounds.parquet", "scenario.yaml", "summary.json", "users.parquet",
+    ]  # fmt: skip
+    manifest = run.manifest
+    assert (manifest["status"], manifest["rounds_done"], manifest["learning"]) == ("done", ROUNDS, True)
+    assert run.rounds["round"].tolist() == np.repeat(np.arange(1, ROUNDS + 1), 2).tolist()
+    assert len(run.deliveries) == run.rounds["delivered"].sum() == (run.events["kind"] == "delivered").sum()
+    assert sorted(run.metrics["round"].unique()) == [0, 3, 6, 9, 12]
+    assert run.users["samples"].sum() == 2 * 64
+    assert (run.users["class:0"] + run.users["class:1"] == run.users["samples"]).all()
+    assert [seen.round for seen in watch.seen] == list(range(1, ROUNDS + 1))
+    assert watch.seen[0].metrics.keys() == watch.seen[-1].metrics.keys()
+    assert run.regions["learner"].unique().tolist() == ["A", "B"]
+    assert run.regions.groupby("learner")["label"].unique().map(list).to_dict() == {"A": [0], "B": [2]}
+    assert len(run.points) == 16
+
+
+def test_the_summary_holds_means_over_replicas_and_counts_of_fates(tiny, tmp_path):
+    run = coupling.run(a_scenario(), tmp_path / "run")
+    metrics, summary = run.metrics, run.summary
+    last = metrics[(metrics["round"] == ROUNDS) & (metrics["metric"] == "accuracy") & (metrics["group"] == "")]
+    for learner, rows in last.groupby("learner", observed=True):
+        assert summary[f"{learner}.accuracy.last_tenth"] == pytest.approx(rows["value"].mean())
+        assert summary[f"{learner}.accuracy/class:1.last_tenth"] == pytest.approx(rows["value"].mean() / 2)
+    assert not [key for key in summary if "user:" in key]
+    fates = run.events["kind"].value_counts()
+    assert summary["fate.delivered"] == fates["delivered"]
+    assert summary["fate.superseded"] == fates["superseded"]
+    assert summary["fate.delivered"] + summary["fate.superseded"] + summary["fate.unfinished"] == 4 * ROUNDS * 2
+
+
+@pytest.mark.slow
+def test_figures_of_a_replica_are_those_of_its_tables(tmp_path):
+    main = Path(__file__).parents[2] / "scenarios/rural_outage.yaml"
+    changes = {"rounds": 40, "replicas": 2, "partition.by": "distance", "record": "none"}
+    run = coupling.trace(netfl.load(main, changes), tmp_path / "run")
+    assert run.events.empty
+    heard = run.deliveries.merge(run.rounds, on=["replica", "round"])
+    heard["delay_s"] = heard["arrived_s"] - heard["opened_s"]
+    for replica, figures in enumerate(run.figures_of([0, 1])):
+        own, rounds = heard[heard["replica"] == replica], run.rounds[run.rounds["replica"] == replica]
+        end_s, counts = rounds["closed_s"].max(), own.groupby("user").size().reindex(range(30), fill_value=0)
+        assert figures["simulated_s"] == end_s
+        assert figures["rounds_per_hour"] == pytest.approx(40 / (end_s / 3600))
+        assert figures["delivered_per_round"] == pytest.approx(rounds["delivered"].mean())
+        for name, value in (
+            ("mean", own["delay_s"].mean()),
+            *((f"p{q}", own["delay_s"].quantile(q / 100)) for q in (50, 95, 99)),
+        ):
+            assert figures[f"delay_{name}_s"] == pytest.approx(value)
+        assert figures["attempts_mean"] == pytest.approx(own["attempts"].mean())
+        assert figures["jain"] == pytest.approx(counts.mean() ** 2 / (counts**2).mean())
+        assert figures["uplink_bits"] == pytest.approx(rounds["uplink_bits"].sum())
+        assert figures["fate.delivered"] == len(own)
+        assert sum(figures[f"share.{fate}"] for fate in FATES) == pytest.approx(1.0)
+        assert run.summary["delay_mean_s"] == pytest.approx(heard.groupby("replica")["delay_s"].mean().mean())
+    assert run.summary["fate.delivered"] == len(heard)
+    assert run.summary["replicas"] == 2
+
+
+def test_what_an_access_tells_comes_to_the_figures_or_in_their_place(tmp_path, monkeypatch):
+    real = Bernoulli.rounds
+
+    def rounds(self, setting):
+        yield from real(self, setting)
+        setting.recorder.figures({"jain": 0.125, "own": 2.0 + setting.replica})
+
+    monkeypatch.setattr(Bernoulli, "rounds", rounds)
+    summary = coupling.trace(trace_scenario(), tmp_path / "run").summary
+    assert (summary["jain"], summary["jain.ci95"]) == (0.125, 0.0)
+    assert (summary["own"], summary["own.ci95"]) == (2.5, pytest.approx(12.706 * 0.5, rel=1e-4))
+
+
+def test_an_access_that_fails_after_its_last_round_is_named(tmp_path, monkeypatch):
+    real = Bernoulli.rounds
+
+    def rounds(self, setting):
+        yield from real(self, setting)
+        raise IndexError("no such user")
+
+    monkeypatch.setattr(Bernoulli, "rounds", rounds)
+    with pytest.raises(ModelError, match=r"^bernoulli, at 12 s of simulated time: IndexError: no such user$"):
+        coupling.trace(trace_scenario(), tmp_path / "run")
+    assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
+
+
+def test_a_final_value_is_the_mean_of_the_last_tenth_of_the_rounds_and_no_other_is_there(tiny, tmp_path):
+    tiny(every=1)
+    run = coupling.run(a_scenario(rounds=40), tmp_path / "run")
+    late = run.metrics.query("round >= 36 and metric == 'accuracy' and group == '' and learner == 'B'")
+    assert len(late) == 5 * 2
+    assert run.summary["B.accuracy.last_tenth"] == pytest.approx(late["value"].mean())
+    assert run.summary["B.accuracy.last_tenth"] != pytest.approx(late.query("round == 40")["value"].mean())
+    assert [name for name in run.summary if name.startswith("B.accuracy") and ".last_tenth" not in name] == []
+
+
+def test_a_figure_that_is_not_defined_is_null_in_the_summary(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Tiny,
+        "_report",
+        lambda self: LearnerReport(self._at, {"rare_accuracy": np.full(4, np.nan if self._at else 1.0)}),
+    )
+    run = coupling.run(a_scenario(), tmp_path / "run")
+    assert run.manifest["status"] == "done"
+    assert run.summary["A.rare_accuracy.last_tenth"] is None
+
+
+def test_the_scenario_in_a_run_directory_reproduces_the_run(tiny, tmp_path):
+    first = coupling.run(a_scenario(seed=3), tmp_path / "first")
+    coupling.run(netfl.load(first.folder / "scenario.yaml"), tmp_path / "second")
+    assert_same(tables(tmp_path / "first"), tables(tmp_path / "second"))
+    coupling.run(a_scenario(seed=4), tmp_path / "third")
+    assert not tables(tmp_path / "first")["deliveries"].equals(tables(tmp_path / "third")["deliveries"])
+
+
+def test_a_trace_hears_the_users_whom_a_run_hears(tiny, tmp_path):
+    run, trace = coupling.run(a_scenario(), tmp_path / "run"), coupling.trace(a_scenario(), tmp_path / "trace")
+    pd.testing.assert_frame_equal(run.deliveries, trace.deliveries)
+    pd.testing.assert_frame_equal(run.rounds, trace.rounds)
+    assert trace.manifest["learning"] is False
+    assert trace.metrics.empty
+
+
+def test_more_replicas_leave_the_first_ones_as_they_were(tmp_path):
+    two = coupling.trace(trace_scenario(), tmp_path / "two").deliveries
+    three = coupling.trace(trace_scenario(replicas=3), tmp_path / "three").deliveries
+    pd.testing.assert_frame_equal(two, three[three["replica"] < 2].reset_index(drop=True))
+    heard = [rows[["round", "user"]].to_numpy().tolist() for _, rows in three.groupby("replica")]
+    assert heard[0] != heard[1] != heard[2] != heard[0]
+
+
+class TestStopping:
+    @pytest.mark.quick_first
+    @pytest.mark.parametrize("after", [0, 1, 5, ROUNDS - 1])
+    def test_a_stopped_run_is_readable_and_resumes_to_what_it_would_have_been(self, tiny, tmp_path, after):
+        coupling.run(a_scenario(), tmp_path / "whole")
+        stopped = coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(after))
+        assert (stopped.manifest["status"], stopped.manifest["rounds_done"]) == ("interrupted", after)
+        assert stopped.rounds["round"].max() == after or after == 0
+        assert len(stopped.rounds) == 2 * after
+        assert stopped.summary == {}
+        assert not list(stopped.folder.glob("*.part"))
+        resumed = coupling.resume(tmp_path / "run")
+        assert resumed.manifest["status"] == "done"
+        assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
+        assert resumed.summary == netfl.open_run(tmp_path / "whole").summary
+        assert not (resumed.folder / CHECKPOINT).exists()
+
+    @pytest.mark.slow
+    def test_a_run_can_be_stopped_again_and_again_even_before_its_checkpoint(self, tiny, tmp_path):
+        coupling.run(a_scenario(), tmp_path / "whole")
+        coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        for after, done in ((7, 7), (2, 7), (7, 7), (8, 8)):
+            assert coupling.resume(tmp_path / "run", watch=Stopping(after)).manifest["rounds_done"] == done
+        coupling.resume(tmp_path / "run")
+        assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
+
+    def test_what_a_checkpoint_covers_is_not_learned_again(self, tiny, tmp_path):
+        coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        log = []
+        tiny(log=log)
+        coupling.resume(tmp_path / "run")
+        assert log == ["set up", *(f"step {index}" for index in range(6, ROUNDS + 1)), "set back"]
+
+    def test_a_crashed_run_resumes_from_the_checkpoint_that_it_last_wrote(self, tiny, tmp_path, monkeypatch):
+        coupling.run(a_scenario(), tmp_path / "whole")
+        monkeypatch.setattr("netfl.simulation.checkpoints.CHECKPOINT_EVERY_S", -1.0)
+        tiny(fail_at=8, error=RuntimeError("the power went"))
+        with pytest.raises(ModelError, match="the power went"):
+            coupling.run(a_scenario(), tmp_path / "run")
+        log = []
+        tiny(log=log)
+        coupling.resume(tmp_path / "run")
+        assert log[1] == "step 8"
+        assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
+
+    def test_a_run_without_a_checkpoint_starts_again(self, tiny, tmp_path):
+        coupling.run(a_scenario(), tmp_path / "whole")
+        coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        (tmp_path / "run" / CHECKPOINT).unlink()
+        coupling.resume(tmp_path / "run")
+        assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
+
+    def test_a_trace_can_be_resumed_too(self, tmp_path):
+        coupling.trace(trace_scenario(), tmp_path / "whole")
+        coupling.trace(trace_scenario(), tmp_path / "run", watch=Stopping(5))
+        assert coupling.resume(tmp_path / "run").manifest["status"] == "done"
+        assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
+
+    def test_a_finished_run_is_not_resumed(self, tmp_path):
+        folder = coupling.trace(trace_scenario(), tmp_path / "run").folder
+        with pytest.raises(ScenarioError) as raised:
+            coupling.resume(folder)
+        assert str(raised.value) == f"the run in {folder} is finished; there is nothing to resume"
+
+    def test_rounds_that_changed_are_noticed(self, tiny, tmp_path):
+        coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        path = tmp_path / "run" / "scenario.yaml"
+        path.write_text(path.read_text().replace("probability: 0.5", "probability: 0.6"))
+        with pytest.raises(MachineError, match="the rounds up to 5 are not those that"):
+            coupling.resume(tmp_path / "run")
+        assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
+
+    @pytest.mark.parametrize("damage", [lambda content: content[:-50], lambda content: b"", lambda content: b"x" * 300])
+    def test_a_checkpoint_that_is_not_whole_is_told(self, tiny, tmp_path, damage):
+        stopped = coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        before = stopped.rounds
+        path = tmp_path / "run" / CHECKPOINT
+        path.write_bytes(damage(path.read_bytes()))
+        with pytest.raises(MachineError) as raised:
+            coupling.resume(tmp_path / "run")
+        assert str(raised.value) == (
+            f"{path} is not a whole checkpoint. To start the run again, remove checkpoint.pt, and then: "
+            f"netfl resume {tmp_path / 'run'}"
+        )
+        run = netfl.open_run(tmp_path / "run")
+        assert run.status == "interrupted"
+        pd.testing.assert_frame_equal(run.rounds, before)
+
+
+class TestFailing:
+    def test_a_learner_that_fails_leaves_what_was_done(self, tiny, tmp_path):
+        log = []
+        tiny(fail_at=7, error=ZeroDivisionError("by zero"), log=log)
+        with pytest.raises(ModelError) as raised:
+            coupling.run(a_scenario(), tmp_path / "run")
+        assert str(raised.value) == "learning, at 7 s of simulated time: ZeroDivisionError: by zero"
+        assert isinstance(raised.value.__cause__, ZeroDivisionError)
+        assert log[-1] == "set back"
+        run = netfl.open_run(tmp_path / "run")
+        assert (run.manifest["status"], run.manifest["rounds_done"]) == ("failed", 6)
+        assert run.manifest["error"] == str(raised.value)
+        assert run.rounds["round"].max() == 7
+        assert run.metrics["round"].max() == 6
+        assert not (run.folder / "summary.json").exists()
+
+    def test_an_error_of_netfl_s_passes_as_it_is(self, tiny, tmp_path):
+        tiny(fail_at=7, error=ModelError("A", "diverged", user=3, time_s=7.0))
+        with pytest.raises(ModelError, match=r"^A, user 3, at 7 s of simulated time: diverged$"):
+            coupling.run(a_scenario(), tmp_path / "run")
+
+    def test_an_access_that_fails_is_named(self, tmp_path, monkeypatch):
+        real = Bernoulli.heard
+
+        def heard(self, setting, most=None):
+            for index, users in enumerate(real(self, setting, most)):
+                if index == 4:
+                    raise IndexError("no such user")
+                yield users
+
+        monkeypatch.setattr(Bernoulli, "heard", heard)
+        with pytest.raises(ModelError) as raised:
+            coupling.trace(trace_scenario(), tmp_path / "run")
+        assert str(raised.value) == "bernoulli, at 4 s of simulated time: IndexError: no such user"
+        run = netfl.open_run(tmp_path / "run")
+        assert (run.manifest["status"], run.manifest["rounds_done"]) == ("failed", 4)
+        assert run.rounds["round"].max() == 4
+        assert run.deliveries["round"].max() == 4
+
+    def test_an_access_that_ends_early_is_told(self, tmp_path, monkeypatch):
+        real = Bernoulli.rounds
+
+        def rounds(self, setting):
+            inner = real(self, setting)
+            for _ in range(3):
+                yield next(inner)
+
+        monkeypatch.setattr(Bernoulli, "rounds", rounds)
+        with pytest.raises(
+            ModelError, match=r"^bernoulli, at 3 s of simulated time: no more rounds after round 3 of 12$"
+        ):
+            coupling.trace(trace_scenario(), tmp_path / "run")
+
+    def test_a_machine_that_will_not_write_leaves_no_table_that_looks_whole(self, tiny, tmp_path):
+        tiny(fail_at=7, error=OSError(28, "No space left on device"))
+        with pytest.raises(MachineError) as raised:
+            coupling.run(a_scenario(), tmp_path / "run")
+        assert str(raised.value) == (
+            f"cannot go on writing {tmp_path / 'run'}: No space left on device; "
+            f"when that is mended, go on with: netfl resume {tmp_path / 'run'}"
+        )
+        assert raised.value.exit_code == 1
+        names = sorted(path.name for path in (tmp_path / "run").glob("*.parquet*"))
+        assert names == ["users.parquet"]
+        assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
+        assert netfl.open_run(tmp_path / "run").rounds.empty
+
+    def test_a_second_interrupt_ends_at_once_with_readable_tables(self, tiny, tmp_path):
+        tiny(fail_at=7, error=KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            coupling.run(a_scenario(), tmp_path / "run")
+        run = netfl.open_run(tmp_path / "run")
+        assert run.manifest["status"] == "failed"
+        assert run.rounds["round"].max() == 7
+
+    def test_an_existing_folder_is_refused_and_left_alone(self, tmp_path):
+        (tmp_path / "precious").write_text("x")
+        with pytest.raises(ScenarioError, match="is there already, and not empty"):
+            coupling.trace(trace_scenario(), tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_runs_are_numbered_where_no_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [coupling.trace(trace_scenario()).folder for _ in range(2)]
+    assert folders == [Path("runs/tiny-001"), Path("runs/tiny-002")]
+
+
+def test_only_the_kinds_that_are_wanted_are_stored_and_all_are_counted(tmp_path):
+    run = coupling.trace(trace_scenario(record=["superseded"]), tmp_path / "run")
+    assert run.events["kind"].unique().tolist() == ["superseded"]
+    assert run.summary["fate.delivered"] == len(run.deliveries)
+
+
+def generators():
+    """The state of every global random generator."""
+    states = [random.getstate(), np.random.get_state()[1].tolist()]  # noqa: NPY002
+    if "torch" in sys.modules:
+        states.append(sys.modules["torch"].get_rng_state().tolist())
+    return states
+
+
+def test_law_6_global_random_generators_are_left_alone(tmp_path):
+    import torch
+
+    random.seed(1)
+    torch.manual_seed(1)
+    before = generators()
+    coupling.run(a_scenario(rounds=2), tmp_path / "run", device="cpu")
+    assert generators() == before
+
+
+def test_law_2_learning_from_a_replayed_trace_is_learning_live(tmp_path):
+    live = coupling.run(a_scenario(rounds=6), tmp_path / "live", device="cpu")
+    coupling.trace(a_scenario(rounds=6), tmp_path / "trace")
+    access = {"kind": "replay", "run": str(tmp_path / "trace")}
+    replayed = coupling.run(a_scenario(rounds=6, access=access), tmp_path / "replayed", device="cpu")
+    pd.testing.assert_frame_equal(live.metrics, replayed.metrics, check_exact=True)
+    pd.testing.assert_frame_equal(live.deliveries, replayed.deliveries, check_exact=True)
+
+
+def test_law_1_a_real_run_stopped_and_resumed_is_the_whole_run(tmp_path):
+    coupling.run(a_scenario(), tmp_path / "whole", device="cpu")
+    coupling.run(a_scenario(), tmp_path / "run", device="cpu", watch=Stopping(5))
+    coupling.resume(tmp_path / "run", device="cpu")
+    assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))

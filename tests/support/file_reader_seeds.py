@@ -1,0 +1,303 @@
+"""Files that `readers` take, small: each the start of many that are nearly right."""
+
+import atexit
+import csv
+import gzip
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+from scipy.io import savemat
+
+import netfl
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument, dump
+from netfl.simulation.checkpoints import CHECKPOINT
+from netfl.sweeps.index import SweepIndex
+from support.exported_runs import Stopping
+from support.small_network import SECTION
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "network" / "data"
+FILES = ROOT / "scenarios" / "files"
+RNG = np.random.default_rng(7)
+SAID = {
+    "name": "small", "users": 4, "rounds": 3, "replicas": 2, "access": SECTION,
+    "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 20}, "partition": "iid", "model": "logistic",
+    "learners": {"A": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}},
+    "evaluate": {"every": 1}, "record": {"events": "all", "versions": True}, "checkpoint": {"rounds": 1},
+}  # fmt: skip
+SMALL = """\
+name: a
+users: 4
+rounds: 3
+access: {kind: stationary, rho: {zipf: 1.0}}
+"""
+REPLAYED = {"kind": "availability", "file": "a.csv", "unit": "rounds", "repeat": 20}
+OWN = {"kind": "table", "file": "a.csv", "features": ["x", "y"], "labels": 3, "user": "who", "test_share": 0.25}
+ALIASES = "a: &a {x: 1, y: [1.5, two, null, true]}\nb: {<<: *a, z: *a}\nc: |\n  text\n? d\n: 2024-01-01\n"
+
+
+@cache
+def made() -> Path:
+    """A folder with a finished run, and one that was stopped behind its first round."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    scenario = checked(ScenarioDocument(SAID, "small"))
+    netfl.run(scenario, folder / "done", device="cpu")
+    netfl.run(scenario, folder / "stopped", device="cpu", watch=Stopping(1))
+    return folder
+
+
+def of_run(name):
+    """The seeds of a file in a run directory."""
+    return lambda: [(made() / ("stopped" if name == CHECKPOINT else "done") / name).read_bytes()]
+
+
+def shipped(pattern, folder=ROOT / "scenarios"):
+    """Files of netfl's own."""
+    return [path.read_bytes() for path in sorted(folder.glob(pattern))]
+
+
+def packed(files, mode="w"):
+    """A tar archive."""
+    into = io.BytesIO()
+    with tarfile.open(fileobj=into, mode=mode) as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return into.getvalue()
+
+
+def gzipped(data):
+    """Data as gzip packs them, at no time."""
+    return gzip.compress(data, mtime=0)
+
+
+def zipped(files):
+    """A zip archive."""
+    into = io.BytesIO()
+    with zipfile.ZipFile(into, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return into.getvalue()
+
+
+def written(write, *more, **said):
+    """What *write* writes into a file."""
+    into = io.BytesIO()
+    write(into, *more, **said)
+    return into.getvalue()
+
+
+def texts():
+    return [SMALL.encode(), ALIASES.encode()]
+
+
+def scenarios():
+    return [SMALL.encode(), dump(SAID).encode(), dump({**SAID, "access": REPLAYED, "data": OWN}).encode()]
+
+
+def walks():
+    return [*shipped("walks.csv", DATA), b"user,time_s,x_m,y_m\n0,0,0,0\n0,5.5,1e3,-2\n1,0,0,0\n1,3,4,5\n"]
+
+
+def places():
+    return [b"x_m, y_m ,user\n1,2,0\n3,4,1\n5,6,2\n7,8,3\n"]
+
+
+def calendars():
+    more = b'node,start,end,why\n"0",90 min,2.5 h,"a, b"\ntower:0,2024-03-01T08:00Z,,x\n'
+    return [*shipped("outages.csv", FILES), b"node,start_s,end_s\n0,10,20\n1,1e3,\n", more]
+
+
+def availabilities():
+    return [b"user,start,times\n0,on,10,20.5\n1,off,5\n2,on\n3,1,[7 9]\n", b'3,true,"1;2"\n0,0\n1,0\n2,0\n']
+
+
+def availabilities_parquet():
+    rows = {"user": [0, 1, 2, 3], "start": [True, False, False, True], "times": [[10.0, 20.5], [5.0], [], [7.0, 9.0]]}
+    return [pd.DataFrame(rows).to_parquet(index=False)]
+
+
+def availabilities_json():
+    return [
+        b'{"0": {"start": true, "times": [36]}, "1": {"start": false, "times": []},\n"2": {"start": 1}, '
+        b'"3": {"start": "off"}}',
+        b'[{"user": 0, "start": "on", "times": [10, 20.5]}, {"user": 1, "start": 0}, {"user": 2, "start": 0},'
+        b'{"user": "3", "start": "true", "times": ["4"]}]',
+    ]
+
+
+def graphmls():
+    return shipped("*.graphml", DATA)
+
+
+def gmls():
+    return shipped("*.gml", DATA)
+
+
+def node_links():
+    return shipped("nodelink.json", DATA)
+
+
+def edges():
+    return [*shipped("*.edges", DATA), b"a b {'delay_s': 0.1, 'rate_bps': 1e6}\nb c {}\n# no\nc a\n"]
+
+
+def idx():
+    return [bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2]) + bytes(8), b"\0\0\x08\1\0\0\0\4abcd"]
+
+
+def idx_packed():
+    return [*map(gzipped, idx())]
+
+
+def cifar():
+    return [RNG.bytes(3073 * 2)]
+
+
+def archives():
+    return [packed({"c/data_batch_1.bin": bytes(3073), "c/readme.html": b"no"})]
+
+
+def pictures():
+    image = written(Image.fromarray(RNG.integers(0, 256, (32, 32, 3), np.uint8)).save, "PNG")
+    return [packed({"./train/cat/a.png": image, "./test/dog/b.png": image})]
+
+
+def adult():
+    line = (
+        b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, "
+        b"United-States, <=50K"
+    )
+    return [line + b"\n" + line.replace(b"State-gov", b"?").replace(b"<=50K", b">50K.") + b"\n\n"]
+
+
+def plays():
+    speech = b"".join(b"\twords that go on and on, [aside] and on!\n" for _ in range(4))
+    return [b"A PLAY\n\nACT I\n\nSCENE\tA wood.\n\nFIRST LORD\tSpeak.\n" + speech + b"\nHAM:\tNo [Exit]\n" + speech]
+
+
+def tweets():
+    rows = io.StringIO()
+    lines = [["0", "1", "Mon", "NO_QUERY", "a", "so sad, no"], ["4", "2", "Tue", "NO_QUERY", "b", 'so "good"']]
+    csv.writer(rows, quoting=csv.QUOTE_ALL).writerows(lines)
+    return [rows.getvalue().encode("latin-1")]
+
+
+def pack_tweets(data):
+    return zipped({"training.1600000.processed.noemoticon.csv": data})
+
+
+def tweets_packed():
+    return [pack_tweets(one) for one in tweets()]
+
+
+def _matlab(**said):
+    """MATLAB's files with these arrays, without the date in their heads: plain, and packed."""
+    files = [written(savemat, said, do_compression=packing) for packing in (False, True)]
+    return [b"MATLAB 5.0 MAT-file".ljust(116) + one[116:] for one in files]
+
+
+def svhn():
+    x, y = RNG.integers(0, 256, (32, 32, 3, 1), np.uint8), np.array([[10]], np.uint8)
+    return _matlab(X=x, y=y)
+
+
+def vehicle():
+    cells = np.empty((2, 2, 1), object)
+    for sensor in range(2):
+        cells[0, sensor, 0], cells[1, sensor, 0] = np.eye(2, 100), np.array([[1], [-1]])
+    return _matlab(X=cells[0], Y=cells[1])
+
+
+def glove():
+    return [b"the 0.1 -0.2\nof 1e-3 4\na 3 4\n"]
+
+
+def _frame():
+    return pd.DataFrame(
+        {"a": [0.5, 1, 2, 3] * 3, "b": [1, 2, 3, 4] * 3, "label": [0, 1, 2] * 4, "user": list("xyxy" * 3)}
+    )
+
+
+def arrays_packed():
+    said = {"x": np.ones((6, 2), np.float32), "label": np.arange(6) % 3}
+    return [written(np.savez, **said), written(np.savez_compressed, **said, user=np.array(list("ababab")))]
+
+
+def arrays():
+    return [written(np.save, np.ones((6, 2))), written(np.save, np.ones((6, 2), ">i2")), bytes(9)]
+
+
+def pack_arrays(data):
+    """The array *data* among good ones, in the place that its first byte says."""
+    files = {"x.npy": np.ones((6, 2)), "label.npy": np.arange(6) % 3, "user.npy": np.arange(6) % 2}
+    files = {name: written(np.save, one) for name, one in files.items()}
+    return zipped(files | {[*files][sum(data[:9]) % 3]: data})
+
+
+def tables_csv():
+    return [_frame().to_csv(index=False).encode()]
+
+
+def tables_parquet():
+    return [_frame().to_parquet(index=False)]
+
+
+def _heard():
+    return pd.DataFrame(
+        {"round": [1, 1, 2, 3], "user": [0, 1, 0, 2], "closed_s": [1.0, 1.0, 2.0, 3.5], "replica": [0] * 4}
+    )
+
+
+def heard_csv():
+    return [_heard().to_csv(index=False).encode(), b"round;user\n1;ann\n2;bob\n5;ann\n", b"round\tuser\n0\t7\n1\t8\n"]
+
+
+def heard_parquet():
+    return [_heard().to_parquet(index=False)]
+
+
+def pickled():
+    with zipfile.ZipFile(made() / "stopped" / CHECKPOINT) as archive:
+        return [archive.read("archive/data.pkl")]
+
+
+def pack_checkpoint(data):
+    """The checkpoint whose objects are those that *data* say."""
+    with zipfile.ZipFile(made() / "stopped" / CHECKPOINT) as archive:
+        return zipped({name: archive.read(name) for name in archive.namelist()} | {"archive/data.pkl": data})
+
+
+def manifests():
+    lost = {"learner": "A", "replica": 0, "user": None, "problem": "no number"}
+    told = {"status": "done", "format": 1, "scenario": "small", "replicas": 2, "learning": True, "digests": {"a": "b"}}
+    return [json.dumps(told | {"diverged": diverged}).encode() for diverged in ([], [lost])]
+
+
+def sweeps():
+    ledger = SweepIndex(Path())
+    ledger.tasks = {"t": {"trace": "x", "lanes": {"l": "A"}, "first": 0, "stop": 1, "levels": [0.5]}}
+    ledger.points = [{"values": {"seed": 1}, "trace": "x", "lanes": {"A": "l"}, "levels": [0.5], "choices": ["best"]}]
+    told = {"format": 1, "replicas": 1, "points": ledger.points, "tasks": ledger.tasks, "errors": {"t": "broke"}}
+    return [json.dumps(told).encode()]
+
+
+def lay(folder: Path) -> None:
+    """Put what readers find beside their files: a run, what it says of itself, a recording, a sweep's only task."""
+    for name in ("run", "replay", "tasks/t"):
+        shutil.copytree(made() / "done", folder / name)
+    (folder / "papers").mkdir()
+    for name in ("manifest.json", "summary.json", "scenario.yaml"):
+        shutil.copy(made() / "done" / name, folder / "papers")
