@@ -53,7 +53,7 @@ class Panel:
 
 def dcf_times(changes: Mapping[str, Any]) -> Any:
     """The reference for DCF, which lies with the tests."""
-    sys.path.insert(0, str(ROOT / "tests/network"))
+    sys.path.insert(0, str(ROOT / "tests"))
     from support import dcf_reference
 
     return dcf_reference, changes["access.mac.standard"], int(changes["users"])
