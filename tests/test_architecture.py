@@ -1,4 +1,7 @@
-"""The page on the architecture and CONTRIBUTING.md agree with the code.  `python tests/test_architecture.py` renews the layers."""
+"""The page on the architecture and CONTRIBUTING.md agree with the code.
+
+`python tests/test_architecture.py` renews the table of layers.
+"""
 
 import ast
 import re

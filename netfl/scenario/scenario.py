@@ -1,4 +1,4 @@
-"""Scenarios: one YAML file says everything of a run; all that is wrong with it is said at once."""
+"""Scenarios: a YAML file becomes a validated `Scenario`, and all of its errors are reported at once."""
 
 from __future__ import annotations
 
@@ -31,83 +31,83 @@ Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*
 """A name that can stand in a table and in a file name."""
 
 MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
-"""What no machine would see the end of, refused before anything is laid out for it."""
+"""Limits beyond which no run would end; larger values are refused before memory is allocated."""
 
 
 class Scenario(Spec):
-    """Everything that a run is made from."""
+    """A complete description of a run, as a YAML file states it."""
 
     name: Name
-    """What the run is called; the run directory is named after it."""
+    """Name of the run and of its directory."""
     description: str = ""
-    """What it shows, in a few sentences; the report opens with it."""
+    """A few sentences on what the scenario shows; the report begins with them."""
     format: Annotated[int, Field(ge=1, le=FORMAT)] = 1
-    """The version of the format that the file is written in; that of a file without it is 1."""
+    """Version of the file format; a file without it has format 1."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Decides every random draw."""
+    """Seed of every random draw."""
     replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     """Independent repetitions of the network and of learning."""
     users: Annotated[int, Field(ge=1, le=MOST_USERS)]
-    """How many users hold data and train."""
+    """Number of users that hold data and train."""
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | None = None
-    """How many rounds the server runs; this or ``duration``."""
+    """Number of rounds; give this or ``duration``."""
     duration: Annotated[Seconds, Field(gt=0)] | None = None
-    """How long a network is watched that has traffic of its own in place of updates; this or ``rounds``."""
+    """Simulated time of a network that carries its own traffic instead of updates; give this or ``rounds``."""
     warmup: Annotated[Seconds, Field(ge=0)] = 0.0
-    """How much at the start of ``duration`` does not count for the figures."""
+    """Time at the start of ``duration`` that the metrics leave out."""
     access: Annotated[Access, FamilyMember()]
-    """Who gets heard: a RAM given directly, a replay, or a network."""
+    """The random access model: given directly, a replay of a run, or a network."""
     data: Annotated[Data, FamilyMember()] | None = None
-    """What the users learn from."""
+    """The data set."""
     partition: Annotated[Partition, FamilyMember()] | None = None
-    """Which example belongs to which user."""
+    """Assignment of examples to users."""
     model: Annotated[Model, FamilyMember()] | None = None
-    """What is trained."""
+    """The model that is trained."""
     learners: dict[Name, LearnerSpec] = Field(default_factory=dict)
-    """Learners by name; all share the trace, so that comparisons are paired."""
+    """Learners by name. All share the trace, so that comparisons are paired."""
     precision: Literal["float32", "float64"] | None = None
-    """Of the learners' arithmetic: ``float32`` by default.  Updates are as large with either: 32 bits a number."""
+    """Precision of the learners' arithmetic, ``float32`` by default. An update has 32 bits per number with either."""
     evaluate: EvaluateSpec | None = None
-    """When the global models are evaluated; every 10 rounds by default."""
+    """Evaluation of the global models; every 10 rounds by default."""
     record: Annotated[
         Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, LiteralOr(tuple[EventKind, ...], RecordSpec)
     ] = RECORDED
-    """Which kinds of events the trace stores; or a mapping of that, ``events``, ``users``, ``every``, ``versions``."""
+    """Kinds of events to store, or a mapping with ``events``, ``users``, ``every`` and ``versions``."""
     checkpoint: Annotated[Literal["none"] | CheckpointSpec, LiteralOr(CheckpointSpec)] | None = None
-    """How often it is kept where learners stand: every 30 s by default; ``none``: only when the run is stopped."""
+    """Interval between checkpoints, 30 s by default; ``none`` writes one only when the run is stopped."""
     track: TrackSpec | None = None
-    """Who is told the metrics of learners while a run goes on: TensorBoard, MLflow."""
+    """Trackers that receive the metrics during the run: TensorBoard, MLflow."""
     sweep: SweepSpec | None = None
-    """What `netfl sweep` varies; other commands take the scenario as it is without."""
+    """Axes that `netfl sweep` varies; other commands ignore them."""
     overrides: dict[Name, dict[str, Any]] = Field(default_factory=dict)
-    """Named blocks of dotted paths and values; one is chosen by ``--override NAME``."""
+    """Named blocks of dotted paths and values; ``--override NAME`` applies one."""
 
     _document: ScenarioDocument = PrivateAttr(default_factory=ScenarioDocument)
 
     @property
     def keeping(self) -> EventFilter:
-        """Which events the trace stores."""
+        """The filter that decides which events are stored."""
         return self.recording.keeping(self.users)
 
     @property
     def recording(self) -> RecordSpec:
-        """What the run keeps, however it is said."""
+        """The section ``record`` in its long form."""
         return self.record if isinstance(self.record, RecordSpec) else RecordSpec(events=self.record)
 
     @property
     def versions_kept(self) -> Sequence[int]:
-        """The rounds whose versions of the learners' models are kept, in order; 0 is the start."""
+        """The rounds after which the learners' models are kept, in order; 0 is the start."""
         every = int(self.recording.versions)
         return sorted({*range(0, self.steps, every), self.steps}) if every else ()
 
     @property
     def steps(self) -> int:
-        """How many rounds are played: those that are asked for, or the windows of ``duration``."""
+        """The number of rounds to simulate: ``rounds``, or the windows of ``duration``."""
         return WINDOWS if self.rounds is None else self.rounds
 
     @property
     def update_bits(self) -> float:
-        """The size of one update or broadcast: the model's parameters, and t where a learner has one; 0 if unknown."""
+        """Size of one update or broadcast: the model's parameters, and t if a learner has one; 0 if unknown."""
         if self.model is None or self.data is None:
             return 0.0
         extra = any(learner.objective.t_rate > 0 for learner in self.learners.values())
@@ -116,54 +116,53 @@ class Scenario(Spec):
 
     @property
     def rare_classes(self) -> tuple[int, ...]:
-        """The labels that count as rare: those that ``evaluate`` or the partition names."""
+        """The rare labels, as ``evaluate`` or the partition names them."""
         if self.evaluate is not None and self.evaluate.rare_classes is not None:
             return self.evaluate.rare_classes
         return self.partition.rare if self.partition is not None else ()
 
     @property
     def evaluation(self) -> EvaluateSpec:
-        """When the global models are evaluated, by default too."""
+        """The section ``evaluate``, with its defaults."""
         return self.evaluate or EvaluateSpec()
 
     def located(self, faults: Sequence[Fault]) -> list[Fault]:
-        """The faults with the places where their keys stand, if the scenario was read from a file."""
+        """Return the faults with the lines of their keys, if the scenario was read from a file."""
         return self._document.located(faults)
 
     def plain(self) -> dict[str, Any]:
-        """The scenario as resolved, as plain data: all that decides a run."""
+        """Return the resolved scenario as plain data: everything that decides a run."""
         return self.model_dump(mode="json", exclude={"format", "overrides", "sweep"})
 
     def to_yaml(self, *, sweep: bool = False) -> str:
-        """The scenario as resolved: it alone reproduces the run, and with its *sweep* that."""
+        """Return the resolved scenario as YAML, which reproduces the run, or with *sweep* the sweep."""
         swept = {} if self.sweep is None or not sweep else {"sweep": self.sweep.model_dump(mode="json")}
         return documents.dump({"format": FORMAT} | self.plain() | swept)
 
     def at(self, values: Mapping[str, Any]) -> Scenario:
-        """This scenario with other values at dotted paths, and without a sweep or overrides.
+        """Return this scenario with other values at dotted paths, without its sweep and overrides.
 
         Raises:
-            ScenarioError: with every fault; those of *values* stand where the sweep says them.
+            ScenarioError: with every fault; a fault of *values* is located where the sweep states it.
         """
-        said = self._document
-        document = ScenarioDocument(deepcopy(said.data) or self.plain(), said.name, dict(said.places))
+        source = self._document
+        document = ScenarioDocument(deepcopy(source.data) or self.plain(), source.name, dict(source.places))
         for section in ("sweep", "overrides"):
             document.data.pop(section, None)
         for path, value in values.items():
-            document.put(path, deepcopy(value), _said_by_sweep(said, path))
+            document.put(path, deepcopy(value), _place_in_sweep(source, path))
         return checked(document)
 
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
-        """Refuse parts that do not fit each other."""
-        found = list(cross_faults({name: getattr(self, name) for name in type(self).model_fields}))
-        if found:
-            raise ValidationError.from_exception_data("Scenario", [to_line_error(fault) for fault in found])
+        faults = list(cross_faults({name: getattr(self, name) for name in type(self).model_fields}))
+        if faults:
+            raise ValidationError.from_exception_data("Scenario", [to_line_error(fault) for fault in faults])
         return self
 
 
 def load(path: str | Path, overrides: Mapping[str, object] | None = None, named: Sequence[str] = ()) -> Scenario:
-    """Read and check a scenario.
+    """Read and validate a scenario.
 
     Args:
         path: the YAML file.
@@ -177,14 +176,14 @@ def load(path: str | Path, overrides: Mapping[str, object] | None = None, named:
     _apply_named(document, named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
-        told = "…" if isinstance(value, Mapping | list) else value
-        document.put(key, value, f"--set {key}={told}")
+        shown = "…" if isinstance(value, Mapping | list) else value
+        document.put(key, value, f"--set {key}={shown}")
     _check_learners(document, known, overrides or {})
     return checked(document)
 
 
 def checked(document: ScenarioDocument) -> Scenario:
-    """The scenario that *document* says.
+    """Return the validated scenario of a document.
 
     Raises:
         ScenarioError: with every fault, each located.
@@ -198,14 +197,13 @@ def checked(document: ScenarioDocument) -> Scenario:
     return scenario
 
 
-def _said_by_sweep(document: ScenarioDocument, path: str) -> str:
-    """Where a sweep varies *path*."""
+def _place_in_sweep(document: ScenarioDocument, path: str) -> str:
     keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.of.", ""))
     return next((document.places[key] for key in keys if key in document.places), document.where("sweep"))
 
 
 def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """The sections that can be read for themselves, ``None`` for all others; and those that could not be read."""
+    """Return the sections that are valid on their own, ``None`` for the others, and the names of invalid ones."""
     parts: dict[str, Any] = {}
     unread: set[str] = set()
     for name, field in Scenario.model_fields.items():
@@ -222,22 +220,20 @@ def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
 
 
 def _learners(document: ScenarioDocument) -> Mapping[str, Any]:
-    """The learners as the document has them; none where it has something else in their place."""
-    found = document.data.get("learners")
-    return found if isinstance(found, Mapping) else {}
+    learners = document.data.get("learners")
+    return learners if isinstance(learners, Mapping) else {}
 
 
 def _check_learners(document: ScenarioDocument, known: Sequence[str], overrides: Mapping[str, object]) -> None:
-    """Refuse keys of a learner that there is not, unless they make one, for which it takes an objective."""
+    """Refuse overrides of unknown learners; an override that names an objective adds a learner."""
     for key in overrides:
         section, name, *rest = [*key.split("."), ""]
-        made = name in known or "objective" in (_learners(document).get(name) or {})
-        if section == "learners" and any(rest) and not made:
+        is_known = name in known or "objective" in (_learners(document).get(name) or {})
+        if section == "learners" and any(rest) and not is_known:
             raise ScenarioError([Fault("learners", "no such learner", name, suggest(name, known), f"--set {key}")])
 
 
 def _apply_named(document: ScenarioDocument, named: Sequence[str]) -> None:
-    """Apply override blocks of the document."""
     blocks = document.data.get("overrides")
     blocks = blocks if isinstance(blocks, Mapping) else {}
     for name in named:
