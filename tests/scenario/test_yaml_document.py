@@ -189,7 +189,7 @@ def test_a_large_scenario_is_written_as_json_and_reads_back():
     data = {"name": "x: [y", "list": [index / 7 for index in range(300_000)], "k": {"ä": None, "b": True}}
     text = dump(data)
     assert text.startswith('{\n"name"')
-    assert plain_value(parse(text, "n")) == data  # more than MOST_BYTES and MOST_VALUES, for which YAML is refused
+    assert plain_value(parse(text, "n")) == data  # more than MAX_BYTES and MAX_VALUES, for which YAML is refused
     with pytest.raises(ScenarioError, match=r"n: larger than 4 MB"):
         parse("#" + text, "n")
 
@@ -199,13 +199,8 @@ def test_a_large_text_that_is_nearly_json_is_explained_as_yaml():
     for end, message in (('"a": 1}', "n:4: a key stands here twice"), ('"c": [1}', "n:4: no comma, or no ']'")):
         with pytest.raises(ScenarioError, match=message):
             parse("{\n" + filler + end, "n")
-    with pytest.raises(ScenarioError, match="more than 40 levels"):
+    with pytest.raises(ScenarioError, match="nested too deep"):
         parse('{"a": ' + "[" * 60_000 + "]" * 60_000 + "}", "n")
-    with pytest.raises(ScenarioError, match="more than 40 levels"):
-        parse('{"b": "' + "x" * 100_000 + '", "a": ' + "[" * 40 + "]" * 40 + "}", "n")
-    with pytest.raises(ScenarioError, match="more than 40 levels"):
-        parse('{"b": "' + "x" * 100_000 + '", "a": ' + "[" * 900 + "]" * 900 + "}", "n")
-    assert parse('{"b": "' + "x" * 100_000 + '", "a": ' + "[" * 39 + "]" * 39 + "}", "n")["a"]
 
 
 def test_a_scenario_that_could_not_be_read_back_is_not_written(monkeypatch):
@@ -219,7 +214,7 @@ def test_a_scenario_that_could_not_be_read_back_is_not_written(monkeypatch):
 def test_a_file_that_nests_too_deep_is_told(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("a: " + "[" * 400 + "]" * 400)
-    with pytest.raises(ScenarioError, match=r":1: more than 40 levels deep; write it flatter"):
+    with pytest.raises(ScenarioError, match=r"s\.yaml: nested too deep; write it flatter"):
         read(path)
 
 
