@@ -1,4 +1,4 @@
-"""Which of the events that happen a run stores: by kind, by user and by round."""
+"""The filter of stored events: by kind, user and round."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class EventFilter:
-    """What is stored; everything is counted whatever is stored of it.
+    """The events that a run stores.  All events are counted, stored or not.
 
     Args:
         kinds: the kinds of events.
-        users: whose, ``[users]``; ``None`` for everybody's.  Events of nodes, which have no user, are not asked.
-        every: of which rounds: the first, and every so-manyth after it.
+        users: mask of the users whose events are stored, ``[users]``; ``None`` for all.
+            Events of nodes are stored anyway.
+        every: store the events of the first round and of every ``every``-th round after it.
     """
 
     kinds: frozenset[str]
@@ -23,22 +24,22 @@ class EventFilter:
     every: int = 1
 
     def wants(self, kind: str, round: int) -> bool:
-        """Whether any event of *kind* in *round* is stored."""
+        """Return whether any event of *kind* in *round* is stored."""
         return kind in self.kinds and (round - 1) % self.every == 0
 
     def of(self, users: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which events are stored of those that concern *users*, -1 for none."""
+        """Return the mask of stored events, ``[events]``, from the user of each event (-1 for none)."""
         if self.users is None:
             return np.ones(users.shape, bool)
         return np.asarray((users < 0) | self.users[users])
 
 
-def evenly_spaced(users: int, wanted: int) -> NDArray[np.int64]:
-    """So many of *users*, evenly spaced by number, the first and the last among them.
+def evenly_spaced(users: int, count: int) -> NDArray[np.int64]:
+    """Return *count* of *users* user numbers, evenly spaced, with the first and the last.
 
     >>> evenly_spaced(10, 4).tolist(), evenly_spaced(3, 5).tolist()
     ([0, 3, 6, 9], [0, 1, 2])
     """
-    if wanted >= users:
+    if count >= users:
         return np.arange(users)
-    return np.round(np.linspace(0, users - 1, wanted)).astype(np.int64)
+    return np.round(np.linspace(0, users - 1, count)).astype(np.int64)

@@ -1,7 +1,7 @@
-"""The JSON Schema of scenarios, by which editors complete and check them.
+"""The JSON Schema of scenarios, with which editors complete and check them.
 
-What pydantic knows of the models, put together so that a family is a choice among its models, each with its ``kind``.
-It knows keys, types, bounds and common units; what does not fit together only `netfl check` finds.
+The schema is generated from the pydantic models.  A family is a choice among its models by ``kind``.  The schema covers
+keys, types, bounds and common units; `netfl check` also finds sections that do not fit together.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from netfl.scenario.scenario import Scenario
 from netfl.units import Unit, to_si
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
-"""The version of JSON Schema that editors know best."""
+"""The version of JSON Schema that most editors support."""
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*"
 _COMMON = (
     *("ns", "us", "µs", "ms", "s", "min", "h", "hour", "hours", "day", "days", "mm", "cm", "m", "km", "m/s", "km/h"),
     *("Hz", "kHz", "MHz", "GHz", "bps", "kbps", "Mbps", "Gbps", "bit/s", "bit", "kbit", "Mbit", "byte", "bytes", "B"),
     *("kB", "MB", "GB", "KiB", "MiB", "mJ", "J", "kJ", "Wh", "kWh", "uW", "mW", "W", "dB", "dBi", "dBm", "dBW"),
 )
-"""Units that scenarios are mostly written in; where they are of another dimension, an editor can tell."""
+"""Common units, for which an editor can report a wrong dimension."""
 _BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
 _OUTSIDE = {
     "type": "string",
@@ -38,15 +38,15 @@ _OUTSIDE = {
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's generator, which is told of families and quantities."""
+    """Pydantic's generator, extended by families and quantities."""
 
     def function_plain_schema(self, schema: core_schema.PlainValidatorFunctionSchema) -> JsonSchemaValue:
-        """A member of a family."""
+        """Return a reference to the family."""
         family = (schema.get("metadata") or {}).get("family")
         return {"$family": family} if family else {}
 
     def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
-        """A quantity may be a text; what is read before, as a list, may be one entry, unless its field says more."""
+        """Accept a text for a quantity, and one entry for a list that is read that way."""
         inner = self.generate_inner(schema.get("json_schema_input_schema", schema["schema"]))
         unit = getattr(schema["function"]["function"], "__self__", None)
         if isinstance(unit, Unit):
@@ -59,9 +59,9 @@ class _Generator(GenerateJsonSchema):
 
 @cache
 def _quantity(symbol: str) -> str:
-    """What texts of a quantity look like: a number and a unit, which is no common one of another dimension.
+    """Return the pattern of a number with a unit, without common units of another dimension.
 
-    Rare units pass, right or wrong: only pint knows them all.
+    Rare units pass, right or wrong, since only pint knows them all.
     """
     wrong = []
     for unit in _COMMON:
@@ -73,48 +73,48 @@ def _quantity(symbol: str) -> str:
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The schema, as plain data."""
+    """Return the schema as plain data."""
     families = {family: _models(base_of(family)) for family in FAMILIES}
-    models: list[type[Spec]] = [Scenario, *(model for own in families.values() for model in own.values())]
+    models: list[type[Spec]] = [Scenario, *(model for members in families.values() for model in members.values())]
     placed, definitions = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/definitions/{model}", schema_generator=_Generator
     )
     content = definitions["$defs"]
-    for family, own in families.items():
-        for kind, model in own.items():
-            one = content[_name(placed[model, "validation"])]
-            told = {"const": kind, "description": _summary(model)}
-            one["properties"] = {"kind": told, **one.get("properties", {})}
-            one["required"] = ["kind", *one.get("required", [])]
-        content[_key(family)] = _choice(family, own, {kind: placed[model, "validation"] for kind, model in own.items()})
+    for family, members in families.items():
+        for kind, model in members.items():
+            definition = content[_name(placed[model, "validation"])]
+            kind_schema = {"const": kind, "description": _summary(model)}
+            definition["properties"] = {"kind": kind_schema, **definition.get("properties", {})}
+            definition["required"] = ["kind", *definition.get("required", [])]
+        places = {kind: placed[model, "validation"] for kind, model in members.items()}
+        content[_key(family)] = _choice(family, members, places)
     scenario = content.pop(_name(placed[Scenario, "validation"]))
     whole = {"$schema": DIALECT, **scenario, "title": "A netfl scenario", "definitions": dict(sorted(content.items()))}
     return dict(_finished(whole))
 
 
 def schema_text() -> str:
-    """The schema as a file holds it."""
+    """Return the schema as the text of its file."""
     return json.dumps(scenario_schema(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _models(base: type[Spec]) -> dict[str, type[Spec]]:
-    """The models that netfl brings of a family."""
     return {kind: find_model(base, kind) for kind in list_kinds(base)}
 
 
 def _name(reference: JsonSchemaValue) -> str:
-    """The definition that is referred to."""
     return str(reference["$ref"]).removeprefix("#/definitions/")
 
 
 def _key(family: str) -> str:
-    """The definition of a family."""
     return family.replace("/", ".")
 
 
 def _choice(family: str, models: dict[str, type[Spec]], places: dict[str, JsonSchemaValue]) -> JsonSchemaValue:
-    """What may stand for a member of a family: a kind, if nothing else is needed, or a mapping."""
-    bare = [kind for kind, model in models.items() if not any(one.is_required() for one in model.model_fields.values())]
+    """Return the schema of a member of a family: a kind, if it needs no other keys, or a mapping."""
+    bare = [
+        kind for kind, model in models.items() if not any(field.is_required() for field in model.model_fields.values())
+    ]
     outside = {
         "type": "object",
         "properties": {"kind": _OUTSIDE},
@@ -129,18 +129,15 @@ def _choice(family: str, models: dict[str, type[Spec]], places: dict[str, JsonSc
 
 
 def _summary(thing: Any) -> str:
-    """The first line of a docstring; of a module without its name."""
     first = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
     return _plain(first.partition(": ")[2] or first if inspect.ismodule(thing) else first)
 
 
 def _plain(text: str) -> str:
-    """A docstring's first paragraph as an editor shows it."""
     return re.sub(r"\s+", " ", re.sub(r"\*\*|``", "", text.partition("\n\n")[0])).strip()
 
 
 def _finished(value: Any) -> Any:
-    """The schema with references to families, units in words, short descriptions, and no titles made of names."""
     if isinstance(value, list):
         return [_finished(entry) for entry in value]
     if not isinstance(value, dict):
@@ -149,7 +146,6 @@ def _finished(value: Any) -> Any:
 
 
 def _entries(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The entries of one part of the schema."""
     unit = value.get("$unit")
     for key, entry in value.items():
         if key == "$family":

@@ -1,4 +1,4 @@
-"""What a scenario says of the events and versions that its run keeps."""
+"""The section ``record``: events and model versions that a run stores."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ EventKind = Literal[
 """One of `netfl.types.KINDS`."""
 
 RECORDED: tuple[EventKind, ...] = (*cast(Any, FATES), "broadcast", "sent", "failed", "down", "up")
-"""What is stored by default."""
+"""Kinds of events that are stored by default."""
 
-MOST = 10**9
-"""Events that a run stores at most, as far as that can be told before it."""
+MAX_EVENTS = 10**9
+"""Largest number of events that a run may store, as far as it is known before the run."""
 
 _LIST: TypeAdapter[tuple[int, ...]] = TypeAdapter(
     Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
@@ -35,26 +35,26 @@ _NUMBER: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1)])
 
 
 def _read_users(value: object) -> object:
-    """Choose by what is written, so that a fault names the very entry."""
+    """Validate a list or a number, so that a fault names the entry."""
     return value if value is None else (_LIST if isinstance(value, list | tuple) else _NUMBER).validate_python(value)
 
 
 class RecordSpec(Spec):
-    """What a run keeps beside its tables."""
+    """Events and model versions that a run stores."""
 
     events: Annotated[Literal["all", "none"] | tuple[EventKind, ...], LiteralOr(tuple[EventKind, ...])] = RECORDED
-    """Which kinds of events the trace stores."""
+    """Kinds of events to store."""
     users: Annotated[int | tuple[int, ...] | None, BeforeValidator(_read_users)] = None
-    """Whose events it stores: those of so many users, evenly spaced by number, or of those that are listed; by default
-    everybody's.  Counts, figures and all other tables are of everybody."""
+    """Users whose events are stored: a number of users, evenly spaced, or a list; all by default.  Counts, metrics and
+    all other tables cover every user."""
     every: Annotated[int, Field(ge=1)] = 1
-    """Of which rounds it stores events: of the first, and of every so-manyth after it."""
+    """Store the events of the first round and of every ``every``-th round after it."""
     versions: bool | Annotated[int, Field(ge=1)] = False
-    """Whether every version of every learner's model is kept, in ``versions/<learner>-<replica>.safetensors``; a number
-    n keeps the start, that of every n-th round, and the last."""
+    """Keep every version of each learner's model in ``versions/<learner>-<replica>.safetensors``; a number n keeps the
+    start, every n-th round and the last."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Versions of nothing; users that there are not; fewer events of none at all."""
+        """Yield keys without effect and unknown users."""
         if self.versions and not facts.trained:
             problem = "there are no learners whose versions could be kept"
             yield Fault("versions", problem, self.versions, "leave it out")
@@ -65,18 +65,18 @@ class RecordSpec(Spec):
         if self.every > 1 and self.every >= facts.rounds:
             problem = f"only the first of the {facts.rounds} rounds would have events"
             yield Fault("every", problem, self.every, "make it less")
-        for name, said in (("users", self.users is not None), ("every", self.every > 1)):
-            if said and self.events in {"none", ()}:
+        for name, is_set in (("users", self.users is not None), ("every", self.every > 1)):
+            if is_set and self.events in {"none", ()}:
                 yield Fault(name, "has no effect: no events are stored", getattr(self, name), "leave it out")
 
     def thinned(self, users: int) -> dict[str, int]:
-        """What is left out of the events of so many *users*, by kinds apart; empty where nothing is."""
-        named = self.users if isinstance(self.users, int) else len(set(self.users or ()))
-        told = {"users": named, "of": users} if self.users is not None else {}
-        return told | ({"every": self.every} if self.every > 1 else {})
+        """Return the numbers of stored users and rounds, for display; empty if all are stored."""
+        stored = self.users if isinstance(self.users, int) else len(set(self.users or ()))
+        thinning = {"users": stored, "of": users} if self.users is not None else {}
+        return thinning | ({"every": self.every} if self.every > 1 else {})
 
     def keeping(self, users: int) -> EventFilter:
-        """What is stored of the events of so many *users*."""
+        """Return the filter for the events of a run with *users* users."""
         kinds = KINDS if self.events == "all" else () if self.events == "none" else self.events
         if self.users is None:
             return EventFilter(frozenset(kinds), None, self.every)
@@ -86,12 +86,12 @@ class RecordSpec(Spec):
 
 
 def too_many(record: RecordSpec, access: Access, facts: ScenarioFacts) -> Iterator[Fault]:
-    """The fault of more fates of updates than a run should store."""
+    """Yield a fault if more outcomes of updates would be stored than `MAX_EVENTS`."""
     rows = access.updates(facts.users, facts.rounds) * facts.replicas // record.every
     if isinstance(record.users, int):
         rows = rows * record.users // facts.users
     elif record.users is not None:
         rows = rows * len(record.users) // facts.users
-    if rows > MOST and (record.events == "all" or "superseded" in record.events):
-        problem = f"the fates of {rows:,} updates would be stored, most of them superseded: more than {MOST:,}"
+    if rows > MAX_EVENTS and (record.events == "all" or "superseded" in record.events):
+        problem = f"the fates of {rows:,} updates would be stored, most of them superseded: more than {MAX_EVENTS:,}"
         yield Fault("record", problem, None, "say record: none, or thin them: record: {users: 1000, every: 100}")

@@ -1,4 +1,4 @@
-"""What a sweep varies: axes, dotted paths into a scenario with the values that they take, put together into points.
+"""The section ``sweep``: axes (dotted paths and their values), and the points that they span.
 
 >>> sweep = SweepSpec.model_validate({"users": [10, 20], "zip": {"seed": [1, 2], "access.first": [3, 4]}})
 >>> [*sweep.points()][0]
@@ -24,68 +24,63 @@ from netfl.scenario.sweep_condition import Condition
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 
-# Values that are drawn at random: one for each draw, by inverting a distribution.
 
-
-def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
-    """Two bounds, the lower one first."""
+def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     if bounds[0] >= bounds[1]:
         raise ValueError("the first bound is not below the second")
     return bounds
 
 
 class RandomAxis(Spec):
-    """A distribution that values are drawn from."""
+    """A distribution of the values of an axis."""
 
     @abstractmethod
     def at(self, share: float) -> Any:
-        """The value below which *share* of the distribution lies, with *share* in (0, 1)."""
+        """Return the quantile of the distribution at *share*, in (0, 1)."""
 
 
 class Uniform(RandomAxis):
-    """Evenly between two bounds."""
+    """The uniform distribution between two bounds."""
 
-    uniform: Annotated[tuple[float, float], AfterValidator(_rising)]
+    uniform: Annotated[tuple[float, float], AfterValidator(_check_bounds)]
     """The bounds, in the unit of the key."""
 
     def at(self, share: float) -> float:
-        """Between the bounds."""
         low, high = self.uniform
         return low + share * (high - low)
 
 
 class LogUniform(RandomAxis):
-    """Evenly in the logarithm, as step sizes are searched."""
+    """The log-uniform distribution between two bounds, as for step sizes."""
 
-    log_uniform: Annotated[tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]], AfterValidator(_rising)]
-    """The bounds, above 0, in the unit of the key."""
+    log_uniform: Annotated[
+        tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]], AfterValidator(_check_bounds)
+    ]
+    """The bounds, positive, in the unit of the key."""
 
     def at(self, share: float) -> float:
-        """Between the logarithms of the bounds."""
         low, high = map(math.log, self.log_uniform)
         return math.exp(low + share * (high - low))
 
 
 class Integer(RandomAxis):
-    """A whole number, each as likely."""
+    """The uniform distribution over integers."""
 
-    integer: Annotated[tuple[int, int], AfterValidator(_rising)]
-    """The least and the greatest."""
+    integer: Annotated[tuple[int, int], AfterValidator(_check_bounds)]
+    """The smallest and the largest."""
 
     def at(self, share: float) -> int:
-        """One of them."""
         low, high = self.integer
         return low + int(share * (high - low + 1))
 
 
 class Choice(RandomAxis):
-    """One of some values, each as likely."""
+    """The uniform distribution over a list of values."""
 
     choice: Annotated[tuple[Any, ...], Field(min_length=1)]
     """The values."""
 
     def at(self, share: float) -> Any:
-        """One of them."""
         return self.choice[int(share * len(self.choice))]
 
 
@@ -97,8 +92,8 @@ _FORMS: Mapping[str, type[RandomAxis]] = {
 }
 
 
-def _read(value: object) -> object:
-    """Choose by the word that is written, so that one mistake is one fault."""
+def _read_draw(value: object) -> object:
+    """Choose the distribution by its name, so that one mistake is one fault."""
     if isinstance(value, RandomAxis):
         return value
     if not isinstance(value, Mapping) or len(value) != 1:
@@ -109,7 +104,7 @@ def _read(value: object) -> object:
     return _FORMS[word].model_validate(value)
 
 
-Draw = Annotated[Uniform | LogUniform | Integer | Choice, BeforeValidator(_read)]
+Draw = Annotated[Uniform | LogUniform | Integer | Choice, BeforeValidator(_read_draw)]
 """``{uniform: [low, high]}``, ``{log_uniform: [low, high]}``, ``{integer: [low, high]}`` or ``{choice: [...]}``."""
 
 
@@ -121,69 +116,68 @@ _FIXED = {
     "overrides": "name a block with --override",
     "track": "each task is told of as a run of its own",
 }
-"""Keys that a sweep cannot vary, and why."""
+"""Keys that a sweep cannot vary, with the reason."""
 
 _TAKEN = frozenset(
     ("point", "trace", "task", "lane", "status", "learner", "replica", "round", "time_s", "metric", "group", "value",
      "figure", "user", "mean", "half", "replicas", "kind", "node", "detail")
 )  # fmt: skip
-"""Columns of a sweep's tables, which no axis may be called."""
+"""Columns of a sweep's tables, whose names no axis may have."""
 
 Values = Annotated[tuple[Any, ...], Field(min_length=1)]
 """The values of one axis."""
 
 
 class RandomSpec(Spec):
-    """Axes whose values are drawn; more draws keep those that there are."""
+    """Axes with random values.  More draws keep the earlier ones."""
 
     draws: Annotated[int, Field(ge=1)]
-    """How many points are drawn."""
+    """Number of points."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Decides the draws, and nothing else."""
+    """Seed of the draws alone."""
     of: Annotated[dict[str, Draw], Field(min_length=1)]
-    """Dotted paths, and what each is drawn from."""
+    """Dotted paths and their distributions."""
 
     def values(self) -> list[dict[str, Any]]:
-        """What each draw gives each path; a path's values do not depend on what others there are."""
+        """Return the value of each path in each draw; the values of a path do not depend on other paths."""
         streams = Streams(self.seed).at("sweep")
         shares = {path: streams.rng(path).random(self.draws).tolist() for path in self.of}
-        return [{path: drawn.at(shares[path][one]) for path, drawn in self.of.items()} for one in range(self.draws)]
+        return [{path: axis.at(shares[path][draw]) for path, axis in self.of.items()} for draw in range(self.draws)]
 
 
 class SweepSpec(Spec):
-    """What `netfl sweep` varies; every combination of grid, zipped lists and random draws is a point.
+    """The axes of a sweep.  Every combination of grid, zipped lists and random draws is a point.
 
-    A path with its list may stand directly below ``sweep`` for one in ``grid``, and as mappings in mappings.
+    A path with its list may also stand directly below ``sweep`` instead of in ``grid``, or as nested mappings.
     """
 
     grid: dict[str, Values] = Field(default_factory=dict)
-    """Dotted paths and lists of values: every combination."""
+    """Dotted paths and lists of values, in every combination."""
     zip: dict[str, Values] = Field(default_factory=dict)
-    """Dotted paths and lists of one length: the first values together, then the second, and so on."""
+    """Dotted paths and lists of equal length: the first values together, then the second, and so on."""
     random: RandomSpec | None = None
-    """Draws from distributions."""
-    unless: Annotated[tuple[str, ...], BeforeValidator(lambda said: (said,) if isinstance(said, str) else said)] = ()
-    """Conditions; a combination for which one holds is left out.  Axes have short names there: the last part of the
-    path, with as much of what is before as tells it from the others."""
+    """Random draws from distributions."""
+    unless: Annotated[tuple[str, ...], BeforeValidator(lambda text: (text,) if isinstance(text, str) else text)] = ()
+    """Conditions that leave out combinations.  Axes have short names there: the last part of the path, with as many
+    parts before it as make it unique."""
     lanes: Annotated[int, Field(ge=1)] = 32
-    """How many lanes one task has at most: points that share a trace are learned as one batch, up to this size."""
+    """Largest number of lanes of a task: points that share a trace are learned as one batch up to this size."""
 
     @model_validator(mode="before")
     @classmethod
-    def _short(cls, value: Any) -> Any:
-        """Paths directly below the sweep belong to the grid."""
+    def _move_to_grid(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or not isinstance(value.get("grid", {}), Mapping):
             return value
         paths = dict(_flat({path: values for path, values in value.items() if path not in cls.model_fields}))
-        said = {name: own for name, own in value.items() if name in cls.model_fields}
-        return {**said, "grid": {**dict(_flat(value.get("grid", {}))), **paths}}
+        fields = {name: entry for name, entry in value.items() if name in cls.model_fields}
+        return {**fields, "grid": {**dict(_flat(value.get("grid", {}))), **paths}}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Paths directly below the sweep are no keys of its own."""
-        found = handler.resolve_ref_schema(handler(schema))
-        found["additionalProperties"] = {"type": ["array", "object"]}
-        return found
+        """Allow paths directly below the sweep."""
+        resolved = handler.resolve_ref_schema(handler(schema))
+        resolved["additionalProperties"] = {"type": ["array", "object"]}
+        return resolved
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -196,24 +190,24 @@ class SweepSpec(Spec):
         return short_names(self.paths)
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """The points, each with the value of each path.
+        """Yield the points, each with the value of each path.
 
         Raises:
-            ScenarioError: a condition cannot be decided; the key relative to the sweep.
+            ScenarioError: a condition cannot be evaluated; the key is relative to the sweep.
         """
         conditions = [Condition.read(text, [*self.names.values()]) for text in self.unless]
         zipped = [dict(zip(self.zip, values, strict=True)) for values in zip(*self.zip.values(), strict=True)] or [{}]
         drawn = [{}] if self.random is None else self.random.values()
         for *values, side, draw in product(*self.grid.values(), zipped, drawn):
             point = {**dict(zip(self.grid, values, strict=True)), **side, **draw}
-            if not self._left_out(point, conditions):
+            if not self._is_left_out(point, conditions):
                 yield point
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Axes that cannot be put together, conditions that are none, and nothing left."""
-        found = [*self._axis_faults(), *self._condition_faults()]
-        yield from found
-        if found:
+        """Yield invalid axes and conditions, and a sweep without points."""
+        faults = [*self._axis_faults(), *self._condition_faults()]
+        yield from faults
+        if faults:
             return
         try:
             if next(self.points(), None) is None:
@@ -222,7 +216,6 @@ class SweepSpec(Spec):
             yield from error.faults
 
     def _axis_faults(self) -> Iterator[Fault]:
-        """What is wrong with the axes."""
         if not self.paths:
             yield Fault("", "varies nothing", None, "give a dotted path and a list of values")
         random = () if self.random is None else self.random.of
@@ -240,7 +233,6 @@ class SweepSpec(Spec):
             yield Fault("zip", problem, None, "give lists of one length")
 
     def _condition_faults(self) -> Iterator[Fault]:
-        """Conditions that are none."""
         for number, text in enumerate(self.unless):
             try:
                 Condition.read(text, [*self.names.values()])
@@ -248,8 +240,7 @@ class SweepSpec(Spec):
                 problem, _, remedy = str(error).partition("; ")
                 yield Fault(f"unless.{number}", problem, text, remedy)
 
-    def _left_out(self, point: Mapping[str, Any], conditions: Sequence[Condition]) -> bool:
-        """Whether a condition holds for *point*."""
+    def _is_left_out(self, point: Mapping[str, Any], conditions: Sequence[Condition]) -> bool:
         values = {self.names[path]: value for path, value in point.items()}
         for number, condition in enumerate(conditions):
             try:
@@ -261,9 +252,9 @@ class SweepSpec(Spec):
         return False
 
 
-def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted paths and what stands there, where paths may also be written as mappings in mappings."""
-    for key, entry in said.items():
+def _flat(mapping: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted paths of nested mappings and their values."""
+    for key, entry in mapping.items():
         if isinstance(entry, Mapping):
             yield from _flat(entry, f"{above}{key}.")
         else:
@@ -271,7 +262,7 @@ def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """For each path its last parts, as many as tell it from the others.
+    """Return the short name of each path: its last parts, as many as make it unique.
 
     >>> short_names(["learners.A.lr", "learners.B.lr", "users"])
     {'learners.A.lr': 'A.lr', 'learners.B.lr': 'B.lr', 'users': 'users'}
@@ -281,11 +272,11 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
     def tail(path: str, size: int) -> str:
         return ".".join(split[path][-size:])
 
-    def free(path: str, size: int) -> bool:
-        own = tail(path, size)
-        return own not in _TAKEN and not any(other != path and tail(other, size) == own for other in paths)
+    def is_unique(path: str, size: int) -> bool:
+        name = tail(path, size)
+        return name not in _TAKEN and not any(other != path and tail(other, size) == name for other in paths)
 
     return {
-        path: next((tail(path, size) for size in range(1, len(parts)) if free(path, size)), path)
+        path: next((tail(path, size) for size in range(1, len(parts)) if is_unique(path, size)), path)
         for path, parts in split.items()
     }

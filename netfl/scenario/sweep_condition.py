@@ -1,4 +1,7 @@
-"""Conditions on the values of a point, such as ``alpha > 0.5 and gamma == 0``: arithmetic and comparisons, no code."""
+"""Conditions on the values of a sweep point, such as ``alpha > 0.5 and gamma == 0``.
+
+A condition has arithmetic and comparisons only; no code is executed.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from typing import Any
 from netfl.errors import suggest
 
 
-def _alike(left: object, right: object) -> bool:
-    """Refuse to compare a word with a number, which would never be equal: quantities are seen as they are written."""
+def _comparable(left: object, right: object) -> bool:
+    """Refuse to compare a text with a number, which are never equal; quantities are compared as they are written."""
     if isinstance(left, str) != isinstance(right, str):
         raise TypeError(f"{left!r} cannot be compared with {right!r}")
     return True
@@ -24,8 +27,8 @@ _OPERATIONS: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Eq: lambda left, right: _alike(left, right) and left == right,
-    ast.NotEq: lambda left, right: _alike(left, right) and left != right,
+    ast.Eq: lambda left, right: _comparable(left, right) and left == right,
+    ast.NotEq: lambda left, right: _comparable(left, right) and left != right,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -33,24 +36,24 @@ _OPERATIONS: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.In: lambda value, among: value in among,
     ast.NotIn: lambda value, among: value not in among,
 }
-_MOST_SIGNS = 1_000
-_MOST_DEPTH = 50
+_MAX_CHARACTERS = 1_000
+_MAX_DEPTH = 50
 _QUOTED = re.compile(r"`([^`]*)`")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition as it is written.
+    """A parsed condition.
 
-    Names are those of axes; one that is no Python name, such as ``FED-CVaR-AVG.lr``, stands in backquotes.
+    Names are those of axes.  A name that is not a Python name, such as ``FED-CVaR-AVG.lr``, is written in backquotes.
 
     >>> Condition.read("alpha > 0.5 and `A.lr` in [1, 2]", ["alpha", "A.lr"]).holds({"alpha": 1.0, "A.lr": 2})
     True
 
     Args:
-        text: what is written.
-        tree: what that means.
-        quoted: the names in backquotes, in their order.
+        text: the text of the condition.
+        tree: its syntax tree.
+        quoted: the names in backquotes, in order.
     """
 
     text: str
@@ -59,31 +62,31 @@ class Condition:
 
     @classmethod
     def read(cls, text: str, names: Sequence[str]) -> Condition:
-        """The condition *text* on axes called *names*.
+        """Parse the condition *text* on axes named *names*.
 
         Raises:
-            ValueError: it is none, in words.
+            ValueError: it is not a valid condition.
         """
-        if len(text) > _MOST_SIGNS:
-            raise ValueError(f"a condition of {len(text)} characters; {_MOST_SIGNS} are possible")
+        if len(text) > _MAX_CHARACTERS:
+            raise ValueError(f"a condition of {len(text)} characters; {_MAX_CHARACTERS} are possible")
         quoted = tuple(_QUOTED.findall(text))
         places = iter(range(len(quoted)))
         try:
             tree = ast.parse(_QUOTED.sub(lambda _: f"_{next(places)}", text).strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError("no condition; write one such as alpha > 0.5 and gamma == 0") from None
-        found = cls(text, tree, quoted)
+        condition = cls(text, tree, quoted)
         for node in ast.walk(tree):
-            found._check(node, names)
-        if _deep(tree):
-            raise ValueError(f"a condition of more than {_MOST_DEPTH} levels; write several")
-        return found
+            condition._check(node, names)
+        if _is_too_deep(tree):
+            raise ValueError(f"a condition of more than {_MAX_DEPTH} levels; write several")
+        return condition
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it holds for *values*, by the names of axes.
+        """Return whether the condition holds for *values*, by the names of axes.
 
         Raises:
-            ValueError: they cannot be compared as it wants them compared.
+            ValueError: the values cannot be compared.
         """
         try:
             return bool(self._value(self.tree, values))
@@ -91,11 +94,9 @@ class Condition:
             raise ValueError(str(error)) from None
 
     def _name(self, node: ast.Name) -> str:
-        """The axis that a name stands for."""
         return self.quoted[int(node.id[1:])] if re.fullmatch(r"_\d+", node.id) else node.id
 
     def _check(self, node: ast.AST, names: Sequence[str]) -> None:
-        """Refuse what is neither a value, an axis, arithmetic nor a comparison."""
         if isinstance(node, ast.Name):
             if (name := self._name(node)) not in names:
                 raise ValueError(f"'{name}' is no axis; {suggest(name, names)}")
@@ -103,17 +104,16 @@ class Condition:
             raise ValueError(f"{type(node).__name__.lower()} has no place in a condition; compare axes and values")
 
     def _value(self, node: ast.AST, values: Mapping[str, Any]) -> Any:
-        """What a part of it comes to."""
         if isinstance(node, ast.Constant | ast.Name):
             return node.value if isinstance(node, ast.Constant) else values[self._name(node)]
         if isinstance(node, ast.List | ast.Tuple):
-            return [self._value(one, values) for one in node.elts]
+            return [self._value(element, values) for element in node.elts]
         if isinstance(node, ast.UnaryOp):
             inner = self._value(node.operand, values)
             return not inner if isinstance(node.op, ast.Not) else -inner
         if isinstance(node, ast.BoolOp):
             decide = all if isinstance(node.op, ast.And) else any
-            return decide(self._value(one, values) for one in node.values)
+            return decide(self._value(part, values) for part in node.values)
         if isinstance(node, ast.BinOp):
             left, right = self._value(node.left, values), self._value(node.right, values)
             for side in (left, right):
@@ -122,15 +122,14 @@ class Condition:
             return _OPERATIONS[type(node.op)](left, right)
         if not isinstance(node, ast.Compare):
             raise TypeError(f"a {type(node).__name__.lower()} cannot be decided")
-        parts = [self._value(one, values) for one in (node.left, *node.comparators)]
+        parts = [self._value(part, values) for part in (node.left, *node.comparators)]
         pairs = zip(node.ops, parts, parts[1:], strict=False)
         return all(_OPERATIONS[type(op)](left, right) for op, left, right in pairs)
 
 
-def _deep(tree: ast.AST) -> bool:
-    """Whether the parts of *tree* are too many levels within each other; found level by level, not by recursion."""
+def _is_too_deep(tree: ast.AST) -> bool:
     level, depth = [tree], 0
-    while level and depth <= _MOST_DEPTH:
+    while level and depth <= _MAX_DEPTH:
         level, depth = [child for node in level for child in ast.iter_child_nodes(node)], depth + 1
     return bool(level)
 

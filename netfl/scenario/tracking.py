@@ -1,7 +1,6 @@
-"""Figures for TensorBoard and MLflow while a run goes on: what a scenario says of that, and who passes it on.
+"""The section ``track``: trackers that receive the metrics of learners during a run.
 
-Both are optional, and imported only where a scenario asks for them.  As a run that goes on tells all that was told
-before once more, each takes care that nothing stands there twice.
+TensorBoard and MLflow are optional and imported only if a scenario asks for them.
 """
 
 from __future__ import annotations
@@ -19,58 +18,56 @@ from netfl.registry import Spec
 from netfl.types import ScenarioFacts
 
 _NEEDED = {"tensorboard": ("tensorboard",), "mlflow": ("mlflow", "sqlalchemy", "alembic")}
-"""The packages without which each cannot be used, the last ones for stores that are databases."""
+"""Packages that each tracker needs; the last two are for MLflow stores that are databases."""
 
 
 def _address(store: str) -> str:
-    """The address of a store; that of a file from the root on."""
-    found = re.match(r"sqlite:///(?!/)(.+)", store)
-    if found:
-        return f"sqlite:///{Path(found[1]).absolute()}"
+    """Return the address of a store, with an absolute path if it is a file."""
+    if match := re.match(r"sqlite:///(?!/)(.+)", store):
+        return f"sqlite:///{Path(match[1]).absolute()}"
     if "://" not in store:
         raise ValueError("no address of a store; write one such as sqlite:///mlflow.db or http://localhost:5000")
     return store
 
 
 class MlflowSpec(Spec):
-    """Where MLflow keeps the figures of a run."""
+    """The MLflow store of a run."""
 
     store: Annotated[str, AfterValidator(_address)] = Field("sqlite:///mlflow.db", validate_default=True)
-    """The address of the store: a database, by default a file in the current directory, or a server."""
+    """Address of the store: a database (by default a file in the current directory) or a server."""
     experiment: Annotated[str, Field(min_length=1)] | None = None
-    """What the run belongs to; by default the scenario's name."""
+    """Name of the experiment; the scenario's name by default."""
 
 
 class TrackSpec(Spec):
-    """Who is told the metrics of each learner and replica, while the run goes on."""
+    """Trackers that receive the metrics of each learner and replica during the run."""
 
     tensorboard: Annotated[Path, AfterValidator(Path.absolute)] | None = None
-    """A folder for TensorBoard; the run has a folder of its own in it.  A relative path starts at the current one."""
+    """Folder for TensorBoard; the run gets a subfolder.  A relative path starts at the current directory."""
     mlflow: MlflowSpec | None = None
-    """An MLflow store, in which the run stands with one run below it for each learner and replica."""
+    """MLflow store; the run gets one child run for each learner and replica."""
 
     @model_validator(mode="after")
-    def _somebody(self) -> TrackSpec:
-        """Somebody is told."""
+    def _has_tracker(self) -> TrackSpec:
         if self.tensorboard is None and self.mlflow is None:
             raise ValueError("tells nobody; give tensorboard: FOLDER, or mlflow: {}, or leave it out")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """There must be something to tell."""
+        """Yield a fault if there are no learners."""
         if not facts.trained:
             yield Fault("", "has no effect without learners", None, "add 'learners', or leave it out")
 
 
 def check(spec: TrackSpec | None) -> None:
-    """See that the packages are there.
+    """Check that the packages of the trackers are installed.
 
     Raises:
-        ScenarioError: with all that are not; keys relative to *spec*.
+        ScenarioError: with all missing packages; keys relative to *spec*.
     """
     faults = []
     for name, packages in _NEEDED.items():
-        missing = [one for one in packages if importlib.util.find_spec(one) is None]
+        missing = [package for package in packages if importlib.util.find_spec(package) is None]
         if getattr(spec, name, None) is not None and missing:
             problem = f"needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
             faults.append(Fault(name, problem, None, f"pip install 'netfl-sim[{name}]'"))

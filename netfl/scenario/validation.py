@@ -1,4 +1,4 @@
-"""What is wrong between the parts of a scenario that are each right."""
+"""Validation across the sections of a scenario, each of which is valid on its own."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 _OPTIONAL = ("evaluate", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
 WINDOWS = 100
-"""Even windows that a duration is cut into, each a round, so that a run can tell how far it is, and be stopped."""
+"""Number of equal windows of a ``duration``.  Each counts as a round, for progress and for stopping a run."""
 _ANY_CLASSES = 1 << 30
-"""A number of classes that no fault of too few is found with."""
+"""A number of classes with which no fault of too few classes is found."""
 
 
 def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset()) -> Iterator[Fault]:
-    """The faults that are there whatever the sections that could not be read were meant to say.
+    """Yield the faults between sections, whatever the unreadable sections were meant to state.
 
     Args:
-        parts: the sections by name; ``None`` for those that are not there or could not be read.
-        unread: the sections that are there, and could not be read.
+        parts: the sections by name; ``None`` for missing or unreadable ones.
+        unread: the names of sections that are present and could not be read.
     """
     yield from _length_faults(parts, unread)
     yield from _learning_faults(parts, unread)
@@ -44,22 +44,22 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     if data is not None and 0 in data.shape:
         yield Fault("data", "the examples have no numbers", [*data.shape], "let each have some")
     elif data is not None and parts["model"] is not None:
-        wrong = parts["model"].misfits(data.shape, data.classes, data.tokens)
-        yield from (fault.under("model") for fault in wrong)
+        misfits = parts["model"].misfits(data.shape, data.classes, data.tokens)
+        yield from (fault.under("model") for fault in misfits)
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
     if (record := parts["record"]) is not None:
-        said = record if isinstance(record, RecordSpec) else RecordSpec(events=record)
-        yield from too_many(said, parts["access"], facts_of(parts))
-    worlds = [
+        spec = record if isinstance(record, RecordSpec) else RecordSpec(events=record)
+        yield from too_many(spec, parts["access"], facts_of(parts))
+    cases = [
         [fault for name, part in parts.items() for fault in nested_faults(part, name, facts)]
         for facts in _possible(parts, unread)
     ]
-    yield from (fault for fault in worlds[0] if all(fault in others for others in worlds[1:]))
+    yield from (fault for fault in cases[0] if all(fault in others for others in cases[1:]))
 
 
 def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
-    """What the models may know of the scenario made of *parts*."""
+    """Return what models may know about the scenario of *parts*."""
     access: Access = parts["access"]
     data, model = parts["data"], parts["model"]
     rounds = WINDOWS if parts["rounds"] is None else parts["rounds"]
@@ -78,12 +78,12 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         replicas=parts["replicas"] or 1,
         learners=tuple(parts["learners"] or ()),
         networked=access.networked,
-        weighed=any(one.aggregation.weighs for one in (parts["learners"] or {}).values()),
+        weighed=any(learner.aggregation.weighs for learner in (parts["learners"] or {}).values()),
     )
 
 
 def _possible(parts: Mapping[str, Any], unread: AbstractSet[str]) -> list[ScenarioFacts]:
-    """The facts as they stand and, where a section could not be read, as they may be once it can."""
+    """Return the facts and, if a section could not be read, the facts as they may be once it is corrected."""
     facts = facts_of(parts)
     if not unread & {"data", "model", "learners"}:
         return [facts]
@@ -92,7 +92,7 @@ def _possible(parts: Mapping[str, Any], unread: AbstractSet[str]) -> list[Scenar
 
 
 def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
-    """How long it goes on: for rounds, or for a time, which serves no learners and takes an access with traffic."""
+    """Yield the faults of ``rounds`` and ``duration``; a duration needs an access with traffic, and no learners."""
     access: Access | None = parts["access"]
     duration_s, warmup_s = parts["duration"], parts["warmup"]
     if "duration" not in unread and duration_s is None:
@@ -117,34 +117,34 @@ def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterat
 
 
 def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
-    """Sections that learners need, sections that need learners, and what an access that knows labels asks for."""
+    """Yield missing sections, sections without effect, and data that the access needs."""
     access: Access | None = parts["access"]
     learners = parts["learners"] or {}
     learns = bool(learners) or "learners" in unread
     timed = parts["duration"] is not None or "duration" in unread
-    there = {name for name in _LEARNING if parts[name] is not None or name in unread}
+    present = {name for name in _LEARNING if parts[name] is not None or name in unread}
     for name in _LEARNING:
-        if learns and name not in there and name not in _OPTIONAL:
+        if learns and name not in present and name not in _OPTIONAL:
             yield Fault(name, "missing; learners need it", None, f"add a section '{name}'")
-        wanted = timed or (_may_want_data(access) and name in {"data", "partition"})
-        if not learns and name in there and not wanted:
+        is_used = timed or (_may_want_data(access) and name in {"data", "partition"})
+        if not learns and name in present and not is_used:
             yield Fault(name, "has no effect without learners", None, "add 'learners', or leave it out")
     if access is None:
         return
-    works = {(one.batch_size, one.local_epochs, one.local_steps) for one in learners.values()}
+    works = {(spec.batch_size, spec.local_epochs, spec.local_steps) for spec in learners.values()}
     if access.wants_samples and len(works) > 1:
         yield Fault(
             "access.compute", "the learners differ in local work, so its time is not one", None, "give compute.samples"
         )
     needs = "the users' labels" if access.wants_label_mix else "how much data users hold"
-    if (access.wants_label_mix or access.wants_held) and "partition" not in there:
+    if (access.wants_label_mix or access.wants_held) and "partition" not in present:
         yield Fault("partition", f"missing; this access depends on {needs}", None, "add data and partition")
     if parts["partition"] is not None:
         yield from _order_faults(access, parts["partition"].rarity)
 
 
 def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
-    """A partition that goes by who is heard, where that goes by the partition, or by what is learned."""
+    """Yield the fault of a partition and an access that depend on each other."""
     if rarity is not None and (access.wants_label_mix or (access.wants_held and rarity == "prerun")):
         yield Fault(
             "partition", "depends on who is heard, which depends on the partition", None, "take another partition"
@@ -155,12 +155,11 @@ def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
 
 
 def _may_want_data(access: Access | None) -> bool:
-    """Whether the access depends on labels or on how much users hold, or could not be read."""
     return access is None or access.wants_label_mix or access.wants_held
 
 
 def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Fault]:
-    """The faults that each model below *part* finds."""
+    """Yield the faults that each model below *part* finds."""
     if isinstance(part, Spec):
         yield from (fault.under(key) for fault in part.faults(facts))
         for name in type(part).model_fields:
@@ -173,18 +172,22 @@ def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Faul
             yield from nested_faults(entry, _below(key, index), facts)
 
 
-def check_plugins(learners: Mapping[str, LearnerSpec], users: int, most: int) -> None:
-    """Try what *learners* consist of that is the user's own, where a round brings so many deliveries at *most*.
+def check_plugins(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
+    """Try objectives and aggregations from outside netfl on small tensors.
+
+    Args:
+        learners: the learners by name.
+        users: the number of users.
+        max_deliveries: the largest number of deliveries in a round.
 
     Raises:
-        ScenarioError: something does not do as its family does; keys begin with the learner's name.
+        ScenarioError: one of them violates the contract of its family; keys begin with the learner's name.
     """
     if any(any(find_plugins(learner)) for learner in learners.values()):
         from netfl.learning import plugin_check
 
-        plugin_check.check_learner_plugins(learners, users, most)
+        plugin_check.check_learner_plugins(learners, users, max_deliveries)
 
 
 def _below(key: str, name: object) -> str:
-    """The dotted key of an entry."""
     return f"{key}.{name}" if key else str(name)
