@@ -1,7 +1,7 @@
-"""What can go wrong, said so that a user can mend it.
+"""Errors that netfl raises, each with what the user can do.
 
-``NetflError`` is the root; `ScenarioError` carries every `Fault` of a scenario at once, `ModelError` says
-which model failed for whom and when, `MachineError` is what the machine, not the user, did.
+`NetflError` is the base.  `ScenarioError` holds all faults of a scenario, `ModelError` names the model, user and
+simulated time of a failure, and `MachineError` is a failure of the machine, such as a full disk.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ __version__ = "0.1.0"
 
 
 class NetflError(Exception):
-    """The root of all errors that netfl raises on purpose.  ``exit_code`` is what the command line ends with."""
+    """Base of all errors that netfl raises on purpose; ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong in a scenario.
+    """One error in a scenario.
 
     Args:
         key: dotted key, such as ``access.mac.probability``; relative to the model that reports it.
-        problem: what is wrong, in words.
-        value: the offending value; ``None`` where the problem is that there is none.
-        remedy: what would do.
+        problem: the problem in words.
+        value: the wrong value; ``None`` if a value is missing.
+        remedy: what to do.
         where: ``file:line`` or the option that set the key; filled in by the scenario loader.
     """
 
@@ -40,7 +40,7 @@ class Fault:
     where: str = ""
 
     def under(self, prefix: str) -> Fault:
-        """The same fault with *prefix* put before its key."""
+        """Return the fault with *prefix* before its key."""
         return replace(self, key=".".join(part for part in (prefix, self.key) if part))
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Fault:
 
 
 class ScenarioError(NetflError):
-    """A scenario, an option or a folder that the user named cannot be used; holds all its faults."""
+    """Unusable scenario, option or folder; ``faults`` holds all errors."""
 
     exit_code = 2
 
@@ -61,7 +61,7 @@ class ScenarioError(NetflError):
 
 
 class ModelError(NetflError):
-    """A model failed while running; the cause is chained.
+    """Failure of a model during a run; the cause is chained.
 
     Args:
         model: the model's kind or the learner's name.
@@ -78,18 +78,18 @@ class ModelError(NetflError):
 
 
 class MachineError(NetflError):
-    """The machine would not: no space, no permission, a file that cannot be read."""
+    """Failure of the machine: no space, no permission, an unreadable file."""
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
-    """A hint for a misspelt *word*: the nearest of *known*, or all of them."""
+    """Return a hint for a misspelt *word*: the nearest of *known*, or all of them."""
     near = get_close_matches(word, known, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}"
 
 
 @contextmanager
 def prefix_faults(key: str) -> Iterator[None]:
-    """Put *key* before the keys of faults."""
+    """Put *key* before the keys of all faults raised inside."""
     try:
         yield
     except ScenarioError as error:
@@ -97,6 +97,5 @@ def prefix_faults(key: str) -> Iterator[None]:
 
 
 def _short(value: object, limit: int = 80) -> str:
-    """*value* as one short line."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,9 +1,9 @@
-"""Quantities at the edge: strings with units become plain SI numbers, once, when a scenario is read.
+"""Units: strings with units become SI numbers once, when a scenario is read.
 
-A model's field says its dimension by its type (`Seconds`, `Bitrate`, `Decibels`, …).  A scenario may write a
-plain number, taken as SI, or a string such as ``"5 Mbps"``; a string of another dimension is a fault.  A level in
-decibels has no SI number, so a scenario always writes its unit: ``"14 dBm"``, ``"25 mW"``, ``"3 dB"``.  Inside netfl
-there are only floats, in SI units or decibels, whose names end in their unit; a model made in Python takes them, too.
+The type of a model's field states its dimension (`Seconds`, `Bitrate`, `Decibels`, …).  A scenario gives a plain number
+in SI units or a string such as ``"5 Mbps"``; a string of another dimension is an error.  A level in decibels always
+needs its unit: ``"14 dBm"``, ``"25 mW"``, ``"3 dB"``.  Inside netfl all quantities are floats in SI units or decibels,
+and their names end in the unit.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\W\d].*?)\s*\Z")
-"""One number and a unit; a decimal comma, or blanks between digits, are neither."""
+"""A number and a unit, without decimal commas or blanks between digits."""
 _UNIT = re.compile(r"[^\d*^]{1,40}(?:(?:\*\*|\^)-?\d(?!\d))?(?:[*/ ][^\d*^]{1,40}(?:(?:\*\*|\^)-?\d(?!\d))?){0,4}")
-"""Names of units and small powers of them; pint would work out any power, for as long as that takes."""
+"""Names of units and small powers of them, since pint computes any power, for as long as it takes."""
 WRITTEN: Mapping[str, bool] = MappingProxyType({"written": True})
-"""The context in which pydantic validates what stands in a scenario, not in Python."""
+"""The context in which pydantic validates a scenario file, not values from Python."""
 _HUGE = 1e308
 """About the largest number that a float holds."""
 _EXAMPLES = {
@@ -48,12 +48,12 @@ _EXAMPLES = {
 }
 _PREFIXES = {"THz": 1e12, "GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1.0}
 _LEVELS = {"dB": {"dB": 0.0, "dBi": 0.0}, "dBm": {"dBm": 0.0, "dBW": 30.0}}
-"""Levels in decibels: the units that each is written in, and what to add to a number in that unit."""
+"""Units of levels in decibels, with the offset to add."""
 
 
 @cache
 def _pint() -> UnitRegistry[Any]:
-    """Pint's registry, made when the first string with a unit is met."""
+    """Return pint's registry, created for the first string with a unit."""
     import pint
 
     units: UnitRegistry[Any] = pint.UnitRegistry(cache_folder=None)
@@ -63,18 +63,18 @@ def _pint() -> UnitRegistry[Any]:
 
 
 def to_si(text: str, unit: str) -> float:
-    """The number that *text* stands for, in *unit*.
+    """Return the quantity *text* in *unit*.
 
     >>> to_si("20 ms", "s"), to_si("5 Mbps", "bit/s"), to_si("25 mW", "dBm") > 13.9
     (0.02, 5000000.0, True)
 
     Raises:
-        ValueError: *text* is no quantity, or one of another dimension; the message says which.
+        ValueError: *text* is not a quantity, or has another dimension.
     """
-    found = _QUANTITY.match(text)
-    if not found:
+    match = _QUANTITY.match(text)
+    if not match:
         raise ValueError("not a number with a unit")
-    number, written = float(found[1]), found[2]
+    number, written = float(match[1]), match[2]
     if written in (offsets := _LEVELS.get(unit, {})):
         return number + offsets[written]
     if unit == "dB" or any(written in known for known in _LEVELS.values()):
@@ -83,14 +83,12 @@ def to_si(text: str, unit: str) -> float:
 
 
 def _decibel_milliwatts(power_mw: float) -> float:
-    """A power in dBm."""
     if power_mw <= 0:
         raise ValueError("no power above zero, which decibels need")
     return 10.0 * math.log10(power_mw)
 
 
 def _linear(number: float, written: str, unit: str) -> float:
-    """*number* of the *written* unit in *unit*, by pint."""
     if not _UNIT.fullmatch(written):
         raise ValueError(f"a unit that is not known: {written[:60]}")
     try:
@@ -104,20 +102,18 @@ def _linear(number: float, written: str, unit: str) -> float:
 
 
 def _dimension(unit: str) -> str:
-    """What *unit* measures, in words."""
     names = {"s": "a time", "m": "a length", "Hz": "a frequency", "bit/s": "a bit rate", "bit": "an amount of data"}
     names |= {"J": "an energy", "W": "a power"}
     return (names | {"byte": names["bit"]}).get(unit, f"a figure in {unit}")
 
 
 def _hertz(frequency_hz: float) -> str:
-    """A frequency in words."""
     name = next((name for name, factor in _PREFIXES.items() if frequency_hz >= factor), "Hz")
     return f"{frequency_hz / _PREFIXES[name]:g} {name}"
 
 
 def readings(number: float, unit: str) -> str:
-    """The quantities that a bare *number* may stand for where a level in *unit* is wanted, as a remedy.
+    """Return a remedy that names the quantities that a bare *number* may mean where a level in *unit* is needed.
 
     >>> readings(0.025, "dBm")
     "write '0.025 W' or '0.025 dBm'"
@@ -132,21 +128,21 @@ def readings(number: float, unit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Marks a field's unit; strings are converted to it, and plain numbers are in it.
+    """Annotation of a field's unit: strings are converted to it, and plain numbers are in it.
 
-    Where a scenario is read (`WRITTEN`), a level in decibels without its unit is a fault.  A level is dumped to JSON
-    with its unit, as scenarios are.
+    In a scenario file (`WRITTEN`), a level in decibels without a unit is an error.  A level is dumped to JSON with its
+    unit.
     """
 
     symbol: str
 
     @property
     def is_level(self) -> bool:
-        """Whether values are in decibels."""
+        """``True`` for levels in decibels."""
         return self.symbol in _LEVELS
 
     def parse(self, value: object, info: ValidationInfo) -> object:
-        """*value* with a string converted; everything else is left to the field's own checks."""
+        """Return *value* with a string converted; the field's own checks do the rest."""
         if isinstance(value, bool):
             raise PydanticCustomError("unit", "not a number", {"remedy": self.remedy})
         if not isinstance(value, str):
@@ -162,14 +158,14 @@ class Unit:
 
     @property
     def remedy(self) -> str:
-        """What to write."""
+        """Advice on what to write."""
         example = f"a quantity such as '{_EXAMPLES.get(self.symbol, self.symbol)}'"
         return f"write {example}" if self.is_level else f"write a number in {self.symbol}, or {example}"
 
     def outside(self, value: object, low: float, high: float) -> tuple[str, str] | None:
-        """What is wrong with a bare number of hertz outside of *low* to *high*, and what was probably meant.
+        """Return the problem and the remedy for a bare number of hertz outside *low* to *high*.
 
-        Nobody writes a carrier in hertz by hand: a number below 30 was probably meant in GHz, any other in MHz.
+        A number below 30 was probably meant in GHz, any other in MHz.
         """
         if self.symbol != "Hz" or isinstance(value, bool) or not isinstance(value, int | float):
             return None
@@ -183,7 +179,7 @@ class Unit:
         return problem, f"did you mean '{value:.12g} {fitting[0]}'?" if fitting else self.remedy
 
     def dump(self, value: float) -> str:
-        """A level as `parse` reads it back exactly."""
+        """Return a level as a string that `parse` reads back exactly."""
         return f"{float(value)!r} {self.symbol}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -222,17 +218,14 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 """A probability."""
 
 
-# Decibels as ratios that can be added, divided and turned back into decibels, however large or small they are.
+_MAX_DB = 1000.0
+"""Limit of the magnitude of a level, so that squares of ratios are finite."""
 
 
-_MOST_DB = 1000.0
-"""What is more than this, or less than its negative, counts as this: squares of such ratios are numbers still."""
-
-
-def db_to_linear(figure_db: ArrayLike) -> NDArray[np.float64]:
-    """Each figure in decibels as a ratio of powers.
+def db_to_linear(level_db: ArrayLike) -> NDArray[np.float64]:
+    """Return levels in decibels as ratios of powers, clipped to 1e±100.
 
     >>> db_to_linear([-np.inf, 0.0, 20.0, np.inf])
     array([1.e-100, 1.e+000, 1.e+002, 1.e+100])
     """
-    return np.asarray(10.0 ** (np.clip(figure_db, -_MOST_DB, _MOST_DB) / 10.0))
+    return np.asarray(10.0 ** (np.clip(level_db, -_MAX_DB, _MAX_DB) / 10.0))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.model import Model
 from netfl.learning.model._batched import SequentialModels
-from netfl.registry import OutsideError, import_plugin, one_line
+from netfl.registry import PluginError, import_plugin, one_line
 from netfl.types import Law
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _class(name: str) -> type[nn.Module]:
     """The class that *name* names."""
     try:
         found = import_plugin(name)
-    except OutsideError as error:
+    except PluginError as error:
         raise ScenarioError([Fault("module", error.problem, name, error.remedy)]) from error
     if not (inspect.isclass(found) and issubclass(found, nn.Module)):
         remedy = "derive it from torch.nn.Module; one derived from netfl.learning.model.Model is named by 'kind'"
