@@ -220,7 +220,7 @@ def fast_fading(network: NetworkAccess, setting: AccessContext) -> Iterator[str]
     radio, reception = network.radio, network.reception
     if radio is None or reception is None or not network.channel:
         return
-    modes = [mode for mode in range(reception.modes) if not reception.follows_fading(mode)]
+    modes = [mode for mode in range(reception.modes) if not reception.can_follow_fading(mode)]
     if not modes:
         return
     slowest_bps = min(reception.rate_bps(radio.bandwidth, mode) for mode in modes)
