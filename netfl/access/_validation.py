@@ -80,7 +80,7 @@ def network_faults(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fau
 def _traffic(network: NetworkAccess) -> Iterator[Fault]:
     """What only users make use of, said of traffic that others send; priorities that nobody looks at."""
     early = all(traffic.leaves == "tower" for traffic in network.traffic)
-    ranked = not early and any(queue.ranks for queue in (network.queue, *network.queues.values()))
+    ranked = not early and any(queue.has_priorities for queue in (network.queue, *network.queues.values()))
     for index, traffic in enumerate(network.traffic):
         if traffic.priority and not ranked:
             key = f"traffic.{index}.priority"
