@@ -144,7 +144,7 @@ def _served(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fault]:
     yield from _way_down(network)
     if network.transport is not None and network.mac is not None:
         yield from (fault.under("transport") for fault in network.transport.misfits(network.mac.most_bits))
-    if network.round is not None and network.round.continuous and network.busy != "restart":
+    if network.round is not None and network.round.is_continuous and network.busy != "restart":
         problem = "has no effect: with this rule nobody is sent a version who is at an update"
         yield Fault("busy", problem, network.busy, "leave it out")
     if network.update_size is None and not facts.sized:
