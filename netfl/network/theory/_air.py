@@ -90,5 +90,5 @@ def alone_misfits(case: TheoryCase) -> Iterator[Fault]:
 def saturated_misfits(case: TheoryCase) -> Iterator[Fault]:
     """Users who do not always have a packet of the same size."""
     traffic = case.said.traffic
-    if len(traffic) != 1 or not traffic[0].saturated or traffic[0].size.law != "fixed":
+    if len(traffic) != 1 or not traffic[0].is_saturated or traffic[0].size.law != "fixed":
         yield misfit_fault("traffic", "saturated users, whose packets are all of one size")
