@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.network.channel import LinkGain
 from netfl.streams import Streams
 from netfl.types import Rows, StatisticClaim
 
@@ -23,6 +24,12 @@ _SHARE = 8
 """Requested draws for each series, which holds several estimates."""
 _STEPS = 160
 """Samples of a series in which level crossings are counted."""
+
+
+def gain_series(gain: LinkGain, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the gains of *size* users at the given times, in dB, ``[size, times]``."""
+    users = np.repeat(np.arange(size), len(times_s))
+    return gain.gain_db(users, np.tile(times_s, size)).reshape(size, -1)
 
 
 def autocorrelation(

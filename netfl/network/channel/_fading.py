@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.channel import BlockGain, Channel, LinkGain
-from netfl.network.channel._correlation_laws import autocorrelation, crossing_rate, fade_duration
+from netfl.network.channel._correlation_laws import autocorrelation, crossing_rate, fade_duration, gain_series
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.streams import RandomField, Streams
 from netfl.types import Law, StatisticClaim
@@ -108,22 +108,19 @@ class Fading(Channel):
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             users = np.arange(size)
-            return self._power(size, streams, users, users * pace)
+            return np.asarray(10.0 ** (self._open_for(size, streams).gain_db(users, users * pace) / 10.0))
 
         if self.coherence is not None:
             lags_s, moments = (self.coherence, 3.0 * self.coherence), (1.0, float(distribution.var()))
             figures = (autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments),)
         return Law("power gain", f"{statement}, {kind}", draw, distribution=distribution, figures=figures)
 
-    def _power(self, size: int, streams: Streams, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """Return the power gains of *users* in a network of *size* users, ``[n]``."""
-        gain = self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams)
-        return np.asarray(10.0 ** (gain.gain_db(users, time_s) / 10.0))
+    def _open_for(self, users: int, streams: Streams) -> LinkGain:
+        return self.open(Layout(nx.Graph(), np.zeros((users, 2))), streams)
 
     def _series(self, streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the power gains of *size* users over time, ``[size, times]``."""
-        users = np.repeat(np.arange(size), len(times_s))
-        return self._power(size, streams, users, np.tile(times_s, size)).reshape(size, -1)
+        return np.asarray(10.0 ** (gain_series(self._open_for(size, streams), size, times_s) / 10.0))
 
     def _correlation_claim(self, formula: str, rho: Callable[[float], float], variance: float) -> StatisticClaim:
         """Claim that the power at two instants, of mean 1, has the correlation *rho* of f τ."""

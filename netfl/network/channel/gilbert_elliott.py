@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.channel import Channel, LinkGain
-from netfl.network.channel._correlation_laws import autocorrelation
+from netfl.network.channel._correlation_laws import autocorrelation, gain_series
 from netfl.network.channel._markov_chain import Chain
 from netfl.network.layout import Layout
 from netfl.network.outage._alternating_laws import process_laws
@@ -84,8 +84,7 @@ class GilbertElliott(Channel):
         moments = (self.bad_gain + share * step_db, share * (1.0 - share) * step_db**2)
 
         def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
-            users = np.repeat(np.arange(size), len(times_s))
-            return self._build_gain(size, streams).gain_db(users, np.tile(times_s, size)).reshape(size, -1)
+            return gain_series(self._build_gain(size, streams), size, times_s)
 
         def late_series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
             return series(streams, size, self._drawn_until_s + times_s)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.channel import BlockGain, Channel, LinkGain, StaticGain
-from netfl.network.channel._correlation_laws import autocorrelation
+from netfl.network.channel._correlation_laws import autocorrelation, gain_series
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
@@ -77,6 +77,4 @@ class LognormalShadowing(Channel):
         )
 
     def _series(self, streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        gain = self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams)
-        users = np.repeat(np.arange(size), len(times_s))
-        return gain.gain_db(users, np.tile(times_s, size)).reshape(size, -1)
+        return gain_series(self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams), size, times_s)

@@ -80,7 +80,7 @@ class Queue(Spec):
 
     @property
     def has_priorities(self) -> bool:
-        """Whether the queue uses the ``priority`` of messages.  A priority that no queue uses is an error."""
+        """``True`` if the queue uses the ``priority`` of messages; a priority that no queue uses is an error."""
         return True
 
     @abstractmethod

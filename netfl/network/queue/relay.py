@@ -56,7 +56,7 @@ class Relay(Queue):
 
     @property
     def has_priorities(self) -> bool:
-        """Whether the policy is ``priority``."""
+        """``True`` for the policy ``priority``."""
         return self.policy == "priority"
 
     def open(self, rate_bps: float, streams: Streams) -> Buffer:

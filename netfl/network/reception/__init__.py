@@ -32,8 +32,7 @@ complete one::
             return (Law.none("no closed form under fading"),)
 
 Optional parts: several modes (`Reception.modes`, `Reception.choose`), a formula for an SINR that changes during a frame
-(`Reception.can_follow_fading`, `Reception.success_over`), and modes that reject each other better than noise
-(`Reception.min_sir_db`).
+(`Reception.success_over`), and modes that reject each other better than noise (`Reception.min_sir_db`).
 '''
 
 from __future__ import annotations
@@ -99,12 +98,12 @@ class Reception(Spec):
         """
 
     def can_follow_fading(self, mode: int = 0) -> bool:
-        """Return whether `success_over` supports frames in *mode*.
+        """Return whether `success_over` supports frames in *mode*; by default, if the model defines it.
 
         If not, the SINR at the start decides.  That is valid for frames short against the coherence time; the network
         warns about longer ones.
         """
-        return False
+        return type(self).success_over is not Reception.success_over
 
     def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
         """Return the probability that each of *frames* is received, ``[n]``; called only if `can_follow_fading`."""

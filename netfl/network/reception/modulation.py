@@ -69,10 +69,6 @@ class Modulation(Reception):
         """Return (1 - BER)ⁿ, in a form that keeps small error rates."""
         return np.asarray(np.exp(bits * np.log1p(-self.bit_error_rate(sinr_db, bandwidth_hz))))
 
-    def can_follow_fading(self, mode: int = 0) -> bool:
-        """Return ``True``."""
-        return True
-
     def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
         """Return Π (1 - BER_i)^n_i: bits fail independently, and are spread evenly over the airtime."""
         error_rates = self.bit_error_rate(frames.sinr_db, frames.bandwidth_hz)

@@ -44,10 +44,6 @@ class Shannon(Reception):
         """Return 1 if the capacity is at least R, else 0."""
         return np.asarray(np.asarray(sinr_db) >= self.threshold_db(bandwidth_hz), float)
 
-    def can_follow_fading(self, mode: int = 0) -> bool:
-        """Return ``True``."""
-        return True
-
     def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
         """Return 1 if the mean capacity over the blocks is at least R, else 0."""
         nats = np.log1p(db_to_linear(frames.sinr_db)) @ frames.shares

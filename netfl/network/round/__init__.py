@@ -51,17 +51,17 @@ class RoundPolicy(Spec):
 
     @property
     def can_be_void(self) -> bool:
-        """Whether `is_valid` may return ``False``."""
+        """``True`` if `is_valid` may return ``False``."""
         return False
 
     @property
     def needs_disconnected(self) -> bool:
-        """Whether a round waits for users that are disconnected when it opens."""
+        """``True`` if a round waits for users that are disconnected when it opens."""
         return True
 
     @property
     def is_continuous(self) -> bool:
-        """Whether a user gets the newest version as soon as its update is delivered, rather than in the next round."""
+        """``True`` if a user gets the newest version as soon as its update is delivered, not in the next round."""
         return False
 
     def laws(self) -> tuple[Law, ...]:

@@ -51,7 +51,7 @@ class Quorum(RoundPolicy):
 
     @property
     def can_be_void(self) -> bool:
-        """Whether there is a least share."""
+        """``True`` with a least share above 0."""
         return self.least > 0
 
     @property

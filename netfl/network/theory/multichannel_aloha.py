@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from netfl.errors import Fault
 from netfl.network.mac.multichannel_aloha import MultichannelAloha as Mac
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._aloha import aloha_misfits, predict_aloha
+from netfl.network.theory.slotted_aloha import aloha_misfits, predict_aloha
 
 
 class MultichannelAloha(Theory):

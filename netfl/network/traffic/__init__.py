@@ -61,7 +61,7 @@ class Traffic(Spec):
 
     @property
     def is_saturated(self) -> bool:
-        """Whether a sender always has another packet, so that there are no arrival times."""
+        """``True`` if a sender always has another packet, so that there are no arrival times."""
         return False
 
     @abstractmethod
