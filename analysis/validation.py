@@ -81,7 +81,7 @@ def between(name: str, panel: Panel, curve: str) -> tuple[Any, list[Any]] | None
     for value in dense.tolist():
         scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", changes_of(panel, curve, value))
         access, streams = scenario.access, streams_of(scenario, 0).at("access")
-        figures = access.theory.figures(TheoryCase(access, access.topology.open(scenario.users, streams), streams))
+        figures = access.theory.predict(TheoryCase(access, access.topology.open(scenario.users, streams), streams))
         told.append([figures[line] for line in lines])
     return dense, [*np.array(told).T]
 

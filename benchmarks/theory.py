@@ -72,7 +72,7 @@ def rayleigh() -> Iterator[tuple[str, NDArray[np.float64], float]]:
                 radio, (loss, Rayleigh(coherence=1.0)), sites, STREAMS.at("rayleigh", distance_m, threshold_db)
             )
             reception = SnrThreshold(threshold=threshold_db, rate=5e3)
-            heard = reception.received(air.snr_db(np.arange(DRAWS), 0.5), radio.bandwidth)
+            heard = reception.is_received(air.snr_db(np.arange(DRAWS), 0.5), radio.bandwidth)
             law = 1 - math.exp(-(10 ** ((threshold_db - mean_db) / 10)))
             yield f"Rayleigh outage at {distance_m:g} m, threshold {threshold_db:g} dB", 1.0 - heard, law
 

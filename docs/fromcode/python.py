@@ -37,7 +37,6 @@ PARTS = (
         ("Spec", "FamilyMember", "FAMILIES", "base_of", "list_kinds", "find_model", "example"),
     ),
     ("Layout", "netfl.network.layout", ("Layout", "Trajectories")),
-    ("What channels are made of", "netfl.network.gains", ()),
     ("The cell that a MAC serves", "netfl.network.radio.cell", ("Cell",)),
 )
 """Modules for scripts and for models, by what they are for, and their names that are of use; ``()``: ``__all__``."""

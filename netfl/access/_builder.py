@@ -237,5 +237,5 @@ def with_probe(network: NetworkAccess, parts: NetworkConfig, setting: AccessCont
         faults = [*network.theory.misfits(case)]
         if faults:
             raise ScenarioError(faults)
-        expected = dict(network.theory.figures(case))
+        expected = dict(network.theory.predict(case))
     return replace(parts, sampler=sampler, expected=expected)

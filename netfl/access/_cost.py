@@ -27,7 +27,7 @@ def packet_rate(network: NetworkAccess, users: int) -> float:
     for traffic in network.traffic:
         senders, link_bps = (users, _air_bps(network)) if traffic.enters == "users" else (_WIRED, _link_bps(network))
         rate_hz = traffic.rate_hz(link_bps)
-        if traffic.saturated:  # senders share what there is
+        if traffic.is_saturated:  # senders share what there is
             senders, rate_hz = 1, link_bps / traffic.size.mean
         each_s += senders * (rate_hz or 0.0)
     return each_s
@@ -53,7 +53,7 @@ def overload(network: NetworkAccess, setting: AccessContext) -> Iterator[str]:
 
     That is certain: collisions, outages and the updates themselves are left out.
     """
-    waiting = [one for one in network.traffic if one.enters == "users" and not one.saturated and one.buffer is None]
+    waiting = [one for one in network.traffic if one.enters == "users" and not one.is_saturated and one.buffer is None]
     if not waiting or network.mac is None or network.interference == "sinr" or network.spare is not None:
         return  # nothing waits without end, or several can be received at once
     (traffic,), rates_bps = waiting, _rates_bps(network)

@@ -80,7 +80,7 @@ def network_faults(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fau
 def _traffic(network: NetworkAccess) -> Iterator[Fault]:
     """What only users make use of, said of traffic that others send; priorities that nobody looks at."""
     early = all(traffic.leaves == "tower" for traffic in network.traffic)
-    ranked = not early and any(queue.ranks for queue in (network.queue, *network.queues.values()))
+    ranked = not early and any(queue.has_priorities for queue in (network.queue, *network.queues.values()))
     for index, traffic in enumerate(network.traffic):
         if traffic.priority and not ranked:
             key = f"traffic.{index}.priority"
@@ -144,7 +144,7 @@ def _served(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fault]:
     yield from _way_down(network)
     if network.transport is not None and network.mac is not None:
         yield from (fault.under("transport") for fault in network.transport.misfits(network.mac.most_bits))
-    if network.round is not None and network.round.continuous and network.busy != "restart":
+    if network.round is not None and network.round.is_continuous and network.busy != "restart":
         problem = "has no effect: with this rule nobody is sent a version who is at an update"
         yield Fault("busy", problem, network.busy, "leave it out")
     if network.update_size is None and not facts.sized:
@@ -220,7 +220,7 @@ def fast_fading(network: NetworkAccess, setting: AccessContext) -> Iterator[str]
     radio, reception = network.radio, network.reception
     if radio is None or reception is None or not network.channel:
         return
-    modes = [mode for mode in range(reception.modes) if not reception.follows_fading(mode)]
+    modes = [mode for mode in range(reception.modes) if not reception.can_follow_fading(mode)]
     if not modes:
         return
     slowest_bps = min(reception.rate_bps(radio.bandwidth, mode) for mode in modes)

@@ -172,7 +172,7 @@ class NetworkAccess(WithSelection):
         if self.round is None:
             return users
         able = self.selection.most(users) if self.punctual and not self.staleness else 2 * users
-        return min(able, self.round.most(able))
+        return min(able, self.round.max_updates(able))
 
     def work(self, users: int, rounds: int, duration_s: float | None) -> float:
         """An update for each who may try, in each round, or its packets; or the packets and looks of a watched time."""
@@ -192,7 +192,7 @@ class NetworkAccess(WithSelection):
     @property
     def punctual(self) -> bool:
         """Whether only updates from the newest version count, unless `staleness` says otherwise."""
-        continuous = self.round is not None and self.round.continuous
+        continuous = self.round is not None and self.round.is_continuous
         return self.busy == "restart" and self.downlink is None and not continuous
 
     @property

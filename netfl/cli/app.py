@@ -64,12 +64,14 @@ app = typer.Typer(
 
 def local(text: str) -> Path:
     """A path as it is written; the parser of every argument and option that is one."""
-    from netfl.network.files import REMEDY, check_local
+    from netfl.errors import ScenarioError
+    from netfl.network.files import local_path
 
     try:
-        return check_local(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text}: {error}; {REMEDY}.") from None
+        return local_path(text)
+    except ScenarioError as error:
+        fault = error.faults[0]
+        raise typer.BadParameter(f"{text}: {fault.problem}; {fault.remedy}.") from None
 
 
 ScenarioFile = Annotated[

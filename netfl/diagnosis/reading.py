@@ -12,7 +12,7 @@ import pandas as pd
 
 from netfl.diagnosis.participation import ROOM, Participation, from_table
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import local, read_frame
+from netfl.network.files import absolute_path, read_frame
 from netfl.results.run_reader import Run, open_run
 
 
@@ -132,7 +132,9 @@ def _table(path: Path) -> pd.DataFrame:
         with path.open(encoding="utf-8-sig") as file:
             head = file.readline()
         sign = max(",;\t", key=head.count)
-        return pd.read_csv(local(path), sep=sign, encoding="utf-8-sig", skipinitialspace=True).rename(columns=str.strip)
+        return pd.read_csv(absolute_path(path), sep=sign, encoding="utf-8-sig", skipinitialspace=True).rename(
+            columns=str.strip
+        )
     except pd.errors.EmptyDataError:
         raise ScenarioError(
             [Fault("", f"{path} is empty", None, "a table with the columns round and user is wanted")]

@@ -67,9 +67,9 @@ class Server:
         self._may = np.zeros(users, np.bool_)
         self._arrived: list[tuple[Message, Delivery]] = []
         self.closed = True
-        if service.rule.voids:
+        if service.rule.can_be_void:
             ledger.figures["rounds_abandoned"] = 0.0
-        if service.rule.continuous:
+        if service.rule.is_continuous:
             ledger.ended = self._ended
 
     def open(self, report: LearnerReport | None) -> None:
@@ -83,13 +83,13 @@ class Server:
             for cell in (cell for tower in self._towers for cell in tower.cells):
                 cell.told = {name: figures[cell.ids] for name, figures in told.items()}
         rule, limit = self._service.rule, self._service.staleness
-        restarts = self._service.busy == "restart" and not rule.continuous
-        ledger.hopes.least = 0 if limit is None or rule.continuous else version - limit
-        ledger.hopes.drop(version if restarts or not rule.waits else ledger.hopes.least)
+        restarts = self._service.busy == "restart" and not rule.is_continuous
+        ledger.hopes.least = 0 if limit is None or rule.is_continuous else version - limit
+        ledger.hopes.drop(version if restarts or not rule.needs_disconnected else ledger.hopes.least)
         if restarts:
             self._dismiss()
         whom = self._chosen
-        if rule.continuous:  # those with no version and no update on the way
+        if rule.is_continuous:  # those with no version and no update on the way
             whom = whom[self._idle()[whom] & ledger.hopes.none(whom)]
         ledger.hopes.have(whom, version)
         self._send(whom)
@@ -102,8 +102,8 @@ class Server:
             return
         told = Delivery(message.user, message.base, message.sent_s, now, message.attempts)
         self._arrived.append((message, told))
-        self.closed = rule.enough(len(self._arrived), len(self._chosen))
-        if not rule.voids:
+        self.closed = rule.is_complete(len(self._arrived), len(self._chosen))
+        if not rule.can_be_void:
             ledger.land(message, "delivered", now, node=self._name)
         if self.closed:
             self._close()
@@ -112,8 +112,8 @@ class Server:
         """The open round is over: what it brought."""
         ledger, rule = self._ledger, self._service.rule
         self.closed = True
-        counts = rule.counts(len(self._arrived), len(self._chosen))
-        if rule.voids:
+        counts = rule.is_valid(len(self._arrived), len(self._chosen))
+        if rule.can_be_void:
             ledger.figures["rounds_abandoned"] += not counts
             for message, told in self._arrived:
                 ledger.land(message, "delivered" if counts else "discarded", told.arrived_s, node=self._name)
@@ -132,7 +132,7 @@ class Server:
         rule, everybody = self._service.rule, len(self._chosen) == len(self._may)
         return (
             rule.deadline_s is None
-            and rule.waits
+            and rule.needs_disconnected
             and everybody
             and self.hopeless
             and not (self._ledger.reached or self._arrived)

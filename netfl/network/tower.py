@@ -209,7 +209,7 @@ def _updates(
     if service is None:
         return None
     train = partial(_train, medium, service.samples) if parts.presence.metered else None
-    conduct = UserBehaviour(service.busy, service.rule.waits, train, service.luck, parts.spending)
+    conduct = UserBehaviour(service.busy, service.rule.needs_disconnected, train, service.luck, parts.spending)
     cut, compute_s = service.cut, service.compute_s[ids]
     if service.transport.grain != "packet":
         return WholeUpdates(ids, compute_s, cut.most_bits, tower, ledger, conduct)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import local, open_parquet, with_format
+from netfl.network.files import absolute_path, open_parquet, with_format
 from netfl.results.atomic_write import atomic_write, sync_directory
 from netfl.results.locking import locked
 from netfl.results.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, TableWriter, dictionary_column
@@ -100,7 +100,7 @@ def append_replicas(table: Path, more: Path, first: int) -> None:
     """
     with open_parquet(table) as file:
         schema = file.schema_arrow
-    with atomic_write(table) as part, pq.ParquetWriter(local(part), schema) as writer:
+    with atomic_write(table) as part, pq.ParquetWriter(absolute_path(part), schema) as writer:
         for path in (table, more):
             with open_parquet(path) as file:
                 for batch in file.iter_batches(CHUNK):
@@ -147,7 +147,7 @@ class RunWriter:
     def frame(self, name: str, table: pd.DataFrame) -> None:
         """Write a whole table at once."""
         with atomic_write(self.folder / f"{name}.parquet") as part:
-            pq.write_table(with_format(pa.Table.from_pandas(table, preserve_index=False)), local(part))
+            pq.write_table(with_format(pa.Table.from_pandas(table, preserve_index=False)), absolute_path(part))
 
     def figures(self, figures: Sequence[Mapping[str, float]]) -> None:
         """Write the figures that each replica ended with."""
@@ -157,7 +157,7 @@ class RunWriter:
         columns = zip(*lines, strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMAS["figures"], strict=True)]
         with atomic_write(self.folder / "figures.parquet") as part:
-            pq.write_table(with_format(pa.Table.from_arrays(arrays, schema=SCHEMAS["figures"])), local(part))
+            pq.write_table(with_format(pa.Table.from_arrays(arrays, schema=SCHEMAS["figures"])), absolute_path(part))
 
     def _flush_if_due(self) -> None:
         """Write what all tables have gathered, the rounds last: what belongs to a round is there where it is."""

@@ -340,8 +340,8 @@ def dump(data: Mapping[str, Any]) -> str:
     """
     lines = _json_lines(data)
     if len(lines) >= JSON_FROM:
-        if (size := len(lines.encode())) > files.MOST_BYTES - 10:
-            problem = f"takes {size / 1e6:.3g} MB as text, and {files.MOST_BYTES / 1e6:g} MB can be read back"
+        if (size := len(lines.encode())) > files.MAX_BYTES - 10:
+            problem = f"takes {size / 1e6:.3g} MB as text, and {files.MAX_BYTES / 1e6:g} MB can be read back"
             remedy = "put long lists into files, such as tables of positions or of availability"
             raise ScenarioError([Fault("", f"the scenario {problem}", None, remedy)])
         return f"{{\n{lines}\n}}\n"

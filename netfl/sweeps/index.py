@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.network import files
-from netfl.network.files import local
+from netfl.network.files import absolute_path
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import SWEEP, TASKS, Run, open_run
 from netfl.results.run_writer import write_json, write_text
@@ -200,7 +200,7 @@ class SweepIndex:
         lanes = self.lane_table()
         for name, table in (("points", self.point_table(lanes)), ("lanes", lanes)):
             with atomic_write(self.folder / f"{name}.parquet") as part:
-                table.to_parquet(local(part), index=False)
+                table.to_parquet(absolute_path(part), index=False)
 
     def begin(self, text: str) -> None:
         """Make the folder that tasks lie in, and keep the scenario's *text*."""

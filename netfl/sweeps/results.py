@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import local
+from netfl.network.files import absolute_path
 from netfl.results.run_reader import TASKS
 from netfl.results.statistics import interval, metric_of
 from netfl.results.tables import SCHEMAS
@@ -138,11 +138,11 @@ class Sweep:
     def dataset(self, name: str) -> ds.Dataset:
         """A table of all tasks that are done, as an Arrow data set with a column ``task``; nothing is read yet."""
         places = [task_folder(self.folder, task) / f"{name}.parquet" for task in self._ledger.done()]
-        files = [local(path) for path in places if path.exists()]
+        files = [absolute_path(path) for path in places if path.exists()]
         if not files:
             schema = SCHEMAS.get(name, pa.schema({"replica": pa.int32()}))
             return ds.dataset(schema.append(pa.field("task", pa.string())).empty_table())
-        return ds.dataset(files, partitioning=_HIVE, partition_base_dir=local(self.folder / TASKS))
+        return ds.dataset(files, partitioning=_HIVE, partition_base_dir=absolute_path(self.folder / TASKS))
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None

@@ -204,7 +204,7 @@ def test_a_large_text_that_is_nearly_json_is_explained_as_yaml():
 
 
 def test_a_scenario_that_could_not_be_read_back_is_not_written(monkeypatch):
-    monkeypatch.setattr(files, "MOST_BYTES", 150_000)
+    monkeypatch.setattr(files, "MAX_BYTES", 150_000)
     with pytest.raises(
         ScenarioError, match=r"takes 0\.2 MB as text, and 0\.15 MB can be read back; put long lists into"
     ):

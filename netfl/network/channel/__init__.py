@@ -1,77 +1,84 @@
-"""The channel family: what the air between a user and its tower does to a signal's power.
+'''Channel family: gain of the link between a user and its tower.
 
-A link's channel is a list of models, whose gains in dB add up: a path loss, a shadowing, a fading.  A model of another
-medium than air also says what noise is heard there (`Channel.noise_dbm`) and how long signals take (`Channel.delay_s`).
-A model that fades has a coherence time (`Channel.coherence_s`) and a time for which its gain holds (`Gain.hold_s`).
-One that changes in blocks counts them by `netfl.network.periods`, as slots are counted.
-"""
+A link's channel is a list of models, such as a path loss, a shadowing and a fading.  Their gains in dB add up.
+
+To add a model, write a file in this package, or a class in your own package, that derives from `Channel`.  `open`
+returns the gains of one network: a `StaticGain`, a `BlockGain`, a `distance_gain`, or your own `LinkGain`.  Draws come
+from the given streams, keyed by user and block, so that they do not depend on the order of calls.  A complete model::
+
+    class Blockage(Channel):
+        """Block fading with two values: a path is blocked with probability p, and then loses 10 dB.
+
+        Example::
+
+            kind: mylab.blockage:Blockage
+            p: 0.2
+        """
+
+        p: Probability = 0.2
+        """Probability that a path is blocked."""
+
+        def open(self, layout, streams):
+            field = streams.field("blocked")
+            gain_db = lambda users, block: np.where(field.uniform(users, block) < self.p, -10.0, 0.0)
+            return BlockGain(gain_db, coherence_s=1.0, peak_db=0.0)
+
+        def laws(self):
+            draw = lambda streams, size: self.open(None, streams).gain_db(np.arange(size), 0.0)
+            variance = 100 * self.p * (1 - self.p)
+            return (Law("gain, dB", "-10 with probability p, else 0", draw, mean=-10 * self.p, variance=variance),)
+
+Optional parts: the coherence time of a fading (`Channel.coherence_s`); and for a medium other than air its noise
+(`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay (`Channel.delay_s`).
+'''
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from netfl.network.channel._gains import BlockGain, LinkGain, StaticGain, distance_gain
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.registry import Spec
 from netfl.streams import Streams
 
-
-class LinkGain(ABC):
-    """A channel at work in one network."""
-
-    @abstractmethod
-    def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """The power gain (a loss is negative) of each user's link to its tower at *time_s*, ``[n]``.
-
-        A function of (user, time): asking again, or in another order, gives the same figures.
-        """
-
-    @abstractmethod
-    def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The gain that each link exceeds with a probability under 1e-9 at any one time, ``[n]``.
-
-        A user whose best case is not enough to be received is unreachable, and that is a fault.
-        """
-
-    @property
-    def hold_s(self) -> float:
-        """Length of the blocks, from time 0 on, in each of which the gain is constant, or nearly so, in s.
-
-        Infinity for a gain that does not change while a transmission lasts.
-        """
-        return math.inf
+__all__ = ["BlockGain", "Channel", "LinkGain", "StaticGain", "distance_gain"]
 
 
 class Channel(Spec):
-    """The contract of a channel model."""
+    """Base class of channel models."""
 
     @abstractmethod
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """The model at work on the links of *sites*."""
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return the gains of the links of *layout*, with draws from *streams*.
+
+        Raises:
+            netfl.errors.ScenarioError: the model is not valid for *layout*.
+        """
 
     @property
     def speed_m_s(self) -> float:
-        """How fast signals travel: as light, unless the medium is another."""
+        """Speed of signals; by default the speed of light."""
         return LIGHT_M_S
 
     @property
     def coherence_s(self) -> float:
-        """The time after which fading may have changed the gain, in s; infinity if it does not fade."""
+        """Time after which fading may have changed the gain, in s; infinity without fading."""
         return math.inf
 
     def delay_s(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How long a signal takes over links whose ends are *distance_m* apart on the map, ``[n]``."""
+        """Return the propagation delay of links with the given distances on the map, ``[n]``."""
         return np.asarray(distance_m / self.speed_m_s)
 
     def noise_dbm(self, bandwidth_hz: float) -> float | None:
-        """The noise of the medium in the band, in place of a receiver's thermal noise; ``None`` for no such noise.
+        """Return the noise power of the medium in the band, or ``None`` if the receiver's thermal noise applies.
 
-        It is a power at the reference of ``radio.power``, so that an SNR in dB is power + gain - noise.
+        The power has the reference of ``radio.power``, so that an SNR in dB is power + gain - noise.
 
         Raises:
-            netfl.errors.ScenarioError: the model does not hold in a band as wide as *bandwidth_hz*.
+            netfl.errors.ScenarioError: the model is not valid in a band of *bandwidth_hz*.
         """
         return None

@@ -1,7 +1,7 @@
-"""Claims over time: figures that hold a random process to its autocorrelation, level crossings and fades.
+"""Claims about a random process over time: autocorrelation, level-crossing rate and fade duration.
 
 A process is given as ``series(streams, size, times_s)``: *size* independent series at the given times,
-``[size, times]``.  Each figure takes one estimate from every series, so that its spread is that of independent rows.
+``[size, times]``.  Each claim takes one estimate from every series, so that the estimates are independent.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.network.channel import LinkGain
 from netfl.streams import Streams
 from netfl.types import Rows, StatisticClaim
 
@@ -18,11 +19,17 @@ Series = Callable[[Streams, int, NDArray[np.float64]], NDArray[np.float64]]
 """``series(streams, size, times_s)``: independent series of one process at the given times, ``[size, times]``."""
 
 _ORIGINS = 8
-"""Instants from which the lags of one series are counted."""
+"""Instants t of each series."""
 _SHARE = 8
-"""One series is drawn for so many draws that are asked for: each holds several estimates."""
+"""Requested draws for each series, which holds several estimates."""
 _STEPS = 160
-"""Steps in which a series is followed from level crossing to level crossing."""
+"""Samples of a series in which level crossings are counted."""
+
+
+def gain_series(gain: LinkGain, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the gains of *size* users at the given times, in dB, ``[size, times]``."""
+    users = np.repeat(np.arange(size), len(times_s))
+    return gain.gain_db(users, np.tile(times_s, size)).reshape(size, -1)
 
 
 def autocorrelation(
@@ -32,7 +39,7 @@ def autocorrelation(
     lags_s: Sequence[float],
     moments: tuple[float, float],
 ) -> StatisticClaim:
-    """The claim that the correlation of X(t) and X(t + lag) is *rho* of the lag.
+    """Claim that the correlation of X(t) and X(t + lag) is *rho* of the lag.
 
     The estimate is (X(t) - μ) (X(t + lag) - μ) / σ², averaged over a few instants t of each series.
 
@@ -40,7 +47,7 @@ def autocorrelation(
         formula: the claim, for tables.
         series: draws the process.
         rho: the claimed correlation.
-        lags_s: lags at which it is held to that; the last is the longest.
+        lags_s: tested lags; the last is the longest.
         moments: the claimed mean μ and variance σ².
     """
     mean, variance = moments
@@ -49,64 +56,67 @@ def autocorrelation(
 
     def draw(streams: Streams, size: int) -> Rows:
         rows = series(streams, size // _SHARE, times_s.ravel()) - mean
-        first, *later = np.moveaxis(rows.reshape(-1, *times_s.shape), 1, 0)
-        return np.stack([(first * other).mean(axis=1) for other in later], axis=1) / variance
+        start, *later = np.moveaxis(rows.reshape(-1, *times_s.shape), 1, 0)
+        return np.stack([(start * value).mean(axis=1) for value in later], axis=1) / variance
 
-    places = [f"lag {lag:.4g} s" for lag in lags_s]
-    return StatisticClaim("autocorrelation", formula, draw, [rho(lag) for lag in lags_s], places)
+    names = [f"lag {lag:.4g} s" for lag in lags_s]
+    return StatisticClaim("autocorrelation", formula, draw, [rho(lag) for lag in lags_s], names)
 
 
 def crossing_rate(
     formula: str, series: Series, rate_hz: Callable[[float], float], levels: Sequence[float], step_s: float
 ) -> StatisticClaim:
-    """The claim that X falls below a level *rate_hz* times a second: the level-crossing rate.
+    """Claim that X falls below a level *rate_hz* times a second.
 
-    Series are looked at every *step_s*, which must be short against the fades: one that ends within a step is missed.
+    Series are sampled every *step_s*, which must be short against the fades: shorter fades are missed.
 
     Args:
         formula: the claim, for tables.
         series: draws the process.
         rate_hz: the claimed rate at a level.
-        levels: levels at which it is held to that.
-        step_s: time between looks.
+        levels: tested levels.
+        step_s: time between samples.
     """
 
     def draw(streams: Streams, size: int) -> Rows:
         _, falls = _below(series, streams, size, levels, step_s)
         return falls / (_STEPS * step_s)
 
-    return StatisticClaim("level-crossing rate", formula, draw, [rate_hz(level) for level in levels], _at(levels))
+    return StatisticClaim(
+        "level-crossing rate", formula, draw, [rate_hz(level) for level in levels], _level_names(levels)
+    )
 
 
 def fade_duration(
     formula: str, series: Series, mean_s: Callable[[float], float], levels: Sequence[float], step_s: float
 ) -> StatisticClaim:
-    """The claim that X stays below a level for *mean_s* on average: time below over falls below it.
+    """Claim that X stays below a level for *mean_s* on average: time below it over falls below it.
 
     Args:
         formula: the claim, for tables.
         series: draws the process.
         mean_s: the claimed average duration at a level.
-        levels: levels at which it is held to that.
-        step_s: time between looks; see `crossing_rate`.
+        levels: tested levels.
+        step_s: time between samples; see `crossing_rate`.
     """
 
     def draw(streams: Streams, size: int) -> tuple[Rows, Rows]:
         share, falls = _below(series, streams, size, levels, step_s)
         return share * _STEPS * step_s, falls
 
-    return StatisticClaim("average fade duration", formula, draw, [mean_s(level) for level in levels], _at(levels))
+    return StatisticClaim(
+        "average fade duration", formula, draw, [mean_s(level) for level in levels], _level_names(levels)
+    )
 
 
-def _at(levels: Sequence[float]) -> list[str]:
-    """Where a figure is taken."""
+def _level_names(levels: Sequence[float]) -> list[str]:
     return [f"level {level:.4g}" for level in levels]
 
 
 def _below(series: Series, streams: Streams, size: int, levels: Sequence[float], step_s: float) -> tuple[Rows, Rows]:
-    """For each series and level: the share of time below it, and how often it is fallen below."""
+    """Return the share of time below each level, and the falls below it, ``[series, levels]`` both."""
     rows = series(streams, size // (2 * _SHARE), step_s * np.arange(3.0 * _STEPS, 4.0 * _STEPS + 1))
-    under = [rows < level for level in levels]
-    share = np.stack([low[:, 1:].mean(axis=1) for low in under], axis=1)
-    falls = np.stack([(low[:, 1:] & ~low[:, :-1]).sum(axis=1) for low in under], axis=1)
+    below = [rows < level for level in levels]
+    share = np.stack([row[:, 1:].mean(axis=1) for row in below], axis=1)
+    falls = np.stack([(row[:, 1:] & ~row[:, :-1]).sum(axis=1) for row in below], axis=1)
     return share, falls.astype(float)

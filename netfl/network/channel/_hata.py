@@ -1,4 +1,4 @@
-"""What the models after Hata share: heights, distances, the mobile antenna's correction, the floor of free space."""
+"""Path losses of the Hata type: Okumura-Hata and COST 231."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel, LinkGain
-from netfl.network.channel._path_loss import Outside, distance_gain, friis_db, refuse_outside
+from netfl.network.channel import LinkGain, distance_gain
+from netfl.network.channel._path_loss import Outside, PathLoss, friis_db, refuse_outside
 from netfl.network.layout import Layout
 from netfl.streams import Streams
-from netfl.types import Law
 from netfl.units import Carrier, Metres
 
-_LEAST_M, _MOST_M = 1000.0, 20_000.0
-"""The distances that Okumura's curves were fitted over."""
+_MIN_M, _MAX_M = 1000.0, 20_000.0
+"""Distances over which Okumura's curves were fitted."""
 
 
-class Hata(Channel):
-    """L(d) = L(1 km) + (44.9 - 6.55 log10 hb) log10(d / 1 km) in dB, and never less than free space."""
+class Hata(PathLoss):
+    """L(d) = L(1 km) + (44.9 - 6.55 log10 hb) log10(d / 1 km) in dB, at least the loss of free space."""
 
     frequency: Carrier
     """f, within the range of the model."""
@@ -31,19 +30,19 @@ class Hata(Channel):
     user_height: Annotated[Metres, Field(ge=1, le=10)] = 1.5
     """hm, the user's antenna above the ground: 1 to 10 m."""
     outside: Outside = "fault"
-    """What to do with users outside of 1 to 20 km: ``fault`` refuses them, ``extend`` goes on with the same slope."""
+    """Treatment of users outside of 1 to 20 km: ``fault`` refuses them, ``extend`` continues with the same slope."""
 
     @abstractmethod
     def at_1_km_db(self) -> float:
-        """The loss at 1 km."""
+        """Return the median loss at 1 km."""
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """The losses of all links.
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return the gains of all links.
 
         Raises:
-            netfl.errors.ScenarioError: users outside of 1 to 20 km, unless the model is to be extended to them.
+            netfl.errors.ScenarioError: users are outside of 1 to 20 km, and ``outside`` is ``fault``.
         """
-        refuse_outside(sites, _LEAST_M, _MOST_M, self.outside)
+        refuse_outside(layout, _MIN_M, _MAX_M, self.outside)
         decade_db = 44.9 - 6.55 * math.log10(self.tower_height)
         at_1_km_db = self.at_1_km_db()
 
@@ -52,21 +51,17 @@ class Hata(Channel):
             slant_m = np.hypot(distance_m, self.tower_height - self.user_height)
             return np.maximum(hata_db, friis_db(self.frequency, slant_m))
 
-        return distance_gain(sites, loss_db)
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("nothing is drawn: the loss follows from the distance"),)
+        return distance_gain(layout, loss_db)
 
 
 def small_city_db(frequency_mhz: float, user_m: float) -> float:
-    """The correction a(hm) for small and medium cities; 0 near 1.5 m."""
+    """Return the correction a(hm) for small and medium cities; 0 near 1.5 m."""
     log_f = math.log10(frequency_mhz)
     return (1.1 * log_f - 0.7) * user_m - (1.56 * log_f - 0.8)
 
 
 def large_city_db(frequency_mhz: float, user_m: float) -> float:
-    """The correction a(hm) for large cities; 0 near 1.5 m."""
+    """Return the correction a(hm) for large cities; 0 near 1.5 m."""
     if frequency_mhz <= 300.0:
         return 8.29 * math.log10(1.54 * user_m) ** 2 - 1.1
     return 3.2 * math.log10(11.75 * user_m) ** 2 - 4.97

@@ -1,4 +1,4 @@
-"""What the outdoor scenarios of 3GPP TR 38.901 share: who is in line of sight, its losses, its shadowing."""
+"""Outdoor scenarios of 3GPP TR 38.901: line of sight, path loss and shadowing."""
 
 from __future__ import annotations
 
@@ -12,113 +12,111 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.channel import Channel, LinkGain
-from netfl.network.channel._path_loss import Outside, link_gain, refuse_outside
+from netfl.network.channel._gains import link_gain
+from netfl.network.channel._path_loss import Outside, refuse_outside
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Hertz
 
-Figures = NDArray[np.float64]
-"""One figure for each link, ``[n]``."""
+PerLink = NDArray[np.float64]
+"""One value for each link, ``[n]``."""
 
 LIGHT_M_S = 3.0e8
-"""The speed of light that the report reckons breakpoints with (Table 7.4.1-1, note 1)."""
-NEAREST_M = 10.0
-"""The least distance on the ground; the loss is held nearer by."""
+"""Speed of light in the report's breakpoints (Table 7.4.1-1, note 1)."""
+_MIN_M = 10.0
+"""Minimum distance on the ground; nearer users have the loss at this distance."""
 
 
 class Tr38901Channel(Channel):
-    """A scenario of TR 38.901: each link is in line of sight or not, and loses accordingly.
+    """A scenario of TR 38.901: each link is in line of sight (LOS) or not (NLOS), with a path loss for each state.
 
     Distances d are those on the ground, as the report's d2D; heights make them d3D.
     """
 
-    MOST_M: ClassVar[float]
-    """The largest distance on the ground."""
+    MAX_M: ClassVar[float]
+    """Maximum distance on the ground."""
     SIGMAS_DB: ClassVar[tuple[float, float]]
-    """Shadowing in line of sight next to the tower, and out of it."""
-    LAWFUL_M: ClassVar[tuple[float, ...]] = (21.0, 50.0, 100.0, 500.0)
-    """At which distances the law of the line of sight is stated."""
+    """Standard deviation of the shadowing, LOS next to the tower and NLOS."""
+    LAW_DISTANCES_M: ClassVar[tuple[float, ...]] = (21.0, 50.0, 100.0, 500.0)
+    """Distances at which the probability of LOS is tested."""
 
     frequency: Annotated[Hertz, Field(ge=0.5e9, le=100e9)]
     """fc, within the range of the scenario."""
     shadowing: bool = True
-    """Whether obstacles scatter the losses around their median; ``false`` for the median alone."""
+    """Random shadowing around the median loss; ``false`` for the median alone."""
     outside: Outside = "fault"
-    """What to do with users farther away than the tables reach: ``fault`` refuses them, ``extend`` goes on."""
+    """Treatment of users beyond the maximum distance: ``fault`` refuses them, ``extend`` continues with the formula."""
 
     @property
     @abstractmethod
     def heights_m(self) -> tuple[float, float]:
-        """The heights of towers and users."""
+        """Heights of towers and users."""
 
     @abstractmethod
-    def sight(self, flat_m: Figures) -> Figures:
-        """The probability of a line of sight at distances on the ground (Table 7.4.2-1)."""
+    def los_probability(self, flat_m: PerLink) -> PerLink:
+        """Return the probability of LOS at distances on the ground (Table 7.4.2-1)."""
 
     @abstractmethod
-    def clear_db(self, flat_m: Figures, surroundings: Figures) -> Figures:
-        """The median loss in line of sight; *surroundings* are uniform on (0, 1), one for each link."""
+    def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
+        """Return the median LOS loss; *surroundings* are uniform on (0, 1), one for each link."""
 
     @abstractmethod
-    def blocked_db(self, flat_m: Figures) -> Figures:
-        """The median loss PL' out of it, before it is compared with that in line of sight."""
+    def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
+        """Return the median NLOS loss PL', before the comparison with the LOS loss."""
 
-    def clear_sigma_db(self, flat_m: Figures) -> Figures:
-        """The standard deviation of the shadowing in line of sight."""
+    def los_sigma_db(self, flat_m: PerLink) -> PerLink:
+        """Return the standard deviation of the LOS shadowing."""
         return np.full(len(flat_m), self.SIGMAS_DB[0])
 
     @property
     def ghz(self) -> float:
-        """The frequency fc in GHz."""
+        """Frequency fc in GHz."""
         return self.frequency / 1e9
 
-    def slant_m(self, flat_m: Figures) -> Figures:
-        """d3D."""
+    def slant_m(self, flat_m: PerLink) -> PerLink:
+        """Return d3D."""
         return np.hypot(flat_m, self.heights_m[0] - self.heights_m[1])
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """Each link with its own draws, which are those of (user, tower) and stay for good.
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return gains whose draws belong to (user, tower) for the whole run.
 
         Raises:
-            netfl.errors.ScenarioError: users beyond the tables' reach, unless the model is to be extended to them.
+            netfl.errors.ScenarioError: users are beyond the maximum distance, and ``outside`` is ``fault``.
         """
-        refuse_outside(sites, 0.0, self.MOST_M, self.outside)
-        links = _Links(self, sites.cell, streams)
-        return link_gain(sites, links.loss_db, links.least_db)
+        refuse_outside(layout, 0.0, self.MAX_M, self.outside)
+        links = _Links(self, layout.cell, streams)
+        return link_gain(layout, links.loss_db, links.min_loss_db)
 
     def laws(self) -> tuple[Law, ...]:
-        """The share of links in line of sight at some distances, and the shadowing in either state."""
-        sights = (self._sight_at(distance_m) for distance_m in self.LAWFUL_M)
+        """Claim the probability of LOS at some distances, and the shadowing in either state."""
+        los_laws = tuple(self._los_law(distance_m) for distance_m in self.LAW_DISTANCES_M)
         if not self.shadowing:
-            return tuple(sights)
-        near, far = zip((True, False), (NEAREST_M, self.MOST_M), self.SIGMAS_DB, strict=True)
-        return (*sights, self._scatter(*near), self._scatter(*far))
+            return los_laws
+        los_db, nlos_db = self.SIGMAS_DB
+        return (*los_laws, self._shadowing_law(True, _MIN_M, los_db), self._shadowing_law(False, self.MAX_M, nlos_db))
 
-    def _sight_at(self, distance_m: float) -> Law:
-        """Which of many links of one length are in line of sight."""
-        share = float(self.sight(np.array([distance_m]))[0])
+    def _los_law(self, distance_m: float) -> Law:
+        share = float(self.los_probability(np.array([distance_m]))[0])
 
-        def draw(streams: Streams, size: int) -> Figures:
+        def draw(streams: Streams, size: int) -> PerLink:
             links = _Links(self, np.zeros(size, np.int64), streams)
-            return links.seen(np.arange(size), np.full(size, distance_m)).astype(float)
+            return links.is_los(np.arange(size), np.full(size, distance_m)).astype(float)
 
         statement = f"1 with the probability {share:.6g} of TR 38.901, Table 7.4.2-1, else 0, independent for each link"
         quantity = f"line of sight at {distance_m:g} m"
         return Law(quantity, statement, draw=draw, mean=share, variance=share * (1.0 - share))
 
-    def _scatter(self, seen: bool, distance_m: float, sigma_db: float) -> Law:
-        """The shadowing of links of one length, of those that are in line of sight or those that are not."""
-
-        def draw(streams: Streams, size: int) -> Figures:
+    def _shadowing_law(self, los: bool, distance_m: float, sigma_db: float) -> Law:
+        def draw(streams: Streams, size: int) -> PerLink:
             users, flat_m = np.arange(2 * size), np.full(2 * size, distance_m)
             models = self, self.model_copy(update={"shadowing": False})
             links, median = (_Links(model, np.zeros(2 * size, np.int64), streams) for model in models)
-            shade_db = median.loss_db(users, flat_m) - links.loss_db(users, flat_m)
-            return np.asarray(shade_db[links.seen(users, flat_m) == seen])
+            shadow_db = median.loss_db(users, flat_m) - links.loss_db(users, flat_m)
+            return np.asarray(shadow_db[links.is_los(users, flat_m) == los])
 
         return Law(
-            f"shadowing {'in' if seen else 'out of'} line of sight in dB",
+            f"shadowing {'in' if los else 'out of'} line of sight in dB",
             f"N(0, σ²), σ = {sigma_db:g} dB at {distance_m:g} m (TR 38.901, Table 7.4.1-1), independent for each link",
             draw=draw,
             mean=0.0,
@@ -128,41 +126,39 @@ class Tr38901Channel(Channel):
 
 
 class _Links:
-    """What all users' links to their towers have drawn for good; a draw is keyed by user and tower."""
+    """Draws of the links of all users to their towers, keyed by user and tower."""
 
     def __init__(self, model: Tr38901Channel, towers: NDArray[np.int64], streams: Streams) -> None:
         keys = np.arange(len(towers)), towers
         self._model = model
-        self._hidden = streams.field("sight").uniform(*keys)
+        self._los_draw = streams.field("sight").uniform(*keys)
         self._surroundings = streams.field("surroundings").uniform(*keys)
-        self._shade = streams.field("shadowing").normal(*keys) * model.shadowing
+        self._shadow = streams.field("shadowing").normal(*keys) * model.shadowing
 
-    def seen(self, users: NDArray[np.int64], distance_m: Figures) -> NDArray[np.bool_]:
-        """Whether links are in line of sight at their distances."""
-        return np.asarray(self._hidden[users] < self._model.sight(distance_m))
+    def is_los(self, users: NDArray[np.int64], distance_m: PerLink) -> NDArray[np.bool_]:
+        return np.asarray(self._los_draw[users] < self._model.los_probability(distance_m))
 
-    def loss_db(self, users: NDArray[np.int64], distance_m: Figures) -> Figures:
-        """The losses of links at their distances."""
-        model, flat_m = self._model, np.maximum(distance_m, NEAREST_M)
-        seen = self.seen(users, flat_m)
-        clear_db = model.clear_db(flat_m, self._surroundings[users])
-        median_db = np.where(seen, clear_db, np.maximum(clear_db, model.blocked_db(flat_m)))
-        sigma_db = np.where(seen, model.clear_sigma_db(flat_m), model.SIGMAS_DB[1])
-        return np.asarray(median_db - sigma_db * self._shade[users])
+    def loss_db(self, users: NDArray[np.int64], distance_m: PerLink) -> PerLink:
+        model, flat_m = self._model, np.maximum(distance_m, _MIN_M)
+        los = self.is_los(users, flat_m)
+        los_db = model.los_loss_db(flat_m, self._surroundings[users])
+        median_db = np.where(los, los_db, np.maximum(los_db, model.nlos_loss_db(flat_m)))
+        sigma_db = np.where(los, model.los_sigma_db(flat_m), model.SIGMAS_DB[1])
+        return np.asarray(median_db - sigma_db * self._shadow[users])
 
-    def least_db(self, users: NDArray[np.int64]) -> Figures:
-        """No loss is less: in sight next to the tower, with the wider of the shadowings where that helps."""
-        clear_db = self._model.clear_db(np.full(len(users), NEAREST_M), self._surroundings[users])
-        return np.asarray(clear_db - self._model.SIGMAS_DB[1] * np.maximum(self._shade[users], 0.0))
+    def min_loss_db(self, users: NDArray[np.int64]) -> PerLink:
+        """Return the LOS loss next to the tower, less a positive shadow with the larger σ."""
+        los_db = self._model.los_loss_db(np.full(len(users), _MIN_M), self._surroundings[users])
+        return np.asarray(los_db - self._model.SIGMAS_DB[1] * np.maximum(self._shadow[users], 0.0))
 
 
 def two_slope_loss(
-    model: Tr38901Channel, intercept_db: float, slope: float, flat_m: Figures, break_m: Figures
-) -> Figures:
-    """The loss in line of sight of UMa and UMi: *slope* log10(d3D) up to the breakpoint, 40 log10(d3D) beyond."""
-    fall_m2 = (model.heights_m[0] - model.heights_m[1]) ** 2
+    model: Tr38901Channel, intercept_db: float, slope: float, flat_m: PerLink, break_m: PerLink
+) -> PerLink:
+    """Return the LOS loss of UMa and UMi: *slope* log10(d3D) up to the breakpoint, 40 log10(d3D) beyond."""
+    height_m2 = (model.heights_m[0] - model.heights_m[1]) ** 2
     slant_log = np.log10(model.slant_m(flat_m))
-    far_db = 40.0 * slant_log - 0.5 * (40.0 - slope) * np.log10(break_m**2 + fall_m2)
+    beyond_db = 40.0 * slant_log - 0.5 * (40.0 - slope) * np.log10(break_m**2 + height_m2)
     return np.asarray(
-        intercept_db + 20.0 * math.log10(model.ghz) + np.where(flat_m <= break_m, slope * slant_log, far_db)
+        intercept_db + 20.0 * math.log10(model.ghz) + np.where(flat_m <= break_m, slope * slant_log, beyond_db)
     )

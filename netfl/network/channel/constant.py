@@ -1,11 +1,10 @@
-"""A gain that is stated."""
+"""Constant gain."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from netfl.network.channel import Channel, LinkGain
-from netfl.network.channel._gains import StaticGain
+from netfl.network.channel import Channel, LinkGain, StaticGain
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
@@ -13,7 +12,7 @@ from netfl.units import Decibels
 
 
 class Constant(Channel):
-    """The same gain G in dB for every user at any time: antennas, cables, a wall, a cable link of known loss.
+    """Constant gain G, equal for all users: antennas, cables, a wall, a cable link of known loss.
 
     G is added to the gains of the other models; a loss is negative.  Any value is valid.
 
@@ -26,10 +25,10 @@ class Constant(Channel):
     gain: Decibels
     """G; negative for a loss."""
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """G for everybody."""
-        return StaticGain(np.full(sites.users, self.gain))
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return G for all users."""
+        return StaticGain(np.full(layout.users, self.gain))
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """Claim that nothing is drawn."""
         return (Law.none("nothing is drawn: the gain is stated"),)

@@ -1,4 +1,4 @@
-"""Shadowing that neighbours share, and that a user keeps while it has not moved far."""
+"""Shadowing that is correlated between nearby places."""
 
 from __future__ import annotations
 
@@ -10,72 +10,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel import Channel, LinkGain, StaticGain
 from netfl.network.channel._correlation_laws import autocorrelation
-from netfl.network.channel._gains import StaticGain
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law, Rows, StatisticClaim
 from netfl.units import Decibels, Metres, Seconds
 
-# A random landscape: a Gaussian field over the plane, and over time, whose correlation falls off exponentially.
-
-
-WAVES = 256
-"""Waves of each landscape."""
-
+_WAVES = 256
+"""Plane waves of each landscape."""
 _CHUNK = 2**19
-
-
-class GaussianField:
-    """Landscapes of mean 0 and variance 1 with the correlation exp(-r / D - τ / T), each a sum of plane waves.
-
-    S(x, t) = sqrt(2 / M) Σ cos(k_m · x + ω_m t + φ_m) over M = 256 waves, all drawn at random by the spectrum of that
-    correlation: |k| has the law P(|k| ≤ κ) = 1 - (1 + κ² D²)^(-1/2), drawn once from each of M equal parts, k any
-    direction, ω the Cauchy law of scale 1 / T, φ uniform.  Exact for every M: mean, variance, correlation.  In the
-    limit of large M only: the Gaussian law; the fourth moment is 3 - 3/(2M).
-
-    Args:
-        rows: the number of landscapes.
-        distance_m: D, at which the correlation is 1/e.
-        time_s: T, likewise; infinity for landscapes that stay.
-        streams: where waves come from.
-    """
-
-    def __init__(self, rows: int, distance_m: float, time_s: float, streams: Streams) -> None:
-        row, number = np.arange(rows)[:, None], np.arange(WAVES)
-        length, turn, phase = (streams.field(name).uniform(row, number) for name in ("length", "turn", "phase"))
-        self._k = np.sqrt((WAVES / (WAVES - number - length)) ** 2 - 1.0) / distance_m
-        self._angle, self._phase = 2.0 * math.pi * turn, 2.0 * math.pi * phase
-        pace = 0.5 if math.isinf(time_s) else streams.field("pace").uniform(row, number)
-        self._omega = np.tan(math.pi * (np.broadcast_to(pace, length.shape) - 0.5)) / time_s
-
-    def height(
-        self, rows: NDArray[np.int64], xy_m: NDArray[np.float64], time_s: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """S of each row at a place and time, ``[n]``."""
-        height, step = np.empty(len(rows)), _CHUNK // WAVES
-        for start in range(0, len(rows), step):
-            some = slice(start, start + step)
-            row, (x, y), time = rows[some], xy_m[some].T[..., None], time_s[some, None]
-            along = x * np.cos(self._angle[row]) + y * np.sin(self._angle[row])
-            height[some] = np.cos(self._k[row] * along + self._omega[row] * time + self._phase[row]).sum(axis=1)
-        return np.asarray(height * math.sqrt(2.0 / WAVES))
+"""Waves that are summed at a time."""
+_LANDSCAPES = 2500
+"""Landscapes that a law draws at a time."""
 
 
 class CorrelatedShadowing(Channel):
     """A gain in dB with the law N(0, σ²) whose correlation between two places r apart is exp(-r / D).
 
     M. Gudmundson, "Correlation model for shadow fading in mobile radio systems", Electronics Letters 27(23), 1991:
-    D of some 10 m in streets, some 100 m in suburbs.  Each tower has a landscape of its own, independent of the
-    others'; a user has the gain of the place where it is, so that one that moves keeps its shadow for about D.  With
-    ``decorrelation_time`` T the landscape itself changes, as by traffic: the correlation over a time τ at one place is
-    exp(-τ / T), and both factors multiply.
+    D of some 10 m in streets, some 100 m in suburbs.  Each tower has an independent landscape.  A user has the gain of
+    its place, so that a moving user keeps its shadow for about D.  With ``decorrelation_time`` T the landscape itself
+    changes, as by traffic: the correlation over a time τ at one place is exp(-τ / T), and both factors multiply.
 
     A landscape is a sum of 256 plane waves with random phases, drawn by the spectrum of that correlation (M. Shinozuka
     and G. Deodatis, Appl. Mech. Rev. 44(4), 1991).  Mean, variance and correlation are exact over the draw of the
     landscape; its Gaussian law holds for many waves, and tails end at 23 σ.  All users of one tower see one landscape:
-    where they stand within few D of each other, their mean gain is not 0.
+    if they are within few D of each other, their mean gain is not 0.
 
     Example::
 
@@ -89,30 +50,30 @@ class CorrelatedShadowing(Channel):
     decorrelation_distance: Annotated[Metres, Field(gt=0)]
     """D, the distance at which the correlation is 1/e."""
     decorrelation_time: Annotated[Seconds, Field(gt=0)] | None = None
-    """T, the time after which the correlation at one place is 1/e; infinite if not given."""
+    """T, the time after which the correlation at one place is 1/e; infinite by default."""
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """The landscape of each tower: seen once, where neither it nor the users move."""
-        gain = _Shadows(self, self._landscape(max(1, len(sites.towers)), streams), sites)
-        if sites.moving or self.decorrelation_time is not None:
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return the gains in the landscape of each tower, computed once if neither it nor the users move."""
+        gain = _ShadowingGain(self.sigma, self._field(max(1, len(layout.towers)), streams), layout)
+        if layout.moving or self.decorrelation_time is not None:
             return gain
-        return StaticGain(gain.gain_db(np.arange(sites.users), 0.0))
+        return StaticGain(gain.gain_db(np.arange(layout.users), 0.0))
 
     def laws(self) -> tuple[Law, ...]:
-        """Normal in dB; correlation over distance, and over time."""
+        """Claim N(0, σ²), and the correlations over distance and time."""
         from scipy import stats
 
         def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
             rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
-            return self._heights(streams, rows, np.zeros((len(rows), 2)), times).reshape(size, -1)
+            return self._gains_db(streams, rows, np.zeros((len(rows), 2)), times).reshape(size, -1)
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            rows, still = np.arange(_AT_ONCE), np.zeros(_AT_ONCE)
+            rows, times_s = np.arange(_LANDSCAPES), np.zeros(_LANDSCAPES)
             places = np.column_stack([rows % 7, rows % 11]).astype(float) * self.decorrelation_distance
-            starts = range(0, size, _AT_ONCE)
-            return np.concatenate([self._heights(streams.at(start), rows, places, still) for start in starts])
+            starts = range(0, size, _LANDSCAPES)
+            return np.concatenate([self._gains_db(streams.at(start), rows, places, times_s) for start in starts])
 
-        figures = [self._by_distance()]
+        figures = [self._distance_claim()]
         if self.decorrelation_time is not None:
             lags_s = [part * self.decorrelation_time for part in (0.2, 0.6, 1.5)]
             over_time = lambda lag_s: math.exp(-lag_s / (self.decorrelation_time or 1.0))  # noqa: E731
@@ -120,56 +81,83 @@ class CorrelatedShadowing(Channel):
         law = stats.norm(0.0, self.sigma)
         return (Law("gain in dB", "N(0, σ²) over landscapes", draw, distribution=law, figures=tuple(figures)),)
 
-    def _by_distance(self) -> StatisticClaim:
-        """The claim on places some way apart."""
+    def _distance_claim(self) -> StatisticClaim:
         parts = (0.1, 0.5, 1.0, 2.0)
 
         def draw(streams: Streams, size: int) -> Rows:
-            rows = np.arange(min(size // 8, _AT_ONCE))
+            rows = np.arange(min(size // 8, _LANDSCAPES))
             places = np.zeros((1 + len(parts), len(rows), 2))
-            turn = 0.6 * rows
+            angle = 0.6 * rows
             for place, part in zip(places[1:], parts, strict=True):
-                place[:] = part * self.decorrelation_distance * np.column_stack([np.cos(turn), np.sin(turn)])
-            here, *there = (self._heights(streams, rows, place, np.zeros(len(rows))) / self.sigma for place in places)
-            return np.stack([here * other for other in there], axis=1)
+                place[:] = part * self.decorrelation_distance * np.column_stack([np.cos(angle), np.sin(angle)])
+            origin, *others = (
+                self._gains_db(streams, rows, place, np.zeros(len(rows))) / self.sigma for place in places
+            )
+            return np.stack([origin * other for other in others], axis=1)
 
         means = [math.exp(-part) for part in parts]
         return StatisticClaim(
             "correlation over distance", "exp(-r / D)", draw, means, [f"r = {part:g} D" for part in parts]
         )
 
-    def _landscape(self, rows: int, streams: Streams) -> GaussianField:
-        """*rows* landscapes."""
-        return GaussianField(rows, self.decorrelation_distance, self.decorrelation_time or math.inf, streams)
+    def _field(self, rows: int, streams: Streams) -> _GaussianField:
+        return _GaussianField(rows, self.decorrelation_distance, self.decorrelation_time or math.inf, streams)
 
-    def _heights(
-        self,
-        streams: Streams,
-        rows: NDArray[np.int64],
-        xy_m: NDArray[np.float64],
-        time_s: NDArray[np.float64],
+    def _gains_db(
+        self, streams: Streams, rows: NDArray[np.int64], xy_m: NDArray[np.float64], time_s: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Gains on independent landscapes."""
-        return self.sigma * self._landscape(int(rows.max()) + 1, streams).height(rows, xy_m, time_s)
+        """Return the gain in landscape number *rows* at each place and time, ``[n]``."""
+        return self.sigma * self._field(int(rows.max()) + 1, streams).height(rows, xy_m, time_s)
 
 
-_AT_ONCE = 2500
-"""Landscapes that are drawn at a time."""
+class _ShadowingGain(LinkGain):
+    """σ times the height of the tower's landscape at each user's place."""
 
-
-class _Shadows(LinkGain):
-    """Landscapes at work on the users of one network."""
-
-    def __init__(self, model: CorrelatedShadowing, landscape: GaussianField, sites: Layout) -> None:
-        self._sigma_db, self._landscape, self._sites = model.sigma, landscape, sites
+    def __init__(self, sigma_db: float, field: _GaussianField, layout: Layout) -> None:
+        self._sigma_db, self._field, self._layout = sigma_db, field, layout
 
     def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """σ times the height of each user's tower's landscape where the user is."""
-        times, paths = np.broadcast_to(np.asarray(time_s, float), users.shape), self._sites.paths
-        places = self._sites.user_xy_m[users] if paths is None else paths.xy_m(users, time_s)
-        return self._sigma_db * self._landscape.height(self._sites.cell[users], places, times)
+        times, paths = np.broadcast_to(np.asarray(time_s, float), users.shape), self._layout.paths
+        places = self._layout.user_xy_m[users] if paths is None else paths.xy_m(users, time_s)
+        return self._sigma_db * self._field.height(self._layout.cell[users], places, times)
 
     def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Where the normal law leaves 1e-9, and no more than all waves together."""
-        most = min(NormalDist().inv_cdf(1.0 - 1e-9), math.sqrt(2.0 * WAVES))
-        return np.full(len(users), self._sigma_db * most)
+        """Return the 1e-9 quantile of the normal law, at most the sum of the amplitudes of the waves."""
+        peak = min(NormalDist().inv_cdf(1.0 - 1e-9), math.sqrt(2.0 * _WAVES))
+        return np.full(len(users), self._sigma_db * peak)
+
+
+class _GaussianField:
+    """Landscapes of mean 0 and variance 1 with the correlation exp(-r / D - τ / T), each a sum of plane waves.
+
+    S(x, t) = sqrt(2 / M) Σ cos(k_m · x + ω_m t + φ_m) over M = 256 waves, drawn by the spectrum of that correlation:
+    |k| has the law P(|k| ≤ κ) = 1 - (1 + κ² D²)^(-1/2), drawn once from each of M equal parts, k any direction, ω the
+    Cauchy law of scale 1 / T, φ uniform.  Exact for every M: mean, variance, correlation.  In the limit of large M
+    only: the Gaussian law; the fourth moment is 3 - 3/(2M).
+
+    Args:
+        rows: number of landscapes.
+        distance_m: D, at which the correlation is 1/e.
+        time_s: T, likewise; infinity for landscapes that do not change.
+        streams: source of the waves.
+    """
+
+    def __init__(self, rows: int, distance_m: float, time_s: float, streams: Streams) -> None:
+        row, number = np.arange(rows)[:, None], np.arange(_WAVES)
+        length, turn, phase = (streams.field(name).uniform(row, number) for name in ("length", "turn", "phase"))
+        self._k = np.sqrt((_WAVES / (_WAVES - number - length)) ** 2 - 1.0) / distance_m
+        self._angle, self._phase = 2.0 * math.pi * turn, 2.0 * math.pi * phase
+        pace = 0.5 if math.isinf(time_s) else streams.field("pace").uniform(row, number)
+        self._omega = np.tan(math.pi * (np.broadcast_to(pace, length.shape) - 0.5)) / time_s
+
+    def height(
+        self, rows: NDArray[np.int64], xy_m: NDArray[np.float64], time_s: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return S of each row at a place and time, ``[n]``."""
+        height, step = np.empty(len(rows)), _CHUNK // _WAVES
+        for start in range(0, len(rows), step):
+            chunk = slice(start, start + step)
+            row, (x, y), time = rows[chunk], xy_m[chunk].T[..., None], time_s[chunk, None]
+            along = x * np.cos(self._angle[row]) + y * np.sin(self._angle[row])
+            height[chunk] = np.cos(self._k[row] * along + self._omega[row] * time + self._phase[row]).sum(axis=1)
+        return np.asarray(height * math.sqrt(2.0 / _WAVES))

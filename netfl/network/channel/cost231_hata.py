@@ -1,4 +1,4 @@
-"""Path loss in cities from 1.5 to 2 GHz: COST 231's extension of Hata's formula."""
+"""Path loss in cities from 1.5 to 2 GHz: COST 231 extension of Hata's formula."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class Cost231Hata(Hata):
     3 dB in metropolitan centres.
 
     COST Action 231, "Digital mobile radio towards future generation systems", final report (1999), §4.4.1.  Valid for
-    1500 to 2000 MHz, hb of 30 to 200 m, hm of 1 to 10 m, and 1 to 20 km, with towers above the roofs: users outside
-    are a fault unless ``outside: extend``, and so are users who move, who may leave that range.  Links to towers that
-    are not the user's own (interference) may be of any length.  The loss is never less than that of free space along
-    the slant.
+    1500 to 2000 MHz, hb of 30 to 200 m, hm of 1 to 10 m, and 1 to 20 km, with towers above the roofs.  Users outside of
+    that range, and moving users, are an error unless ``outside: extend``.  Links to towers other than the user's own
+    (interference) may have any length.  The loss is at least that of free space along the slant.
 
     Example::
 
@@ -35,10 +34,10 @@ class Cost231Hata(Hata):
     frequency: Annotated[Hertz, Field(ge=1500e6, le=2000e6)]
     """f, 1500 to 2000 MHz."""
     area: Literal["medium_city", "metropolitan"]
-    """What is built around; ``medium_city`` is a suburban centre as well."""
+    """Surroundings; ``medium_city`` includes suburban centres."""
 
     def at_1_km_db(self) -> float:
-        """The median loss at 1 km."""
+        """Return the median loss at 1 km."""
         mhz = self.frequency / 1e6
         centre_db = 3.0 if self.area == "metropolitan" else 0.0
         mean_db = 46.3 + 33.9 * math.log10(mhz) - 13.82 * math.log10(self.tower_height)

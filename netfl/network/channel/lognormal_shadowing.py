@@ -1,4 +1,4 @@
-"""Shadowing by obstacles: a gain that is normal in dB."""
+"""Shadowing by obstacles: a gain in dB with a normal distribution."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel, LinkGain
-from netfl.network.channel._correlation_laws import autocorrelation
-from netfl.network.channel._gains import BlockGain, StaticGain
+from netfl.network.channel import BlockGain, Channel, LinkGain, StaticGain
+from netfl.network.channel._correlation_laws import autocorrelation, gain_series
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
@@ -21,10 +20,10 @@ from netfl.units import Decibels, Seconds
 
 
 class LognormalShadowing(Channel):
-    """Each user's own obstacles: a gain in dB with the law N(0, σ²), independent from user to user.
+    """Independent shadowing of each user: a gain in dB with the law N(0, σ²).
 
-    Without ``coherence`` a user's gain is drawn once and stays, as for users who stand still.  With it, the gain is
-    drawn anew for each block of that length, independent of the last.  The mean of the linear gain is
+    Without ``coherence`` a user's gain is drawn once, as for static users.  With it, each block of that length has an
+    independent draw.  The mean of the linear gain is
     exp((σ ln10 / 10)² / 2), more than 1: shadowing in dB has no mean, in watts it has.  T. S. Rappaport, "Wireless
     Communications", 2nd ed., §4.9; σ of 4 to 12 dB is measured outdoors.
 
@@ -37,23 +36,23 @@ class LognormalShadowing(Channel):
     sigma: Annotated[Decibels, Field(gt=0, le=40)]
     """Standard deviation σ."""
     coherence: Annotated[Seconds, Field(gt=0)] | None = None
-    """How long a draw holds; for good if not given."""
+    """Duration of a draw; the whole run by default."""
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """Draws keyed by (user, block)."""
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return gains keyed by user, or by (user, block)."""
         field = streams.field("shadowing")
         if self.coherence is None:
-            return StaticGain(self.sigma * field.normal(np.arange(sites.users)))
+            return StaticGain(self.sigma * field.normal(np.arange(layout.users)))
         peak_db = self.sigma * NormalDist().inv_cdf(1.0 - 1e-9)
         return BlockGain(lambda users, block: self.sigma * field.normal(users, block), self.coherence, peak_db)
 
     @property
     def coherence_s(self) -> float:
-        """That of the blocks, if there are any."""
+        """Length of a block; infinity without blocks."""
         return math.inf if self.coherence is None else self.coherence
 
     def laws(self) -> tuple[Law, ...]:
-        """Normal in dB."""
+        """Claim N(0, σ²) in dB, and independent blocks."""
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             users = np.arange(size)
@@ -78,7 +77,4 @@ class LognormalShadowing(Channel):
         )
 
     def _series(self, streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The gains of *size* users over time."""
-        gain = self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams)
-        users = np.repeat(np.arange(size), len(times_s))
-        return gain.gain_db(users, np.tile(times_s, size)).reshape(size, -1)
+        return gain_series(self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams), size, times_s)

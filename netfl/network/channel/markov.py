@@ -1,4 +1,4 @@
-"""A channel in one of several states, such as good, fair and bad."""
+"""Gain that follows a finite-state Markov chain."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from netfl.network.channel import LinkGain
-from netfl.network.channel._gains import BlockGain
-from netfl.network.channel._markov_chain import STATES, Chain, MarkovChannel
+from netfl.network.channel import BlockGain, LinkGain
+from netfl.network.channel._markov_chain import MAX_STATES, Chain, MarkovChannel
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
@@ -19,10 +17,10 @@ from netfl.units import Decibels
 
 
 class Markov(MarkovChannel):
-    """Each user's own finite-state Markov chain, with a gain for each state; users are independent.
+    """An independent finite-state Markov chain for each user, with a gain for each state.
 
-    A state is held for a ``block``; the next one follows by the row of ``transitions`` P, or of exp(Q · block) for a
-    ``generator`` Q in 1/s.  It starts stationary, with the shares π = π P, and stays so: a stay in state i lasts k
+    A state lasts one ``block``; the next follows by the row of ``transitions`` P, or of exp(Q · block) for a
+    ``generator`` Q in 1/s.  The chain is stationary from the start, with the shares π = π P: a stay in state i lasts k
     blocks with probability P_ii^(k-1) (1 - P_ii), and k blocks apart the gains have the covariance
     Σ π_i g_i (P^k)_ij g_j - (Σ π_i g_i)².  The chain must reach every state from every other and not be periodic.
     H. S. Wang and N. Moayeri, "Finite-state Markov channel", IEEE Trans. Veh. Technol. 44(1), 1995.
@@ -35,23 +33,18 @@ class Markov(MarkovChannel):
         block: 100 ms
     """
 
-    gains: Annotated[tuple[Decibels, ...], Field(min_length=2, max_length=STATES)]
-    """The gain in each state."""
+    gains: Annotated[tuple[Decibels, ...], Field(min_length=2, max_length=MAX_STATES)]
+    """Gain in each state."""
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """States keyed by (user, block)."""
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return gains whose states are keyed by (user, block)."""
         chain, gains_db = Chain(self.matrix, streams.field("state")), np.array(self.gains)
-
-        def draw_db(users: NDArray[np.int64], block: ArrayLike) -> NDArray[np.float64]:
-            return np.asarray(gains_db[chain.state(users, block)])
-
-        return BlockGain(draw_db, self.block, max(self.gains))
+        return BlockGain(lambda users, block: gains_db[chain.state(users, block)], self.block, max(self.gains))
 
     def laws(self) -> tuple[Law, ...]:
-        """Stationary, with the chain's transitions."""
+        """Claim a stationary chain with the given transitions."""
         return (self._law("gain in dB", np.array(self.gains)),)
 
     @property
     def _states(self) -> Sequence[float]:
-        """The gains."""
         return self.gains

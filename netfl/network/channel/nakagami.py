@@ -1,4 +1,4 @@
-"""Nakagami-m fading: from worse than Rayleigh to almost none, by one number."""
+"""Nakagami-m fading: from worse than Rayleigh to almost none, by one parameter."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 from scipy import special
 
-from netfl.network.channel._fading import Fading, Power, SumOfSinusoids
+from netfl.network.channel._fading import Fading, Power
 from netfl.streams import RandomField, Streams
 from netfl.types import Law
+
+_MAX_M = 16
+"""Maximum m in continuous time; each unit needs another sum of sinusoids."""
 
 
 class Nakagami(Fading):
@@ -22,8 +25,8 @@ class Nakagami(Fading):
     square of one Gaussian, the worst; large m hardly fades.  M. Nakagami, "The m-distribution", in: Statistical Methods
     in Radio Wave Propagation, 1960.
 
-    With ``coherence``, g is drawn anew for each block, for any m ≥ 1/2.  With ``doppler`` f, or ``speed``, 2m must be a
-    whole number, of 32 at most: g is then the mean of the squares of 2m independent Gaussian processes of
+    With ``coherence``, each block has an independent draw of g, for any m ≥ 1/2.  With ``doppler`` f, or ``speed``, 2m
+    must be a whole number, 32 at most: g is then the mean of the squares of 2m independent Gaussian processes of
     autocorrelation J0(2π f τ), each a sum of sinusoids as in the ``rayleigh`` channel.  The power has the correlation
     J0², and the amplitude falls below ρ times its root mean square
     sqrt(2π) f m^(m - 1/2) ρ^(2m - 1) exp(-m ρ²) / Γ(m) times a second (M. D. Yacoub, J. E. V. Bautista and L. G. de
@@ -37,25 +40,24 @@ class Nakagami(Fading):
     """
 
     m: Annotated[float, Field(ge=0.5, le=1000)]
-    """The shape m of the law."""
+    """Shape m of the distribution."""
 
     @model_validator(mode="after")
-    def _sums_of_squares(self) -> Nakagami:
-        """In continuous time, a whole number of Gaussian processes."""
-        if self.coherence is None and ((2.0 * self.m) % 1.0 or self.m > _MOST):
-            raise ValueError(f"in continuous time m must be a multiple of 1/2 and {_MOST} at most; or give coherence")
+    def _check_m(self) -> Nakagami:
+        if self.coherence is None and ((2.0 * self.m) % 1.0 or self.m > _MAX_M):
+            raise ValueError(f"in continuous time m must be a multiple of 1/2 and {_MAX_M} at most; or give coherence")
         return self
 
     def laws(self) -> tuple[Law, ...]:
-        """Gamma in power; J0², level crossings and fades over time."""
+        """Claim a gamma-distributed power gain, and over time J0², level crossings and fade durations."""
         from scipy import stats
 
         m, power = self.m, stats.gamma(self.m, scale=1.0 / self.m)
         if not self.doppler_hz:
             return (self._law("gamma of shape m, mean 1", power),)
         figures = (
-            self._correlation("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0 / m),
-            *self._fades(
+            self._correlation_claim("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0 / m),
+            *self._fade_claims(
                 "sqrt(2π) f m^(m-1/2) ρ^(2m-1) exp(-m ρ²) / Γ(m)",
                 lambda a: (
                     math.sqrt(2.0 * math.pi)
@@ -67,16 +69,12 @@ class Nakagami(Fading):
         return (self._law("gamma of shape m, mean 1", power, figures),)
 
     def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """The quantile of a uniform draw."""
         power = special.gammaincinv(self.m, field.uniform(users, block)) / self.m
         return np.asarray(10.0 * np.log10(power))
 
-    def _amplifier(self, users: int, streams: Streams) -> Power:
-        """Two Gaussians from each complex gain, one from the last if 2m is odd."""
-        pairs = [
-            SumOfSinusoids(users, self.doppler_hz, self._waves, streams.at("pair", number))
-            for number in range(math.ceil(self.m))
-        ]
+    def _continuous_power(self, users: int, streams: Streams) -> Power:
+        """Return the mean of squares: two Gaussians from each complex gain, one from the last if 2m is odd."""
+        pairs = [self._scatter(users, streams.at("pair", number)) for number in range(math.ceil(self.m))]
 
         def power(users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
             total = np.zeros(len(users))
@@ -89,9 +87,4 @@ class Nakagami(Fading):
 
     @property
     def _peak_db(self) -> float:
-        """The quantile of the gamma law."""
         return 10.0 * math.log10(special.gammainccinv(self.m, 1e-9) / self.m)
-
-
-_MOST = 16
-"""m at most, in continuous time: each 1 is another sum of sinusoids."""

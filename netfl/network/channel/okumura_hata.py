@@ -1,4 +1,4 @@
-"""Path loss in cities, suburbs and open country, as Okumura measured it and Hata fitted it."""
+"""Path loss in cities, suburbs and open country: Okumura's measurements, fitted by Hata."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ class OkumuraHata(Hata):
 
     M. Hata, "Empirical formula for propagation loss in land mobile radio services", IEEE Trans. Veh. Technol. 29
     (1980), p. 317; Rappaport, "Wireless Communications", 2nd ed., §4.10.4 (Hata leaves 200 to 400 MHz open in large
-    cities; 300 MHz is Rappaport's).  Valid for 150 to 1500 MHz, hb of 30 to 200 m, hm of 1 to 10 m, and 1 to 20 km:
-    users outside are a fault unless ``outside: extend``, and so are users who move, who may leave that range.  Links
-    to towers that are not the user's own (interference) may be of any length.  Where the formula gives less than
-    free space along the slant, as in open country under high towers or near the tower, the loss is that of free
-    space.
+    cities; 300 MHz is Rappaport's).  Valid for 150 to 1500 MHz, hb of 30 to 200 m, hm of 1 to 10 m, and 1 to 20 km.
+    Users outside of that range, and moving users, are an error unless ``outside: extend``.  Links to towers other than
+    the user's own (interference) may have any length.  The loss is at least that of free space along the slant, which
+    matters in open country under high towers and near the tower.
 
     Example::
 
@@ -39,10 +38,10 @@ class OkumuraHata(Hata):
     frequency: Annotated[Hertz, Field(ge=150e6, le=1500e6)]
     """f, 150 to 1500 MHz."""
     area: Literal["large_city", "small_city", "suburban", "open"]
-    """What is built around; ``small_city`` is a medium one as well."""
+    """Surroundings; ``small_city`` includes medium cities."""
 
     def at_1_km_db(self) -> float:
-        """The median loss at 1 km."""
+        """Return the median loss at 1 km."""
         mhz = self.frequency / 1e6
         log_f = math.log10(mhz)
         correct = large_city_db if self.area == "large_city" else small_city_db

@@ -1,4 +1,4 @@
-"""Attenuation by rain over an area, under weather that changes."""
+"""Attenuation by rain over an area, in changing weather."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.channel import LinkGain
-from netfl.network.channel._markov_chain import STATES, Chain, MarkovChannel
+from netfl.network.channel._markov_chain import MAX_STATES, Chain, MarkovChannel
 from netfl.network.layout import Layout
 from netfl.network.periods import periods_of
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Hertz, Metres
 
-# Specific attenuation by rain: Recommendation ITU-R P.838-3 (2005).
-
-
 Polarization = Literal["horizontal", "vertical", "circular"]
+_Curve = tuple[tuple[tuple[float, float, float], ...], float, float]
+"""Gaussians (a, b, c), slope and intercept of a curve of Recommendation ITU-R P.838-3 (2005)."""
 
-_K_H = (
+_K_H: _Curve = (
     (
         (-5.33980, -0.10008, 1.13098),
         (-0.35351, 1.26970, 0.45400),
@@ -33,7 +32,7 @@ _K_H = (
     -0.18961,
     0.71147,
 )
-_K_V = (
+_K_V: _Curve = (
     (
         (-3.80595, 0.56934, 0.81061),
         (-3.44965, -0.22911, 0.51059),
@@ -43,7 +42,7 @@ _K_V = (
     -0.16398,
     0.63297,
 )
-_A_H = (
+_A_H: _Curve = (
     (
         (-0.14318, 1.82442, -0.55187),
         (0.29591, 0.77564, 0.19822),
@@ -54,7 +53,7 @@ _A_H = (
     0.67849,
     -1.95537,
 )
-_A_V = (
+_A_V: _Curve = (
     (
         (-0.07771, 2.33840, -0.76284),
         (0.56727, 0.95545, 0.54039),
@@ -67,33 +66,14 @@ _A_V = (
 )
 
 
-def coefficients(frequency_hz: float, polarization: Polarization) -> tuple[float, float]:
-    """The coefficients k and α of γ = k R^α, in dB/km for R in mm/h, on a horizontal path; 1 to 1000 GHz."""
-    x = float(np.log10(frequency_hz / 1e9))
-    k_h, k_v = 10.0 ** _curve(_K_H, x), 10.0 ** _curve(_K_V, x)
-    a_h, a_v = _curve(_A_H, x), _curve(_A_V, x)
-    if polarization == "horizontal":
-        return k_h, a_h
-    if polarization == "vertical":
-        return k_v, a_v
-    return (k_h + k_v) / 2.0, (k_h * a_h + k_v * a_v) / (k_h + k_v)
-
-
-def _curve(figures: tuple[tuple[tuple[float, float, float], ...], float, float], x: float) -> float:
-    """Equations (2) and (3): a sum of Gaussians and a straight line in the logarithm of the frequency."""
-    bells, slope, level = figures
-    a, b, c = np.array(bells).T
-    return float((a * np.exp(-(((x - b) / c) ** 2))).sum() + slope * x + level)
-
-
 class Rain(MarkovChannel):
-    """A loss of γ(R) d for a link of length d inside an area where it rains R mm/h, the same for all users in it.
+    """Rain attenuation γ(R) d of a link of length d inside an area with a rain rate of R mm/h, equal for all its users.
 
     γ = k R^α in dB/km: Recommendation ITU-R P.838-3, eq. (1), with k and α of its equations (2) to (5) for horizontal
     paths, at 1 to 1000 GHz; or with ``k`` and ``alpha`` as given.  R follows the state of the weather, a stationary
     Markov chain that all users of the area share (see ``markov`` for ``transitions``, ``generator`` and ``block``).
-    Rain cells are of limited extent: of a longer link, only ``extent`` is in the rain.  A link counts as inside the
-    area if its user is there at that time.
+    Rain cells are of limited extent: of a longer link, only ``extent`` is in the rain.  A link is inside the area if
+    its user is there at that time.
 
     Example::
 
@@ -104,26 +84,25 @@ class Rain(MarkovChannel):
         frequency: 26 GHz
     """
 
-    rates: Annotated[tuple[Annotated[float, Field(ge=0, le=300)], ...], Field(min_length=2, max_length=STATES)]
+    rates: Annotated[tuple[Annotated[float, Field(ge=0, le=300)], ...], Field(min_length=2, max_length=MAX_STATES)]
     """R in each state of the weather, in mm/h: drizzle 1, heavy rain 25, cloudbursts over 100."""
     frequency: Annotated[Hertz, Field(ge=1e9, le=1e12)] | None = None
-    """The carrier frequency, from which k and α follow."""
+    """Carrier frequency, which gives k and α."""
     polarization: Polarization | None = None
-    """``horizontal``, ``vertical`` or ``circular``, only with ``frequency``; horizontal, the worst, if not given."""
+    """``horizontal``, ``vertical`` or ``circular``, only with ``frequency``; horizontal, the worst, by default."""
     k: Annotated[float, Field(gt=0)] | None = None
-    """k in dB/km at 1 mm/h, in place of ``frequency``; together with ``alpha``."""
+    """k in dB/km at 1 mm/h, instead of ``frequency``; together with ``alpha``."""
     alpha: Annotated[float, Field(gt=0, le=3)] | None = None
-    """α, in place of ``frequency``; together with ``k``."""
+    """α, instead of ``frequency``; together with ``k``."""
     extent: Annotated[Metres, Field(gt=0)] = 5000.0
-    """The longest part of a link that is in the rain."""
+    """Maximum length of a link in the rain."""
     center: tuple[Metres, Metres] | None = None
-    """Centre [x, y] of the area; together with ``radius``.  Everywhere if not given."""
+    """Centre [x, y] of the area; together with ``radius``.  By default the area is unbounded."""
     radius: Annotated[Metres, Field(gt=0)] | None = None
     """Radius of the area; together with ``center``."""
 
     @model_validator(mode="after")
-    def _one_attenuation(self) -> Rain:
-        """One source of the attenuation, one area, and nothing without effect."""
+    def _check_attenuation(self) -> Rain:
         if (self.k is None) != (self.alpha is None) or (self.k is None) == (self.frequency is None):
             raise ValueError("give frequency, or k together with alpha, exactly one of them")
         if self.polarization is not None and self.frequency is None:
@@ -132,24 +111,24 @@ class Rain(MarkovChannel):
             raise ValueError("center and radius go together")
         return self
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """One chain for the area.
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return gains that follow one chain for the area.
 
         Raises:
-            ScenarioError: nobody is in it, nor can come there.
+            ScenarioError: no user is in the area, or can move there.
         """
-        gain = _Rain(self, Chain(self.matrix, streams.field("weather")), sites)
-        if not sites.moving and not gain.inside(np.arange(sites.users), 0.0).any():
+        gain = _RainGain(self, Chain(self.matrix, streams.field("weather")), layout)
+        if not layout.moving and not gain.inside(np.arange(layout.users), 0.0).any():
             raise ScenarioError([Fault("radius", "no user stands inside the area", self.radius, "widen or move it")])
         return gain
 
     def laws(self) -> tuple[Law, ...]:
-        """Stationary weather, with the chain's transitions."""
+        """Claim stationary weather with the given transitions."""
         return (self._law("specific attenuation in dB/km", self.specific_db_km),)
 
     @property
     def specific_db_km(self) -> NDArray[np.float64]:
-        """γ in each state, ``[states]``."""
+        """γ in each state in dB/km, ``[states]``."""
         k, alpha = self.k, self.alpha
         if k is None or alpha is None:
             k, alpha = coefficients(self.frequency or 0.0, self.polarization or "horizontal")
@@ -157,40 +136,59 @@ class Rain(MarkovChannel):
 
     @property
     def _states(self) -> Sequence[float]:
-        """The rain rates."""
         return self.rates
 
 
-class _Rain(LinkGain):
-    """The rain at work on the links of one network."""
+class _RainGain(LinkGain):
+    """Rain on the links of one network."""
 
-    def __init__(self, model: Rain, weather: Chain, sites: Layout) -> None:
-        self._model, self._weather, self._sites = model, weather, sites
+    def __init__(self, model: Rain, weather: Chain, layout: Layout) -> None:
+        self._model, self._weather, self._layout = model, weather, layout
         self._specific_db_km = model.specific_db_km
 
     def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """Minus γ times the length in the rain, for those who are inside."""
-        block, place = np.unique(periods_of(time_s, self._model.block), return_inverse=True)
-        state = self._weather.state(np.zeros(len(block), np.int64), block)[place]
-        wet_m = np.minimum(self._sites.distances_m(users, time_s), self._model.extent)
+        blocks, place = np.unique(periods_of(time_s, self._model.block), return_inverse=True)
+        state = self._weather.state(np.zeros(len(blocks), np.int64), blocks)[place]
+        wet_m = np.minimum(self._layout.distances_m(users, time_s), self._model.extent)
         return np.where(self.inside(users, time_s), -self._specific_db_km[state] * wet_m / 1000.0, 0.0)
 
     @property
     def hold_s(self) -> float:
-        """A block of the weather."""
         return self._model.block
 
     def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The gain in the best weather; none is lost by users who may leave the area or come to their tower."""
-        if self._sites.moving:
+        """Return the gain in the best weather: 0 dB for moving users, who may leave the area or come to their tower."""
+        if self._layout.moving:
             return np.zeros(len(users))
-        wet_m = np.minimum(self._sites.distance_m[users], self._model.extent)
+        wet_m = np.minimum(self._layout.distance_m[users], self._model.extent)
         return np.where(self.inside(users, 0.0), -self._specific_db_km.min() * wet_m / 1000.0, 0.0)
 
     def inside(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each user is in the area."""
+        """Return whether each user is in the area, ``[n]``."""
         if self._model.center is None or self._model.radius is None:
             return np.ones(len(users), bool)
-        paths, at_start = self._sites.paths, self._sites.user_xy_m
-        places = at_start[users] if paths is None else paths.xy_m(users, time_s)
+        paths = self._layout.paths
+        places = self._layout.user_xy_m[users] if paths is None else paths.xy_m(users, time_s)
         return np.asarray(np.hypot(*(places - np.array(self._model.center)).T) <= self._model.radius)
+
+
+def coefficients(frequency_hz: float, polarization: Polarization) -> tuple[float, float]:
+    """Return k and α of γ = k R^α, in dB/km for R in mm/h, on a horizontal path at 1 to 1000 GHz.
+
+    Recommendation ITU-R P.838-3 (2005), equations (2) to (5).
+    """
+    log_ghz = float(np.log10(frequency_hz / 1e9))
+    k_h, k_v = 10.0 ** _curve(_K_H, log_ghz), 10.0 ** _curve(_K_V, log_ghz)
+    a_h, a_v = _curve(_A_H, log_ghz), _curve(_A_V, log_ghz)
+    if polarization == "horizontal":
+        return k_h, a_h
+    if polarization == "vertical":
+        return k_v, a_v
+    return (k_h + k_v) / 2.0, (k_h * a_h + k_v * a_v) / (k_h + k_v)
+
+
+def _curve(coefficients: _Curve, log_ghz: float) -> float:
+    """Return a sum of Gaussians and a straight line in the logarithm of the frequency."""
+    gaussians, slope, intercept = coefficients
+    a, b, c = np.array(gaussians).T
+    return float((a * np.exp(-(((log_ghz - b) / c) ** 2))).sum() + slope * log_ghz + intercept)

@@ -1,4 +1,4 @@
-"""Rayleigh fading: many scattered paths and none in line of sight."""
+"""Rayleigh fading: many scattered paths without line of sight."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.network.channel._fading import Fading, Power, SumOfSinusoids
+from netfl.network.channel._fading import Fading, Power
 from netfl.streams import RandomField, Streams
 from netfl.types import Law
 
 
 class Rayleigh(Fading):
-    """Fading with a Rayleigh-distributed amplitude, so that the POWER gain g is exponential with mean 1.
+    """Fading with a Rayleigh-distributed amplitude: the power gain g is exponential with mean 1.
 
     P(g ≤ x) = 1 - exp(-x): variance 1.  D. Tse and P. Viswanath, "Fundamentals of Wireless Communication", §2.4 and
-    §5.4.  Valid where no path dominates.  A transmission that outlasts the coherence time is judged by all blocks that
-    it spans if the reception has a law for that (``shannon``, ``modulation``), else by the gain at its start.  With
-    ``coherence`` the gain holds for one coherence time and is then drawn anew, independent of the last and from user to
-    user.
+    §5.4.  Valid if no path dominates.  With ``coherence`` the gain is constant for one coherence time; draws of
+    successive blocks and of users are independent.  A transmission longer than the coherence time is judged by all
+    blocks that it spans if the reception supports that (``shannon``, ``modulation``), else by the gain at its start.
 
-    With ``doppler`` f, or ``speed``, it goes on in continuous time as for a user who moves among scatterers all around
+    With ``doppler`` f, or ``speed``, g changes in continuous time as for a user who moves among scatterers all around
     (R. H. Clarke, Bell Syst. Tech. J. 47, 1968; W. C. Jakes, "Microwave Mobile Communications", §1.3), by a sum of N
     sinusoids (Xiao, Zheng and Beaulieu 2006).  The complex gain has the autocorrelation J0(2π f τ), exactly; in the
     limit of large N, and at N = 128 within 1 %, the power has J0²(2π f τ), E[g²] = 2 - 1/N, the amplitude falls below
@@ -35,14 +34,14 @@ class Rayleigh(Fading):
     """
 
     def laws(self) -> tuple[Law, ...]:
-        """Exponential in power; J0², level crossings and fades over time."""
+        """Claim an exponential power gain, and over time J0², level crossings and fade durations."""
         from scipy import special, stats
 
         if not self.doppler_hz:
             return (self._law("exponential with mean 1", stats.expon()),)
         figures = (
-            self._correlation("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0),
-            *self._fades(
+            self._correlation_claim("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0),
+            *self._fade_claims(
                 "sqrt(2π) f ρ exp(-ρ²)",
                 lambda a: math.sqrt(2.0 * math.pi) * a * math.exp(-(a**2)),
                 lambda a: -math.expm1(-(a**2)),
@@ -51,15 +50,12 @@ class Rayleigh(Fading):
         return (self._law("exponential with mean 1", stats.expon(), figures),)
 
     def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Exponential draws."""
         return np.asarray(10.0 * np.log10(field.exponential(users, block)))
 
-    def _amplifier(self, users: int, streams: Streams) -> Power:
-        """|h|² of scattered waves."""
-        scatter = SumOfSinusoids(users, self.doppler_hz, self._waves, streams)
+    def _continuous_power(self, users: int, streams: Streams) -> Power:
+        scatter = self._scatter(users, streams)
         return lambda users, time_s: np.abs(scatter.gain(users, time_s)) ** 2
 
     @property
     def _peak_db(self) -> float:
-        """Where exp(-g) is 1e-9."""
         return 10.0 * math.log10(-math.log(1e-9))

@@ -1,4 +1,4 @@
-"""Rician fading: one path in line of sight among many scattered ones."""
+"""Rician fading: a line of sight and many scattered paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 from scipy import special
 
-from netfl.network.channel._fading import Fading, Power, SumOfSinusoids
+from netfl.network.channel._fading import Fading, Power
 from netfl.streams import RandomField, Streams
 from netfl.types import Law
 from netfl.units import Decibels, Hertz
@@ -24,11 +24,11 @@ class Rician(Fading):
     K = 0 (minus infinity in dB) would be Rayleigh.  G. L. Stüber, "Principles of Mobile Communication", 2nd ed.,
     §2.1.3 and §2.1.4.
 
-    With ``coherence``, g is drawn anew for each block.  With ``doppler`` f, or ``speed``, h is the sum of sinusoids of
-    the ``rayleigh`` channel, and the steady path has a random phase at the start and the Doppler shift
-    f0 = ``path_doppler`` (f times the cosine of its angle to the motion).  The autocovariance of the power is
-    (J0² + 2K J0 cos(2π f0 τ)) / (1 + K)² with J0 at 2π f τ; for f0 = 0 the amplitude falls below ρ times its root mean
-    square sqrt(2π (K + 1)) f ρ exp(-K - (K + 1) ρ²) I0(2ρ sqrt(K (K + 1))) times a second.
+    With ``coherence``, each block has an independent draw of g.  With ``doppler`` f, or ``speed``, h is the sum of
+    sinusoids of the ``rayleigh`` channel, and the steady path has a random phase at the start and the Doppler shift f0
+    = ``path_doppler`` (f times the cosine of its angle to the motion).  The autocovariance of the power is (J0² + 2K J0
+    cos(2π f0 τ)) / (1 + K)² with J0 at 2π f τ; for f0 = 0 the amplitude falls below ρ times its root mean square
+    sqrt(2π (K + 1)) f ρ exp(-K - (K + 1) ρ²) I0(2ρ sqrt(K (K + 1))) times a second.
 
     Example::
 
@@ -38,13 +38,12 @@ class Rician(Fading):
     """
 
     k_factor: Annotated[Decibels, Field(ge=-30, le=40)]
-    """K, the power of the steady path over that of the scattered ones."""
+    """K, the power of the steady path over that of the scattered paths."""
     path_doppler: Hertz | None = None
-    """f0, the Doppler shift of the steady path, between -f and f; 0 if not given, for a path across the motion."""
+    """f0, the Doppler shift of the steady path, between -f and f; 0 by default, for a path across the motion."""
 
     @model_validator(mode="after")
-    def _possible_shift(self) -> Rician:
-        """No shift in blocks, and none beyond the largest."""
+    def _check_shift(self) -> Rician:
         if self.path_doppler is not None and self.coherence is not None:
             raise ValueError("path_doppler has no effect on block fading; leave it out")
         if abs(self.path_doppler or 0.0) > self.doppler_hz:
@@ -52,7 +51,7 @@ class Rician(Fading):
         return self
 
     def laws(self) -> tuple[Law, ...]:
-        """Noncentral chi-squared in power; correlation, and level crossings of an unshifted path, over time."""
+        """Claim a noncentral chi-squared power gain, its correlation, and level crossings without a shift."""
         from scipy import stats
 
         k, shift = self._k, self.path_doppler or 0.0
@@ -65,10 +64,10 @@ class Rician(Fading):
             beat = math.cos(2.0 * math.pi * x * shift / self.doppler_hz)
             return float((scattered**2 + 2.0 * k * scattered * beat) / (1.0 + 2.0 * k))
 
-        correlation = self._correlation(
+        correlation = self._correlation_claim(
             "(J0² + 2K J0 cos(2π f0 τ)) / (1 + 2K), J0 at 2π f τ", rho, (1.0 + 2.0 * k) / (1.0 + k) ** 2
         )
-        fades = self._fades(
+        fades = self._fade_claims(
             "sqrt(2π (K+1)) f ρ exp(-K - (K+1) ρ²) I0(2ρ sqrt(K (K+1)))",
             self._rate,
             lambda a: float(power.cdf(a**2)),
@@ -76,22 +75,23 @@ class Rician(Fading):
         return (self._law("noncentral chi-squared, mean 1", power, (correlation, *(() if shift else fades))),)
 
     def _rate(self, amplitude: float) -> float:
-        """Falls below an amplitude in a period of the Doppler shift; the exponents are joined before they overflow."""
+        """Return the falls below an amplitude in a period of the Doppler shift.
+
+        The exponents are added first, as each alone overflows.
+        """
         k = self._k
         beat = 2.0 * amplitude * math.sqrt(k * (k + 1.0))
         exponent = -k - (k + 1.0) * amplitude**2 + beat
         return float(math.sqrt(2.0 * math.pi * (k + 1.0)) * amplitude * math.exp(exponent) * special.i0e(beat))
 
     def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """The steady path and a scattered one of exponential power, at a random angle."""
         scattered = np.sqrt(field.exponential(users, block))
         angle = 2.0 * math.pi * field.uniform(users, block, 1)
         power = (math.sqrt(self._k) + scattered * np.cos(angle)) ** 2 + (scattered * np.sin(angle)) ** 2
         return np.asarray(10.0 * np.log10(power / (self._k + 1.0)))
 
-    def _amplifier(self, users: int, streams: Streams) -> Power:
-        """|sqrt(K) exp(iψ) + h|² / (K + 1)."""
-        scatter = SumOfSinusoids(users, self.doppler_hz, self._waves, streams)
+    def _continuous_power(self, users: int, streams: Streams) -> Power:
+        scatter = self._scatter(users, streams)
         start = 2.0 * math.pi * streams.field("path").uniform(np.arange(users))
         shift = 2.0 * math.pi * (self.path_doppler or 0.0)
 
@@ -103,11 +103,9 @@ class Rician(Fading):
 
     @property
     def _k(self) -> float:
-        """K as a ratio."""
         return float(10.0 ** (self.k_factor / 10.0))
 
     @property
     def _peak_db(self) -> float:
-        """The quantile of the noncentral chi-squared law."""
-        most = special.chndtrix(1.0 - 1e-9, 2.0, 2.0 * self._k) / (2.0 * (self._k + 1.0))
-        return 10.0 * math.log10(most)
+        peak = special.chndtrix(1.0 - 1e-9, 2.0, 2.0 * self._k) / (2.0 * (self._k + 1.0))
+        return 10.0 * math.log10(peak)

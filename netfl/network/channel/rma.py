@@ -1,4 +1,4 @@
-"""Rural macro cells of 3GPP."""
+"""Rural macro cell of 3GPP TR 38.901."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netfl.network.channel._tr38901 import LIGHT_M_S, Figures, Tr38901Channel
+from netfl.network.channel._tr38901 import LIGHT_M_S, PerLink, Tr38901Channel
 from netfl.units import Hertz, Metres
 
 
@@ -23,14 +23,14 @@ class Rma(Tr38901Channel):
     (43.42 - 3.1 log10 hb)(log10 s - 3) + 20 log10 fc - (3.2 (log10 11.75 hu)² - 4.97).
 
     A link is in line of sight with probability 1 up to 10 m and exp(-(d - 10)/1000) beyond.  Each link of a user and a
-    tower draws one number u for good, and is in line of sight while u is below that; it also keeps its draw of the
-    shadowing, N(0, σ²) in dB with σ = 4 (6 beyond dBP), or 8 out of sight, independent from link to link.  For users
-    who move, the report's shadowing decorrelates over 37 m, or 120 m out of sight (Table 7.5-6): set
-    ``shadowing: false`` and add a correlated shadowing for that.
+    tower draws one number u for the whole run, and is in line of sight while u is below that; it also keeps its draw of
+    the shadowing, N(0, σ²) in dB with σ = 4 (6 beyond dBP), or 8 out of sight, independent from link to link.  For
+    moving users, the report's shadowing decorrelates over 37 m, or 120 m out of sight (Table 7.5-6): set ``shadowing:
+    false`` and add a correlated shadowing for that.
 
     Valid for 0.5 to 30 GHz and d of 10 m to 10 km (5 km out of sight, where the formula is used up to 10 km).  Nearer
-    than 10 m the loss is that at 10 m.  Users farther away than 10 km, or who move, are a fault unless
-    ``outside: extend``; links to towers that are not the user's own may be of any length.
+    than 10 m the loss is that at 10 m.  Users farther away than 10 km, and moving users, are an error unless
+    ``outside: extend``; links to towers other than the user's own may have any length.
 
     Example::
 
@@ -38,9 +38,9 @@ class Rma(Tr38901Channel):
         frequency: 700 MHz
     """
 
-    MOST_M: ClassVar[float] = 10_000.0
+    MAX_M: ClassVar[float] = 10_000.0
     SIGMAS_DB: ClassVar[tuple[float, float]] = (4.0, 8.0)
-    LAWFUL_M: ClassVar[tuple[float, ...]] = (50.0, 500.0, 5000.0)
+    LAW_DISTANCES_M: ClassVar[tuple[float, ...]] = (50.0, 500.0, 5000.0)
 
     frequency: Annotated[Hertz, Field(ge=0.5e9, le=30e9)]
     """fc, 0.5 to 30 GHz."""
@@ -55,26 +55,26 @@ class Rma(Tr38901Channel):
 
     @property
     def heights_m(self) -> tuple[float, float]:
-        """As stated."""
+        """Heights of towers and users."""
         return self.tower_height, self.user_height
 
     @property
     def break_m(self) -> float:
-        """The breakpoint dBP."""
+        """Breakpoint dBP."""
         return 2.0 * math.pi * self.tower_height * self.user_height * self.frequency / LIGHT_M_S
 
-    def sight(self, flat_m: Figures) -> Figures:
-        """Falls by e each kilometre."""
+    def los_probability(self, flat_m: PerLink) -> PerLink:
+        """Return the probability, which falls by e each kilometre."""
         return np.exp(-np.maximum(flat_m - 10.0, 0.0) / 1000.0)
 
-    def clear_db(self, flat_m: Figures, surroundings: Figures) -> Figures:
-        """PL1 and PL2."""
+    def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
+        """Return PL1 up to the breakpoint, PL2 beyond."""
         slant_m, break_m = self.slant_m(flat_m), self.break_m
-        far_db = self._before_break_db(np.array([break_m])) + 40.0 * np.log10(slant_m / break_m)
-        return np.where(flat_m <= break_m, self._before_break_db(slant_m), far_db)
+        beyond_db = self._before_break_db(np.array([break_m])) + 40.0 * np.log10(slant_m / break_m)
+        return np.where(flat_m <= break_m, self._before_break_db(slant_m), beyond_db)
 
-    def blocked_db(self, flat_m: Figures) -> Figures:
-        """PL'."""
+    def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
+        """Return PL'."""
         high, tower_log = self.building_height, math.log10(self.tower_height)
         roofs = 7.5 * math.log10(high) - 7.1 * math.log10(self.street_width)
         towers = (24.37 - 3.7 * (high / self.tower_height) ** 2) * tower_log
@@ -82,12 +82,12 @@ class Rma(Tr38901Channel):
         falls = (43.42 - 3.1 * tower_log) * (np.log10(self.slant_m(flat_m)) - 3.0)
         return np.asarray(161.04 + roofs - towers + falls + 20.0 * math.log10(self.ghz) - users)
 
-    def clear_sigma_db(self, flat_m: Figures) -> Figures:
-        """4 dB up to the breakpoint, 6 dB beyond."""
+    def los_sigma_db(self, flat_m: PerLink) -> PerLink:
+        """Return 4 dB up to the breakpoint, 6 dB beyond."""
         return np.where(flat_m <= self.break_m, 4.0, 6.0)
 
-    def _before_break_db(self, slant_m: Figures) -> Figures:
-        """PL1."""
+    def _before_break_db(self, slant_m: PerLink) -> PerLink:
+        """Return PL1."""
         rough = self.building_height**1.72
         free_db = 20.0 * np.log10(40.0 * math.pi * self.ghz / 3.0 * slant_m)
         bent_db = min(0.03 * rough, 10.0) * np.log10(slant_m) - min(0.044 * rough, 14.77)

@@ -1,4 +1,4 @@
-"""Path loss over flat ground: a direct ray and one that the ground reflects."""
+"""Path loss over flat ground: a direct ray and a ground reflection."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel, LinkGain
-from netfl.network.channel._path_loss import distance_gain, friis_db, refuse_near_field
+from netfl.network.channel import LinkGain, distance_gain
+from netfl.network.channel._path_loss import PathLoss, friis_db, refuse_near_field
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.streams import Streams
-from netfl.types import Law
 from netfl.units import Carrier, Metres
 
 
-class TwoRay(Channel):
+class TwoRay(PathLoss):
     """Two-ray ground reflection: towers at height ht, users at hr, flat ground that reflects with coefficient -1.
 
-    ``interference``: both rays add with their phases.  With lengths l1 = √(d² + (ht - hr)²) and l2 = √(d² + (ht + hr)²)
+    ``interference``: the rays add with their phases.  With lengths l1 = √(d² + (ht - hr)²) and l2 = √(d² + (ht + hr)²)
     and wavelength λ = c / f, the gain is (λ/4π)² |exp(-2πi l1/λ) / l1 - exp(-2πi l2/λ) / l2|²: near the tower it
-    swings between nulls and 6 dB above free space.
+    oscillates between nulls and 6 dB above free space.
 
-    ``crossover``: free space up to dc = 4π ht hr / λ, and PL = 40 log10 d - 20 log10(ht hr) beyond, to which
-    ``interference`` tends; both meet at dc.
+    ``crossover``: free space up to dc = 4π ht hr / λ, and PL = 40 log10 d - 20 log10(ht hr) beyond, which
+    ``interference`` approaches; the two forms meet at dc.
 
     T. S. Rappaport, "Wireless Communications", 2nd ed., §4.6; A. Goldsmith, "Wireless Communications", §2.4.1.
     The reflection is -1 at grazing incidence (d much larger than the heights) for both polarisations.  Far field: a
-    user who stands nearer than λ is a fault; for one who moves, the loss there is held at that of d = λ.
+    static user nearer than λ is an error; a moving user nearer than λ has the loss at d = λ.
 
     Example::
 
@@ -40,62 +39,56 @@ class TwoRay(Channel):
     """
 
     frequency: Carrier
-    """f."""
+    """Carrier frequency f."""
     tower_height: Annotated[Metres, Field(gt=0)]
     """ht, above the ground."""
     user_height: Annotated[Metres, Field(gt=0)]
     """hr, above the ground."""
     form: Literal["interference", "crossover"] = "crossover"
-    """The exact sum of the rays, or free space and the fourth power beyond the crossover distance."""
+    """Exact sum of the rays, or free space with the fourth power beyond the crossover distance."""
 
     @property
     def crossover_m(self) -> float:
-        """dc, where free space and the fourth power meet."""
+        """Distance dc at which free space and the fourth power meet."""
         return 4.0 * math.pi * self.tower_height * self.user_height / self._wavelength_m
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """The losses of all links.
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return the gains of all links.
 
         Raises:
             netfl.errors.ScenarioError: a user is nearer than a wavelength.
         """
-        refuse_near_field(sites, self._wavelength_m)
+        refuse_near_field(layout, self._wavelength_m)
         if self.form == "crossover":
-            return distance_gain(sites, self._crossover_db)
+            return distance_gain(layout, self._crossover_db)
         direct, reflected = self._rays_m(np.zeros(1))
         in_phase = (1.0 / direct + 1.0 / reflected) ** 2
-        return distance_gain(sites, self._interference_db, least_db=float(self._loss_db(in_phase)[0]))
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("nothing is drawn: the loss follows from the distance"),)
+        return distance_gain(layout, self._interference_db, min_loss_db=float(self._loss_db(in_phase)[0]))
 
     @property
     def _wavelength_m(self) -> float:
-        """λ."""
         return LIGHT_M_S / self.frequency
 
     def _crossover_db(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Free space, then the fourth power; the two are equal at dc."""
-        held_m = np.maximum(distance_m, self._wavelength_m)
-        far_db = 40.0 * np.log10(held_m) - 20.0 * math.log10(self.tower_height * self.user_height)
-        return np.where(held_m > self.crossover_m, far_db, friis_db(self.frequency, held_m))
+        far_field_m = np.maximum(distance_m, self._wavelength_m)
+        far_db = 40.0 * np.log10(far_field_m) - 20.0 * math.log10(self.tower_height * self.user_height)
+        return np.where(far_field_m > self.crossover_m, far_db, friis_db(self.frequency, far_field_m))
 
     def _interference_db(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sum of the rays, |a - b exp(iφ)|² = (a - b)² + 4ab sin²(φ/2), free of the cancellation far away."""
+        """Return the loss by |a - b exp(iφ)|² = (a - b)² + 4ab sin²(φ/2), which avoids cancellation far away."""
         direct, reflected = self._rays_m(distance_m)
         longer_m = 4.0 * self.tower_height * self.user_height / (direct + reflected)
         swing = np.sin(np.pi * longer_m / self._wavelength_m) ** 2
         return self._loss_db((longer_m / (direct * reflected)) ** 2 + 4.0 * swing / (direct * reflected))
 
     def _rays_m(self, distance_m: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The lengths l1 and l2 of both rays."""
-        held_m = np.maximum(distance_m, self._wavelength_m)
+        """Return the lengths l1 and l2 of the rays."""
+        far_field_m = np.maximum(distance_m, self._wavelength_m)
         return (
-            np.hypot(held_m, self.tower_height - self.user_height),
-            np.hypot(held_m, self.tower_height + self.user_height),
+            np.hypot(far_field_m, self.tower_height - self.user_height),
+            np.hypot(far_field_m, self.tower_height + self.user_height),
         )
 
     def _loss_db(self, sum_of_rays: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The loss for |Σ exp(iφ)/l|²."""
+        """Return the loss for |Σ exp(iφ)/l|²."""
         return np.asarray(20.0 * math.log10(4.0 * math.pi / self._wavelength_m) - 10.0 * np.log10(sum_of_rays))

@@ -1,4 +1,4 @@
-"""Urban macro cells of 3GPP."""
+"""Urban macro cell of 3GPP TR 38.901."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netfl.network.channel._tr38901 import LIGHT_M_S, Figures, Tr38901Channel, two_slope_loss
+from netfl.network.channel._tr38901 import LIGHT_M_S, PerLink, Tr38901Channel, two_slope_loss
 from netfl.units import Metres
 
 _TOWER_M = 25.0
-"""hb, the only height of towers that the scenario is stated for."""
+"""hb, the only tower height of the scenario."""
 
 
 class Uma(Tr38901Channel):
@@ -27,14 +27,14 @@ class Uma(Tr38901Channel):
     C(d) = C' (5/4) D³ exp(-d/150) beyond 18 m, C' = ((hu - 13)/10)^1.5 above 13 m, else 0.  A link is in line of sight
     with probability 1 up to 18 m and (18/d + exp(-d/63)(1 - 18/d))(1 + C(d)) beyond, at most 1.
 
-    Each link of a user and a tower draws its numbers for good: it is in line of sight while u is below that
-    probability, and so for hE.  It also keeps its shadowing, N(0, σ²) in dB with σ = 4, or 6 out of sight, independent
-    from link to link.  For users who move, the report's shadowing decorrelates over 37 m, or 50 m out of sight (Table
-    7.5-6): set ``shadowing: false`` and add a correlated shadowing for that.
+    Each link of a user and a tower keeps its draws for the whole run: it is in line of sight while u is below that
+    probability, and likewise for hE.  It also keeps its shadowing, N(0, σ²) in dB with σ = 4, or 6 out of sight,
+    independent from link to link.  For moving users, the report's shadowing decorrelates over 37 m, or 50 m out of
+    sight (Table 7.5-6): set ``shadowing: false`` and add a correlated shadowing for that.
 
     Valid for 0.5 to 100 GHz and d of 10 m to 5 km.  Nearer than 10 m the loss is that at 10 m.  Users farther away
-    than 5 km, or who move, are a fault unless ``outside: extend``; links to other towers than a user's own may have any
-    length.
+    than 5 km, and moving users, are an error unless ``outside: extend``; links to towers other than the user's own may
+    have any length.
 
     Example::
 
@@ -42,7 +42,7 @@ class Uma(Tr38901Channel):
         frequency: 3.5 GHz
     """
 
-    MOST_M: ClassVar[float] = 5000.0
+    MAX_M: ClassVar[float] = 5000.0
     SIGMAS_DB: ClassVar[tuple[float, float]] = (4.0, 6.0)
 
     user_height: Annotated[Metres, Field(ge=1.5, le=22.5)] = 1.5
@@ -50,35 +50,35 @@ class Uma(Tr38901Channel):
 
     @property
     def heights_m(self) -> tuple[float, float]:
-        """Towers of 25 m."""
+        """Towers of 25 m, and the height of the users."""
         return _TOWER_M, self.user_height
 
-    def sight(self, flat_m: Figures) -> Figures:
-        """Higher users see farther."""
+    def los_probability(self, flat_m: PerLink) -> PerLink:
+        """Return the probability, which increases with the height of the users."""
         near_m = np.maximum(flat_m, 18.0)
         street = 18.0 / near_m + np.exp(-near_m / 63.0) * (1.0 - 18.0 / near_m)
-        return np.minimum(street * (1.0 + self._lift(flat_m)), 1.0)
+        return np.minimum(street * (1.0 + self._height_factor(flat_m)), 1.0)
 
-    def clear_db(self, flat_m: Figures, surroundings: Figures) -> Figures:
-        """PL1 and PL2."""
+    def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
+        """Return PL1 up to the breakpoint, PL2 beyond."""
         ground_m = self._ground_m(flat_m, surroundings)
         break_m = 4.0 * (_TOWER_M - ground_m) * (self.user_height - ground_m) * self.frequency / LIGHT_M_S
         return two_slope_loss(self, 28.0, 22.0, flat_m, break_m)
 
-    def blocked_db(self, flat_m: Figures) -> Figures:
-        """PL'."""
+    def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
+        """Return PL'."""
         lower_db = 13.54 + 20.0 * math.log10(self.ghz) - 0.6 * (self.user_height - 1.5)
         return np.asarray(lower_db + 39.08 * np.log10(self.slant_m(flat_m)))
 
-    def _lift(self, flat_m: Figures) -> Figures:
-        """C(d), by which height helps to see."""
+    def _height_factor(self, flat_m: PerLink) -> PerLink:
+        """Return C(d)."""
         high = max((self.user_height - 13.0) / 10.0, 0.0) ** 1.5
         return np.where(flat_m > 18.0, 1.25 * high * (flat_m / 100.0) ** 3 * np.exp(-flat_m / 150.0), 0.0)
 
-    def _ground_m(self, flat_m: Figures, surroundings: Figures) -> Figures:
-        """hE, the effective height of what stands around."""
-        low = 1.0 / (1.0 + self._lift(flat_m))
+    def _ground_m(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
+        """Return hE, the effective height of the surroundings."""
+        low_share = 1.0 / (1.0 + self._height_factor(flat_m))
         roofs_m = np.arange(12.0, max(self.user_height - 1.5, 12.0) + 1e-9, 3.0)
-        among = (surroundings - low) / np.maximum(1.0 - low, 1e-300)
-        roof = np.clip(among * len(roofs_m), 0, len(roofs_m) - 1).astype(np.int64)
-        return np.where(surroundings < low, 1.0, roofs_m[roof])
+        position = (surroundings - low_share) / np.maximum(1.0 - low_share, 1e-300)
+        roof = np.clip(position * len(roofs_m), 0, len(roofs_m) - 1).astype(np.int64)
+        return np.where(surroundings < low_share, 1.0, roofs_m[roof])

@@ -1,4 +1,4 @@
-"""Urban micro cells of 3GPP: street canyons."""
+"""Urban micro cell (street canyon) of 3GPP TR 38.901."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netfl.network.channel._tr38901 import LIGHT_M_S, Figures, Tr38901Channel, two_slope_loss
+from netfl.network.channel._tr38901 import LIGHT_M_S, PerLink, Tr38901Channel, two_slope_loss
 from netfl.units import Metres
 
 _TOWER_M = 10.0
-"""hb, the only height of towers that the scenario is stated for."""
+"""hb, the only tower height of the scenario."""
 
 
 class Umi(Tr38901Channel):
@@ -24,14 +24,14 @@ class Umi(Tr38901Channel):
     beyond; else the larger of that and 22.4 + 35.3 log10 s + 21.3 log10 fc - 0.3 (hu - 1.5).
 
     A link is in line of sight with probability 1 up to 18 m and 18/d + exp(-d/36)(1 - 18/d) beyond.  Each link of a
-    user and a tower draws one number u for good, and is in line of sight while u is below that; it also keeps its draw
-    of the shadowing, N(0, σ²) in dB with σ = 4, or 7.82 out of sight, independent from link to link.  For users who
-    move, the report's shadowing decorrelates over 10 m, or 13 m out of sight (Table 7.5-6): set ``shadowing: false``
-    and add a correlated shadowing for that.
+    user and a tower draws one number u for the whole run, and is in line of sight while u is below that; it also keeps
+    its draw of the shadowing, N(0, σ²) in dB with σ = 4, or 7.82 out of sight, independent from link to link.  For
+    moving users, the report's shadowing decorrelates over 10 m, or 13 m out of sight (Table 7.5-6): set ``shadowing:
+    false`` and add a correlated shadowing for that.
 
     Valid for 0.5 to 100 GHz and d of 10 m to 5 km.  Nearer than 10 m the loss is that at 10 m.  Users farther away
-    than 5 km, or who move, are a fault unless ``outside: extend``; links to other towers than a user's own may have any
-    length.
+    than 5 km, and moving users, are an error unless ``outside: extend``; links to towers other than the user's own may
+    have any length.
 
     Example::
 
@@ -39,7 +39,7 @@ class Umi(Tr38901Channel):
         frequency: 28 GHz
     """
 
-    MOST_M: ClassVar[float] = 5000.0
+    MAX_M: ClassVar[float] = 5000.0
     SIGMAS_DB: ClassVar[tuple[float, float]] = (4.0, 7.82)
 
     user_height: Annotated[Metres, Field(ge=1.5, le=22.5)] = 1.5
@@ -47,20 +47,20 @@ class Umi(Tr38901Channel):
 
     @property
     def heights_m(self) -> tuple[float, float]:
-        """Towers of 10 m."""
+        """Towers of 10 m, and the height of the users."""
         return _TOWER_M, self.user_height
 
-    def sight(self, flat_m: Figures) -> Figures:
-        """Along the street."""
+    def los_probability(self, flat_m: PerLink) -> PerLink:
+        """Return the probability along the street."""
         near_m = np.maximum(flat_m, 18.0)
         return np.asarray(18.0 / near_m + np.exp(-near_m / 36.0) * (1.0 - 18.0 / near_m))
 
-    def clear_db(self, flat_m: Figures, surroundings: Figures) -> Figures:
-        """PL1 and PL2."""
+    def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
+        """Return PL1 up to the breakpoint, PL2 beyond."""
         break_m = np.full(len(flat_m), 4.0 * (_TOWER_M - 1.0) * (self.user_height - 1.0) * self.frequency / LIGHT_M_S)
         return two_slope_loss(self, 32.4, 21.0, flat_m, break_m)
 
-    def blocked_db(self, flat_m: Figures) -> Figures:
-        """PL'."""
+    def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
+        """Return PL'."""
         lower_db = 22.4 + 21.3 * math.log10(self.ghz) - 0.3 * (self.user_height - 1.5)
         return np.asarray(lower_db + 35.3 * np.log10(self.slant_m(flat_m)))

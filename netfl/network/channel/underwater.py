@@ -1,4 +1,4 @@
-"""Sound under water: spreading, absorption, the noise of the sea, and its slowness."""
+"""Acoustic links under water: spreading, absorption, delay and the noise of the sea."""
 
 from __future__ import annotations
 
@@ -10,73 +10,36 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.channel import Channel, LinkGain
-from netfl.network.channel._path_loss import distance_gain
+from netfl.network.channel import LinkGain, distance_gain
+from netfl.network.channel._path_loss import PathLoss
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Hertz, Metres, Unit
 
-# How the sea swallows sound, and how loud it is itself.
-
-
-LEAST_HZ = 1.0
-"""From which frequency on Wenz' curves are known."""
+_MIN_HZ = 1.0
+"""Lowest frequency of Wenz' curves."""
 _STEPS = 2000
-"""Into how many steps, each a fixed part of its frequency, a band is cut: far finer than the noise varies."""
-
-
-def absorption_db_km(frequency_hz: float) -> float:
-    """Thorp's absorption in dB/km.
-
-    >>> round(absorption_db_km(10e3), 3)
-    1.187
-    """
-    square = (frequency_hz / 1000.0) ** 2
-    return 0.11 * square / (1.0 + square) + 44.0 * square / (4100.0 + square) + 2.75e-4 * square + 0.003
-
-
-def density_db(frequency_hz: NDArray[np.float64], shipping: float, wind_m_s: float) -> NDArray[np.float64]:
-    """The spectral density of the noise in dB re 1 µPa²/Hz: turbulence, ships, wind and heat."""
-    khz = frequency_hz / 1000.0
-    log_f = np.log10(khz)
-    parts_db = (
-        17.0 - 30.0 * log_f,
-        40.0 + 20.0 * (shipping - 0.5) + 26.0 * log_f - 60.0 * np.log10(khz + 0.03),
-        50.0 + 7.5 * math.sqrt(wind_m_s) + 20.0 * log_f - 40.0 * np.log10(khz + 0.4),
-        -15.0 + 20.0 * log_f,
-    )
-    return np.asarray(10.0 * np.log10(sum(10.0 ** (part_db / 10.0) for part_db in parts_db)))
-
-
-def noise_db(centre_hz: float, bandwidth_hz: float, shipping: float, wind_m_s: float) -> float:
-    """The level of the noise in a band in dB re 1 µPa, by the trapezoidal rule."""
-    edges_hz = centre_hz - bandwidth_hz / 2.0, centre_hz + bandwidth_hz / 2.0
-    band_hz = np.geomspace(*edges_hz, _STEPS + 1)
-    density = 10.0 ** (density_db(band_hz, shipping, wind_m_s) / 10.0)
-    return float(10.0 * math.log10(np.trapezoid(density, band_hz)))
-
-
-SOURCE_DB = 170.8 - 30.0
+"""Logarithmic steps of the integral of the noise over a band."""
+_SOURCE_DB = 170.8 - 30.0
 """Source level, in dB re 1 µPa at 1 m, of 1 mW of sound in all directions: ρc P / 4π with ρc = 1.5 MPa s/m."""
 
 
-class Underwater(Channel):
+class Underwater(PathLoss):
     """An acoustic link under water, f in kHz: loss 10 k log10(l / 1 m) + α(f) l / 1 km in dB over the slant length l.
 
     l = √(d² + depth²), 1 m at least; the spreading factor k is 1 in a shallow duct (cylindrical), 2 in the deep
     (spherical), 1.5 in practice.  Thorp's absorption α = 0.11 f²/(1 + f²) + 44 f²/(4100 + f²) + 2.75e-4 f² + 0.003 in
-    dB/km, valid from 0.4 to 50 kHz near 4 °C, is taken at the centre of the band: bands narrow against f.
+    dB/km, valid from 0.4 to 50 kHz near 4 °C, is taken at the centre of the band, for bands narrow against f.
 
     Noise in dB re 1 µPa²/Hz, after Wenz in Coates' form: turbulence 17 - 30 log10 f, shipping
     40 + 20 (s - 0.5) + 26 log10 f - 60 log10(f + 0.03), wind 50 + 7.5 √w + 20 log10 f - 40 log10(f + 0.4), thermal
-    -15 + 20 log10 f.  Their sum over the radio's band, which must lie above 1 Hz, takes the place of the radio's
-    thermal noise and noise figure.  Signals travel at 1500 m/s.
+    -15 + 20 log10 f.  Their sum over the radio's band, which must lie above 1 Hz, replaces the radio's thermal noise
+    and noise figure.  Signals travel at 1500 m/s.
 
-    Power: ``radio.power`` is that of the sound sent in all directions (electrical power times the efficiency; a
+    Power: ``radio.power`` is the sound power sent in all directions (electrical power times the efficiency; a
     directivity adds to it in dB).  Its source level is SL = 170.8 + 10 log10(P / 1 W) dB re 1 µPa at 1 m: 140.8 plus
-    the figure in dBm.  The noise level NL is told at the same reference, as NL - 140.8 dBm, so that the SNR is
-    SL - loss - NL.
+    the power in dBm.  The noise level NL has the same reference, NL - 140.8 dBm, so that the SNR is SL - loss - NL.
 
     M. Stojanovic, "On the relationship between capacity and distance in an underwater acoustic communication
     channel", ACM MC2R 11 (2007), p. 34; W. H. Thorp, J. Acoust. Soc. Am. 42 (1967), p. 270; G. M. Wenz, ibid. 34
@@ -94,44 +57,70 @@ class Underwater(Channel):
     spreading: Annotated[float, Field(ge=1, le=2)] = 1.5
     """k, from 1 (cylindrical) to 2 (spherical)."""
     depth: Annotated[Metres, Field(ge=0)] = 0.0
-    """How much deeper users are than towers, or the other way round."""
+    """Difference in depth between users and towers."""
     shipping: Annotated[float, Field(ge=0, le=1)] = 0.5
     """s, the activity of ships from 0 (low) to 1 (high)."""
     wind: Annotated[float, Unit("m/s"), Field(ge=0, le=100)] = 0.0
     """w, the speed of the wind."""
     sound_speed: Annotated[float, Unit("m/s"), Field(ge=1400, le=1700)] = 1500.0
-    """How fast sound is: 1400 to 1700 m/s, by temperature, salinity and depth."""
+    """Speed of sound: 1400 to 1700 m/s, by temperature, salinity and depth."""
 
     @property
     def speed_m_s(self) -> float:
-        """That of sound."""
+        """Speed of sound."""
         return self.sound_speed
 
     def delay_s(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Over the slant."""
+        """Return the delay over the slant, ``[n]``."""
         return np.asarray(np.hypot(distance_m, self.depth) / self.sound_speed)
 
     def noise_dbm(self, bandwidth_hz: float) -> float:
-        """The sea's noise, as the power of sound at 1 m that is as loud.
+        """Return the noise of the sea, as the power of a sound at 1 m with the same level.
 
         Raises:
             netfl.errors.ScenarioError: the band reaches below 1 Hz.
         """
-        if self.frequency - bandwidth_hz / 2.0 < LEAST_HZ:
-            problem = f"a band of {bandwidth_hz:g} Hz around it reaches below {LEAST_HZ:g} Hz"
+        low_hz, high_hz = self.frequency - bandwidth_hz / 2.0, self.frequency + bandwidth_hz / 2.0
+        if low_hz < _MIN_HZ:
+            problem = f"a band of {bandwidth_hz:g} Hz around it reaches below {_MIN_HZ:g} Hz"
             raise ScenarioError([Fault("frequency", problem, self.frequency, "narrow radio.bandwidth")])
-        return noise_db(self.frequency, bandwidth_hz, self.shipping, self.wind) - SOURCE_DB
+        band_hz = np.geomspace(low_hz, high_hz, _STEPS + 1)
+        density = 10.0 ** (density_db(band_hz, self.shipping, self.wind) / 10.0)
+        return float(10.0 * math.log10(np.trapezoid(density, band_hz))) - _SOURCE_DB
 
-    def open(self, sites: Layout, streams: Streams) -> LinkGain:
-        """The losses of all links."""
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        """Return the gains of all links."""
         absorption_db_m = absorption_db_km(self.frequency) / 1000.0
 
         def loss_db(distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
             length_m = np.maximum(np.hypot(distance_m, self.depth), 1.0)
             return np.asarray(10.0 * self.spreading * np.log10(length_m) + absorption_db_m * length_m)
 
-        return distance_gain(sites, loss_db)
+        return distance_gain(layout, loss_db)
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """Claim that nothing is drawn."""
         return (Law.none("nothing is drawn: loss, delay and noise follow from distance, band and weather"),)
+
+
+def absorption_db_km(frequency_hz: float) -> float:
+    """Return Thorp's absorption in dB/km.
+
+    >>> round(absorption_db_km(10e3), 3)
+    1.187
+    """
+    square = (frequency_hz / 1000.0) ** 2
+    return 0.11 * square / (1.0 + square) + 44.0 * square / (4100.0 + square) + 2.75e-4 * square + 0.003
+
+
+def density_db(frequency_hz: NDArray[np.float64], shipping: float, wind_m_s: float) -> NDArray[np.float64]:
+    """Return the spectral density of the noise in dB re 1 µPa²/Hz: turbulence, ships, wind and heat."""
+    khz = frequency_hz / 1000.0
+    log_f = np.log10(khz)
+    parts_db = (
+        17.0 - 30.0 * log_f,
+        40.0 + 20.0 * (shipping - 0.5) + 26.0 * log_f - 60.0 * np.log10(khz + 0.03),
+        50.0 + 7.5 * math.sqrt(wind_m_s) + 20.0 * log_f - 40.0 * np.log10(khz + 0.4),
+        -15.0 + 20.0 * log_f,
+    )
+    return np.asarray(10.0 * np.log10(sum(10.0 ** (part_db / 10.0) for part_db in parts_db)))

@@ -48,7 +48,7 @@ class Trajectory(Motion):
             yield from error.faults
             return
         yield from user_faults(rows, facts.users)
-        yield from rows.repeated(("user", "time_s"))
+        yield from rows.duplicate_faults(("user", "time_s"))
 
     def open(self, sites: Layout, streams: Streams) -> Trajectories:
         """The paths of the file.
@@ -57,7 +57,7 @@ class Trajectory(Motion):
             ScenarioError: the file cannot be used, or a user does not start where it is put.
         """
         rows = self._rows()
-        found = [*user_faults(rows, sites.users), *rows.repeated(("user", "time_s"))]
+        found = [*user_faults(rows, sites.users), *rows.duplicate_faults(("user", "time_s"))]
         if found:
             raise ScenarioError(found)
         paths = _Tracks(rows, sites.user_xy_m, relative=self.relative)

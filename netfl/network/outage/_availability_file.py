@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
-from netfl.network.files import local, open_parquet, with_format
+from netfl.network.files import absolute_path, open_parquet, with_format
 
 # What an availability file says, row by row: CSV, JSON and Parquet taken apart, and numbers, states and times read.
 
@@ -334,7 +334,7 @@ def write(path: Path, rows: Iterable[Row]) -> None:
         raise ScenarioError([Fault("", problem, str(path), "call it so, as the ending says which")])
     try:
         if suffix == ".parquet":
-            pq.write_table(_to_parquet(rows), local(path))
+            pq.write_table(_to_parquet(rows), absolute_path(path))
             return
         path.write_text((_to_json if suffix == ".json" else _to_csv)(rows), encoding="utf-8")
     except OSError as error:

@@ -66,7 +66,7 @@ class Table(Placement):
         """Users that there are not, twice, or missing."""
         yield from user_faults(rows, users)
         if "time_s" not in rows.columns:
-            yield from rows.repeated(("user",))
+            yield from rows.duplicate_faults(("user",))
         missing = np.setdiff1d(np.arange(users), rows.columns["user"])
         if missing.size:
             who = ", ".join(map(str, missing[:8])) + (" …" if missing.size > 8 else "")

@@ -1,9 +1,48 @@
-"""The queue family: what an output port does with the messages that wait for its link.
+'''Queue family: buffer and scheduling of an output port.
 
-A port asks its buffer three things.  `Buffer.push`: a message has come while the link is busy.  `Buffer.pop`: the link
-is free, which message is next?  `Buffer.bypass`: a message has come, the link is free and nobody waits, may it go at
-once?  Only a queue that also turns messages away then, or learns from them, answers the last one itself.
-"""
+`Queue.open` creates the `Buffer` of one port.  The port calls `Buffer.push` when a message arrives while the link is
+busy, and `Buffer.pop` when the link becomes free.  A message that finds the link free and the buffer empty is sent at
+once, unless `Buffer.bypass` refuses it.
+
+To add a model, write a file in this package, or a class in your own package, that derives from `Queue`.  A complete
+one::
+
+    class LastIn(Queue):
+        """Last in, first out; a full buffer drops the new message.
+
+        Example::
+
+            kind: mylab.last_in:LastIn
+            capacity: 50
+        """
+
+        capacity: Annotated[int, Field(ge=0)] = 50
+        """Maximum number of waiting messages."""
+
+        @property
+        def has_priorities(self):
+            return False
+
+        def open(self, rate_bps, streams):
+            return Stack(self.capacity)
+
+
+    class Stack(Buffer):
+        def __init__(self, capacity):
+            self.capacity, self.waiting = capacity, []
+
+        def push(self, message, time_s):
+            if len(self.waiting) >= self.capacity:
+                return [message]
+            self.waiting.append(message)
+            return []
+
+        def pop(self, time_s):
+            return self.waiting.pop() if self.waiting else None
+
+        def __len__(self):
+            return len(self.waiting)
+'''
 
 from __future__ import annotations
 
@@ -13,36 +52,41 @@ from collections.abc import Sequence
 from netfl.network.message import Message
 from netfl.registry import Spec
 from netfl.streams import Streams
+from netfl.types import Law
 
 
 class Buffer(ABC):
-    """The waiting room of one output port; the message being sent is not in it."""
+    """Waiting messages of one output port, without the message that is being sent."""
 
     @abstractmethod
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
-        """Take *message* in; gives those that are turned away for it: none, itself, or others that must leave."""
+        """Add *message*, and return the messages that are dropped for it: none, itself, or others."""
 
     @abstractmethod
     def pop(self, time_s: float) -> Message | None:
-        """The message to send next, or ``None`` when nobody waits: the link is idle from then on."""
+        """Remove and return the next message to send; ``None`` if the buffer is empty and the link becomes idle."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of waiting messages."""
 
     def bypass(self, message: Message, time_s: float) -> bool:
-        """Whether *message*, which finds the link free and nobody waiting, may go at once."""
+        """Return whether *message* is sent at once, with a free link and an empty buffer; if not, it is dropped."""
         return True
 
 
 class Queue(Spec):
-    """The contract of a queue."""
+    """Base class of queues."""
 
     @property
-    def ranks(self) -> bool:
-        """Whether it looks at the messages' ``priority``: if no queue does, giving one is a fault."""
+    def has_priorities(self) -> bool:
+        """``True`` if the queue uses the ``priority`` of messages; a priority that no queue uses is an error."""
         return True
 
     @abstractmethod
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """A fresh, empty waiting room for a link of *rate_bps*; *streams* are its own."""
+        """Return an empty buffer for a link of *rate_bps*, with its own *streams*."""
+
+    def laws(self) -> tuple[Law, ...]:
+        """Claim that nothing is drawn."""
+        return (Law.none("draws nothing; its delays and losses depend on the traffic"),)

@@ -1,4 +1,4 @@
-"""A row of waiting messages with room for so many, or for so many bits."""
+"""First-in, first-out buffer with limits in messages and bytes."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ class FifoBuffer:
     """First in, first out.
 
     Args:
-        capacity: messages that may wait; ``None`` is no limit.
-        capacity_bytes: bytes that may wait; ``None`` is no limit.
+        capacity: maximum number of waiting messages; ``None`` is no limit.
+        capacity_bytes: maximum number of waiting bytes; ``None`` is no limit.
     """
 
-    __slots__ = ("_bits", "_most", "_most_bits", "waiting")
+    __slots__ = ("_bits", "_capacity", "_capacity_bits", "waiting")
 
     def __init__(self, capacity: int | None = None, capacity_bytes: float | None = None) -> None:
-        self._most = inf if capacity is None else capacity
-        self._most_bits = inf if capacity_bytes is None else 8.0 * capacity_bytes
+        self._capacity = inf if capacity is None else capacity
+        self._capacity_bits = inf if capacity_bytes is None else 8.0 * capacity_bytes
         self._bits = 0.0
         self.waiting: deque[Message] = deque()
 
     def push(self, message: Message) -> bool:
-        """Take *message* in at the end, if there is room."""
-        if len(self.waiting) >= self._most or self._bits + message.bits > self._most_bits:
+        """Append *message* if there is room, and return whether there was."""
+        if len(self.waiting) >= self._capacity or self._bits + message.bits > self._capacity_bits:
             return False
         self._bits += message.bits
         self.waiting.append(message)
         return True
 
     def pop(self) -> Message:
-        """The message that has waited longest."""
+        """Remove and return the oldest message."""
         message = self.waiting.popleft()
-        self._bits = self._bits - message.bits if self.waiting else 0.0  # so that no rounding is left in an empty room
+        self._bits = self._bits - message.bits if self.waiting else 0.0  # no rounding error remains in an empty buffer
         return message
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""First in, first out; who finds the room full is turned away."""
+"""First in, first out; a full buffer drops the new message."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
 from netfl.network.queue._buffer import FifoBuffer, Messages, Room
 from netfl.streams import Streams
-from netfl.types import Law
 
 
 class DropTail(Queue):
-    """First in, first out, with room for so many messages, or bytes, beside the message that is being sent.
+    """First in, first out, with limits in messages and bytes that exclude the message being sent.
 
-    With Poisson arrivals at rate λ and exponential service at rate μ it is the M/M/1/K queue, K = capacity + 1, that
-    turns away the share (1-ρ) ρ^K / (1 - ρ^(K+1)) of what comes, ρ = λ/μ (Kleinrock, Queueing Systems I, 1975, §3.6).
-    A message that does not fit into the bytes that are left is turned away, even if a smaller one would fit.
+    With Poisson arrivals at rate λ and exponential service at rate μ it is the M/M/1/K queue, K = capacity + 1, which
+    drops the share (1-ρ) ρ^K / (1 - ρ^(K+1)) of the messages, ρ = λ/μ (Kleinrock, Queueing Systems I, 1975, §3.6).
+    A message that does not fit into the remaining bytes is dropped, even if a smaller one would fit.
 
     Example::
 
@@ -26,37 +25,29 @@ class DropTail(Queue):
     """
 
     capacity: Messages | None = None
-    """Messages that may wait; ``null`` is no limit."""
+    """Maximum number of waiting messages; ``null`` is no limit."""
     capacity_bytes: Room | None = None
-    """Bytes that may wait, in all; ``null`` is no limit."""
+    """Maximum number of waiting bytes; ``null`` is no limit."""
 
     @property
-    def ranks(self) -> bool:
-        """It does not."""
+    def has_priorities(self) -> bool:
+        """``False``."""
         return False
 
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """An empty waiting room."""
-        return _Fifo(FifoBuffer(self.capacity, self.capacity_bytes))
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn here."""
-        return (Law.none("draws nothing; its delays and losses depend on the traffic (see the tests of the port)"),)
+        """Return an empty buffer."""
+        return _DropTailBuffer(FifoBuffer(self.capacity, self.capacity_bytes))
 
 
-class _Fifo(Buffer):
-    """The waiting room at work."""
-
-    def __init__(self, row: FifoBuffer) -> None:
-        self._row, self._waiting = row, row.waiting
+class _DropTailBuffer(Buffer):
+    def __init__(self, fifo: FifoBuffer) -> None:
+        self._fifo, self._waiting = fifo, fifo.waiting
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
-        """Take *message* in at the end, if there is room."""
-        return () if self._row.push(message) else (message,)
+        return () if self._fifo.push(message) else (message,)
 
     def pop(self, time_s: float) -> Message | None:
-        """The message that has waited longest."""
-        return self._row.pop() if self._waiting else None
+        return self._fifo.pop() if self._waiting else None
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -1,4 +1,4 @@
-"""Deficit round robin: flows take turns, and each turn is worth the same number of bits."""
+"""Deficit round robin over flows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netfl.network.queue import Buffer, Queue
 from netfl.network.queue._buffer import FifoBuffer, Messages, Room
 from netfl.network.queue._weights import Weights, weight_faults
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import ScenarioFacts
 from netfl.units import Bits
 
 
@@ -23,10 +23,10 @@ class Drr(Queue):
     """Deficit round robin over flows (M. Shreedhar and G. Varghese, IEEE/ACM Trans. Networking 4(3), 1996).
 
     Flows with waiting messages take turns.  At its turn flow i adds quantum · weight_i to its deficit and sends while
-    its first message is no larger than the deficit, which falls by what is sent.  What is left is kept for the next
-    turn, or forgotten when nothing of the flow waits any more.  Flows that always have something waiting get bits in
-    proportion to their weights: over any interval their bits, each divided by its weight relative to the least, differ
-    by no more than quantum · least weight + 2 · the largest message (ibid., theorem 2).
+    its first message is no larger than the deficit, which is reduced by each sent message.  The rest of the deficit
+    stays for the next turn, or is reset when the flow has no waiting message.  Flows that always have waiting messages
+    get bits in proportion to their weights: over any interval their bits, each divided by its weight relative to the
+    least, differ by at most quantum · least weight + 2 · the largest message (ibid., theorem 2).
 
     Example::
 
@@ -37,106 +37,99 @@ class Drr(Queue):
     """
 
     quantum: Annotated[Bits, Field(gt=0)] = 12_000.0
-    """What a turn is worth, for a weight of 1; messages may be larger."""
+    """Bits of a turn, for a weight of 1; messages may be larger."""
     weights: Weights | None = None
-    """Weights of flows (users), a list from flow 0 on or a mapping; who is not named has 1, ``null`` is 1 for all."""
+    """Weights of flows (users), as a list from flow 0 or a mapping; other flows have 1, ``null`` is 1 for all."""
     capacity: Messages | None = None
-    """Messages of one flow that may wait; ``null`` is no limit."""
+    """Maximum number of waiting messages of one flow; ``null`` is no limit."""
     capacity_bytes: Room | None = None
-    """Bytes of one flow that may wait; ``null`` is no limit."""
+    """Maximum number of waiting bytes of one flow; ``null`` is no limit."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Weights of users that there are not."""
+        """Yield errors of weights of unknown users."""
         yield from weight_faults(self.weights, facts)
 
     @property
-    def ranks(self) -> bool:
-        """It does not."""
+    def has_priorities(self) -> bool:
+        """``False``."""
         return False
 
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """An empty waiting room."""
-        return _Turns(self)
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn here."""
-        return (Law.none("draws nothing; the bits of backlogged flows keep to the bound of theorem 2 (see its tests)"),)
+        """Return an empty buffer."""
+        return _DrrBuffer(self)
 
 
 class _Flow(FifoBuffer):
-    """What waits of one flow."""
-
     __slots__ = ("deficit", "quantum")
 
-    def __init__(self, quantum: float, said: Drr) -> None:
-        FifoBuffer.__init__(self, said.capacity, said.capacity_bytes)
+    def __init__(self, quantum: float, model: Drr) -> None:
+        FifoBuffer.__init__(self, model.capacity, model.capacity_bytes)
         self.quantum, self.deficit = quantum, 0.0
 
     @property
-    def needs(self) -> float:
+    def missing_bits(self) -> float:
         """Bits that the deficit lacks for the first message."""
         return self.waiting[0].bits - self.deficit
 
 
-class _Turns(Buffer):
-    """The flows with waiting messages, in the order of their turns; the first is at its turn."""
+class _DrrBuffer(Buffer):
+    """Flows with waiting messages, in the order of their turns; the first flow has the turn."""
 
-    def __init__(self, said: Drr) -> None:
-        self._said, self._weights = said, said.weights or {}
+    def __init__(self, model: Drr) -> None:
+        self._model, self._weights = model, model.weights or {}
         self._flows: dict[int, _Flow] = {}
         self._turns: deque[int] = deque()
-        self._begun = False
+        self._has_begun = False
         self._size = 0
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
-        """Take *message* in at the end of its flow, if there is room; a flow that is new has its turn last."""
-        name = message.flow
-        flow = self._flows.get(name)
+        """Append *message* to its flow if there is room; a new flow has the last turn."""
+        number = message.flow
+        flow = self._flows.get(number)
         if flow is None:
-            flow = _Flow(self._said.quantum * self._weights.get(name, 1.0), self._said)
+            flow = _Flow(self._model.quantum * self._weights.get(number, 1.0), self._model)
         if not flow.push(message):
             return (message,)
-        if name not in self._flows:
-            self._flows[name] = flow
-            self._turns.append(name)
+        if number not in self._flows:
+            self._flows[number] = flow
+            self._turns.append(number)
         self._size += 1
         return ()
 
     def pop(self, time_s: float) -> Message | None:
-        """The first message of the first flow whose deficit is enough."""
         if not self._size:
             return None
-        flow = self._next()
+        flow = self._next_flow()
         message = flow.pop()
         flow.deficit -= message.bits
         self._size -= 1
         if not flow.waiting:
             del self._flows[self._turns.popleft()]
-            self._begun = False
+            self._has_begun = False
         return message
 
     def __len__(self) -> int:
         return self._size
 
-    def _next(self) -> _Flow:
-        """Go through the turns to the first flow that may send."""
+    def _next_flow(self) -> _Flow:
+        """Advance the turns to the first flow whose deficit suffices."""
         passed = 0
         while True:
             flow = self._flows[self._turns[0]]
-            if not self._begun:
+            if not self._has_begun:
                 flow.deficit += flow.quantum
-                self._begun = True
-            if flow.needs <= 0.0:
+                self._has_begun = True
+            if flow.missing_bits <= 0.0:
                 return flow
             self._turns.rotate(-1)
-            self._begun = False
+            self._has_begun = False
             passed += 1
             if passed == len(self._turns):
-                self._skip()
+                self._skip_turns()
 
-    def _skip(self) -> None:
-        """Give everybody the turns in which still nobody could send."""
+    def _skip_turns(self) -> None:
+        """Add the turns in which no flow can send yet to all deficits."""
         flows = self._flows.values()
-        turns = min(ceil(flow.needs / flow.quantum) for flow in flows) - 1
+        turns = min(ceil(flow.missing_bits / flow.quantum) for flow in flows) - 1
         for flow in flows:
             flow.deficit += turns * flow.quantum

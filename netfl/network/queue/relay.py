@@ -1,4 +1,4 @@
-"""The router that is the random access model itself: it picks whose message is relayed next."""
+"""Relay that picks the next flow at random, in turn or by priority: a random access model as a router."""
 
 from __future__ import annotations
 
@@ -18,62 +18,16 @@ from netfl.network.queue._weights import Weights, weight_faults
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts, StatisticClaim
 
-# A wheel of fortune: draws names with chances in proportion to their weights, which may change at any time.
-
-
-class WeightedSampler:
-    """Weights at the leaves of a binary tree of sums, so that a change or a draw costs the tree's depth.
-
-    Sums are made anew from the weights below them, so that no rounding is ever left over.
-    """
-
-    def __init__(self) -> None:
-        self._place: dict[int, int] = {}
-        self._names: list[int] = []
-        self._sums = [0.0, 0.0]
-
-    def weigh(self, name: int, weight: float) -> None:
-        """Give *name* a weight; 0 takes it off the wheel."""
-        place = self._place.get(name)
-        if place is None:
-            place = self._place[name] = len(self._names)
-            self._names.append(name)
-            if place == len(self._sums) // 2:
-                self._grow()
-        at = place + len(self._sums) // 2
-        self._sums[at] = weight
-        while at > 1:
-            at //= 2
-            self._sums[at] = self._sums[2 * at] + self._sums[2 * at + 1]
-
-    def spin(self, chance: float) -> int:
-        """The name on which *chance*, a number in [0, 1), falls; some weight must be above 0."""
-        sums, at = self._sums, 1
-        left = chance * sums[1]
-        while at < len(sums) // 2:
-            at *= 2
-            if left >= sums[at] and sums[at + 1] > 0.0:
-                left -= sums[at]
-                at += 1
-        return self._names[at - len(sums) // 2]
-
-    def _grow(self) -> None:
-        """Twice as many leaves."""
-        leaves = self._sums[len(self._sums) // 2 :]
-        self._sums = [0.0] * (2 * len(leaves)) + leaves + [0.0] * len(leaves)
-        for at in range(2 * len(leaves) - 1, 0, -1):
-            self._sums[at] = self._sums[2 * at] + self._sums[2 * at + 1]
-
 
 class Relay(Queue):
-    """A relay that decides whose message goes next, whenever its link is free: a random access model made of a router.
+    """A relay that picks the next flow whenever its link is free: a random access model as a router.
 
-    ``weighted_random``: flow (user) i with probability weight_i / Σ weights, over the flows of which something waits;
-    with all of them backlogged its share of the messages is exactly that, independently from one to the next, as in the
-    stationary random access model of FED-CVaR-AVG.  ``round_robin``: flows take turns, the one that was served last
-    comes last.  ``priority``: the flow whose first message is the most urgent, in turn among equals.  Within a flow the
-    oldest message goes first.  With ``holds: n`` only the n newest messages of a flow are kept: one more supersedes the
-    oldest.  The link never idles while something waits, so a message that finds it free is relayed at once.
+    ``weighted_random``: flow (user) i with probability weight_i / Σ weights, over the flows with waiting messages.  If
+    all flows are backlogged that is its share of the messages, and draws are independent, as in the stationary random
+    access model of FED-CVaR-AVG.  ``round_robin``: flows take turns; the flow served last comes last.  ``priority``:
+    the flow whose first message is the most urgent, in turn among equals.  Within a flow the oldest message is first.
+    With ``holds: n`` only the n newest messages of a flow are kept: a new one supersedes the oldest.  The link never
+    idles while messages wait, so a message that finds it free is relayed at once.
 
     Example::
 
@@ -84,60 +38,58 @@ class Relay(Queue):
     """
 
     policy: Literal["weighted_random", "round_robin", "priority"] = "weighted_random"
-    """How the next message is picked."""
+    """Rule by which the next flow is picked."""
     weights: Weights | None = None
-    """Weights of flows (users), a list from flow 0 on or a mapping; who is not named has 1, ``null`` is 1 for all."""
+    """Weights of flows (users), as a list from flow 0 or a mapping; other flows have 1, ``null`` is 1 for all."""
     holds: Annotated[int, Field(ge=1)] | None = None
-    """Messages of one flow that are kept, the newest; ``null`` is no limit."""
+    """Number of newest messages of one flow that are kept; ``null`` is no limit."""
 
     @model_validator(mode="after")
-    def _own_keys(self) -> Relay:
-        """Weights belong to one policy."""
+    def _check_weights(self) -> Relay:
         if self.weights and self.policy != "weighted_random":
             raise ValueError(f"weights have no effect on {self.policy}; leave them out, or take weighted_random")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Weights of users that there are not."""
+        """Yield errors of weights of unknown users."""
         yield from weight_faults(self.weights, facts)
 
     @property
-    def ranks(self) -> bool:
-        """By one policy."""
+    def has_priorities(self) -> bool:
+        """``True`` for the policy ``priority``."""
         return self.policy == "priority"
 
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """An empty relay."""
+        """Return an empty buffer."""
         if self.policy == "round_robin":
-            return _Turns(self.holds)
+            return _RoundRobinRelay(self.holds)
         if self.policy == "priority":
-            return _Urgent(self.holds)
-        return _Weighted(self.holds, self.weights or {}, streams.rng("relay"))
+            return _PriorityRelay(self.holds)
+        return _WeightedRelay(self.holds, self.weights or {}, streams.rng("relay"))
 
     def laws(self) -> tuple[Law, ...]:
-        """The shares of backlogged flows."""
+        """Claim the shares of backlogged flows."""
         if self.policy != "weighted_random":
             return (Law.none("draws nothing; flows take turns"),)
-        flows, given = range(self._shown), self.weights or {}
-        weights = np.array([given.get(flow, 1.0) for flow in flows])
+        flows, by_flow = range(self._law_flows), self.weights or {}
+        weights = np.array([by_flow.get(flow, 1.0) for flow in flows])
         share = StatisticClaim(
             "share of the messages",
             "weight / Σ weights, with all flows backlogged",
-            draw=self._picked,
+            draw=self._draw_picks,
             means=(weights / weights.sum()).tolist(),
             at=[f"flow {flow}" for flow in flows],
         )
         return (Law("flow that is relayed next", "each is independent of the last", figures=(share,)),)
 
     @property
-    def _shown(self) -> int:
-        """How many flows the law is shown on."""
+    def _law_flows(self) -> int:
         return max(self.weights or (), default=2) + 1
 
-    def _picked(self, streams: Streams, size: int) -> NDArray[np.float64]:
-        """Whether each flow was picked, while each has one message waiting, ``[size, flows]``."""
-        buffer, rows = self.open(1.0, streams), np.zeros((size, self._shown))
-        for flow in range(self._shown):
+    def _draw_picks(self, streams: Streams, size: int) -> NDArray[np.float64]:
+        """Return 1 for the picked flow while each flow has one waiting message, else 0, ``[size, flows]``."""
+        buffer, rows = self.open(1.0, streams), np.zeros((size, self._law_flows))
+        for flow in range(self._law_flows):
             buffer.push(Message(flow, 0, 1.0, 0.0, 1, flow=flow), 0.0)
         for row in rows:
             message = buffer.pop(0.0)
@@ -147,8 +99,8 @@ class Relay(Queue):
         return rows
 
 
-class _Flows(Buffer, ABC):
-    """What waits of each flow; a policy says which flow is next."""
+class _RelayBuffer(Buffer, ABC):
+    """Waiting messages of each flow, in the order in which the flows were served."""
 
     def __init__(self, holds: int | None) -> None:
         self._holds = holds
@@ -156,11 +108,10 @@ class _Flows(Buffer, ABC):
         self._size = 0
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
-        """Take *message* in; the oldest of its flow leaves if there are too many."""
         flow = self._flows.get(message.flow)
         if flow is None:
             flow = self._flows[message.flow] = deque()
-            self._joined(message.flow)
+            self._add_flow(message.flow)
         flow.append(message)
         if self._holds is not None and len(flow) > self._holds:
             return (flow.popleft(),)
@@ -168,60 +119,97 @@ class _Flows(Buffer, ABC):
         return ()
 
     def pop(self, time_s: float) -> Message | None:
-        """The oldest message of the flow that is next, which then comes last."""
         if not self._size:
             return None
-        name = self._next()
-        flow = self._flows[name]
+        number = self._next_flow()
+        flow = self._flows[number]
         message = flow.popleft()
         self._size -= 1
         if flow:
-            self._flows.move_to_end(name)
+            self._flows.move_to_end(number)
         else:
-            del self._flows[name]
-            self._left(name)
+            del self._flows[number]
+            self._remove_flow(number)
         return message
 
     def __len__(self) -> int:
         return self._size
 
     @abstractmethod
-    def _next(self) -> int:
-        """The flow that is next; at least one waits."""
+    def _next_flow(self) -> int:
+        """Return the flow to serve next; at least one has waiting messages."""
 
-    def _joined(self, flow: int) -> None:
-        """Take note that *flow* begins to wait."""
+    def _add_flow(self, flow: int) -> None:
+        """Handle the first waiting message of *flow*."""
 
-    def _left(self, flow: int) -> None:
-        """Take note that nothing of *flow* waits any more."""
+    def _remove_flow(self, flow: int) -> None:
+        """Handle the end of the waiting messages of *flow*."""
 
 
-class _Turns(_Flows):
-    """The flow that has waited for its turn longest."""
-
-    def _next(self) -> int:
+class _RoundRobinRelay(_RelayBuffer):
+    def _next_flow(self) -> int:
         return next(iter(self._flows))
 
 
-class _Urgent(_Flows):
-    """The flow with the most urgent message; the first in turn among equals."""
-
-    def _next(self) -> int:
+class _PriorityRelay(_RelayBuffer):
+    def _next_flow(self) -> int:
         return min(self._flows, key=lambda flow: self._flows[flow][0].priority)
 
 
-class _Weighted(_Flows):
-    """A flow drawn by weight."""
-
+class _WeightedRelay(_RelayBuffer):
     def __init__(self, holds: int | None, weights: dict[int, float], rng: np.random.Generator) -> None:
-        _Flows.__init__(self, holds)
-        self._weights, self._rng, self._wheel = weights, rng, WeightedSampler()
+        _RelayBuffer.__init__(self, holds)
+        self._weights, self._rng, self._sampler = weights, rng, WeightedSampler()
 
-    def _next(self) -> int:
-        return self._wheel.spin(self._rng.random())
+    def _next_flow(self) -> int:
+        return self._sampler.draw(self._rng.random())
 
-    def _joined(self, flow: int) -> None:
-        self._wheel.weigh(flow, self._weights.get(flow, 1.0))
+    def _add_flow(self, flow: int) -> None:
+        self._sampler.set_weight(flow, self._weights.get(flow, 1.0))
 
-    def _left(self, flow: int) -> None:
-        self._wheel.weigh(flow, 0.0)
+    def _remove_flow(self, flow: int) -> None:
+        self._sampler.set_weight(flow, 0.0)
+
+
+class WeightedSampler:
+    """Random draws of numbers in proportion to weights that may change at any time.
+
+    The weights are the leaves of a binary tree of sums, so that a change or a draw takes as many steps as the tree is
+    deep.  Sums are recomputed from the weights below them, so that no rounding error accumulates.
+    """
+
+    def __init__(self) -> None:
+        self._leaf: dict[int, int] = {}
+        self._numbers: list[int] = []
+        self._sums = [0.0, 0.0]
+
+    def set_weight(self, number: int, weight: float) -> None:
+        """Give *number* a weight; 0 removes it."""
+        leaf = self._leaf.get(number)
+        if leaf is None:
+            leaf = self._leaf[number] = len(self._numbers)
+            self._numbers.append(number)
+            if leaf == len(self._sums) // 2:
+                self._double_leaves()
+        node = leaf + len(self._sums) // 2
+        self._sums[node] = weight
+        while node > 1:
+            node //= 2
+            self._sums[node] = self._sums[2 * node] + self._sums[2 * node + 1]
+
+    def draw(self, uniform: float) -> int:
+        """Return the number that belongs to *uniform*, in [0, 1); some weight must be above 0."""
+        sums, node = self._sums, 1
+        left = uniform * sums[1]
+        while node < len(sums) // 2:
+            node *= 2
+            if left >= sums[node] and sums[node + 1] > 0.0:
+                left -= sums[node]
+                node += 1
+        return self._numbers[node - len(sums) // 2]
+
+    def _double_leaves(self) -> None:
+        leaves = self._sums[len(self._sums) // 2 :]
+        self._sums = [0.0] * (2 * len(leaves)) + leaves + [0.0] * len(leaves)
+        for node in range(2 * len(leaves) - 1, 0, -1):
+            self._sums[node] = self._sums[2 * node] + self._sums[2 * node + 1]

@@ -12,7 +12,7 @@ from netfl.network.outage._state import NodeState
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Ids, Medium, Verdict, mark_interrupted, unknown_snr
 from netfl.network.radio.transmission import Transmission, touch_tolerance_s
-from netfl.network.reception import Reception
+from netfl.network.reception import FadedFrames, Reception
 from netfl.streams import Streams
 from netfl.units import db_to_linear
 
@@ -60,7 +60,7 @@ class FadingMedium(Medium):
         Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), presence, spare)
         self._air, self._reception = air, reception
         self._bandwidth_hz = air.radio.bandwidth
-        self._follows = [reception.follows_fading(mode) for mode in range(reception.modes)]
+        self._follows = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._sinr, self._capture_db = interference == "sinr", capture_db
         self._field, self._drawn = streams.field("reception"), np.zeros(air.users, np.int64)
         self._down, self._sent = streams.field("down"), np.zeros(air.users, np.int64)
@@ -139,9 +139,9 @@ class FadingMedium(Medium):
         alone = self._success(snr_db, fades, bits, flight.mode) if noisy else np.ones(len(snr_db))
         if not met:
             return alone, alone
-        if self._sinr and self._reception.least_sir_db is not None:
+        if self._sinr and self._reception.min_sir_db is not None:
             return alone, np.where(
-                self._stands_out(flight, snr_db, db_to_linear(self._reception.least_sir_db)), alone, 0.0
+                self._stands_out(flight, snr_db, db_to_linear(self._reception.min_sir_db)), alone, 0.0
             )
         signal, rest = db_to_linear(snr_db), self._interference(flight, snr_db)
         if self._sinr:
@@ -177,7 +177,7 @@ class FadingMedium(Medium):
         """The probability of reception, by the SNR at the start or, where there are any, by *fades*, ``[n]``."""
         if fades is None:
             return self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
-        return self._reception.success_over(*fades, self._bandwidth_hz, bits, mode)
+        return self._reception.success_over(FadedFrames(*fades, self._bandwidth_hz, bits, mode))
 
     def _strong(self, ids: Ids, figures: NDArray[np.float64], ample: float) -> NDArray[np.float64]:
         """*figures* of users, but *ample* of those whose signal is always enough."""

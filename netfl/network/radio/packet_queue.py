@@ -36,8 +36,8 @@ class UserPacketQueue(TxQueue):
     ) -> None:
         self.ids, self._tower, self._ledger = ids, tower, ledger
         size = len(ids)
-        self._saturated, self._room = traffic.saturated, traffic.buffer or np.inf
-        self.most_bits, self.quiet = traffic.size.mean, traffic.saturated
+        self._saturated, self._room = traffic.is_saturated, traffic.buffer or np.inf
+        self.most_bits, self.quiet = traffic.size.mean, traffic.is_saturated
         self._even, self._priority = traffic.size.law == "fixed", traffic.priority
         self.ready_s, self.on_air = np.full(size, np.inf), np.zeros(size, np.bool_)
         self._coming = [_Coming(traffic.blocks(user, link_bps, streams)) for user in ids.tolist()]

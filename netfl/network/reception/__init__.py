@@ -1,114 +1,168 @@
-"""The reception family: how fast bits are sent, and how likely a transmission is received.
+'''Reception family: bit rate of a sender, and the probability that its frames are received.
 
-A model is asked three things: at which rate a sender sends (`Reception.rate_bps`), which of several rates it takes
-(`Reception.choose`, by the SNR that it expects), and how likely it gets through (`Reception.success`, by the ratio of
-signal to interference and noise that it met).  Whoever asks draws one uniform number for each transmission.  A model
-that has a law for an SINR that changes during a transmission also has `Reception.success_over`.
+The network asks a model three questions: the rate of a sender (`Reception.rate_bps`), the mode that a sender picks from
+the SNR it expects (`Reception.choose`), and the probability of reception at a given SINR (`Reception.success`).  The
+network draws one uniform number for each frame and compares it with that probability.
 
-To write one: a file in this package, or a class in a package of your own, that derives from `Reception` and has at
-least `rate_bps` and `success`.  One whose modes reject each other better than noise states `Reception.least_sir_db`.
-"""
+To add a model, write a file in this package, or a class in your own package, that derives from `Reception`.  A
+complete one::
+
+    class Logistic(Reception):
+        """Reception with probability 1 / (1 + exp((m - s) / 1 dB)) at an SINR of s dB.
+
+        Example::
+
+            kind: mylab.logistic:Logistic
+            middle: 5 dB
+            rate: 50 kbps
+        """
+
+        middle: Decibels
+        """m, the SINR at which half of the frames are received."""
+        rate: Annotated[Bitrate, Field(gt=0)]
+        """Bit rate of a sender."""
+
+        def rate_bps(self, bandwidth_hz, mode=0):
+            return self.rate
+
+        def success(self, sinr_db, bandwidth_hz, bits, mode=0):
+            return 1 / (1 + np.exp(np.clip(self.middle - sinr_db, -700, 700)))
+
+        def laws(self):
+            return (Law.none("no closed form under fading"),)
+
+Optional parts: several modes (`Reception.modes`, `Reception.choose`), a formula for an SINR that changes during a frame
+(`Reception.success_over`), and modes that reject each other better than noise (`Reception.min_sir_db`).
+'''
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.network.reception._search import minimum_snr_db
 from netfl.registry import Spec
 
 PACKET_BITS = 12_000.0
-"""Bits of a transmission whose size nobody states: 1500 bytes."""
+"""Default size of a transmission in bits: 1500 bytes."""
 NEGLIGIBLE = 1e-9
-"""Probability below which nothing is received."""
+"""Probability of reception that counts as zero."""
+_SEARCH_DB = (-300.0, 300.0)
+_HALVINGS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class FadedFrames:
+    """Frames whose SINR changes while they are on the air.
+
+    Args:
+        sinr_db: SINR of each frame in each block of time, in dB, ``[n, blocks]``.
+        shares: fraction of the airtime in each block, ``[blocks]``; they add up to 1.
+        bandwidth_hz: bandwidth of the radio.
+        bits: size of each frame.
+        mode: mode of the frames.
+    """
+
+    sinr_db: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    bandwidth_hz: float
+    bits: float
+    mode: int = 0
 
 
 class Reception(Spec):
-    """The contract of a reception model.
+    """Base class of reception models.
 
-    Its modes, such as the rates of a modulation and coding table, are numbered 0 … ``modes - 1``; most models have one.
+    The modes of a model, such as the rows of a modulation and coding table, have the numbers 0 … ``modes - 1``.  Most
+    models have one mode.
     """
 
     @abstractmethod
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
-        """Bits that a sender in *mode* puts on the air each second."""
+        """Return the bit rate of a sender in *mode*."""
 
     @abstractmethod
     def success(
         self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
     ) -> NDArray[np.float64]:
-        """The probability that a transmission of *bits* in *mode* is received, ``[n]``; it grows with the SINR.
+        """Return the probability that each frame is received, ``[n]``; it increases with the SINR.
 
         Args:
-            sinr_db: signal over interference and noise of each transmission, in dB, ``[n]``.
+            sinr_db: signal over interference and noise of each frame, in dB, ``[n]``.
             bandwidth_hz: bandwidth of the radio.
-            bits: size of a transmission.
-            mode: the mode of all of them.
+            bits: size of each frame.
+            mode: mode of the frames.
         """
 
-    def follows_fading(self, mode: int = 0) -> bool:
-        """Whether `success_over` has a law for transmissions in *mode* whose SINR changes meanwhile.
+    def can_follow_fading(self, mode: int = 0) -> bool:
+        """Return whether `success_over` supports frames in *mode*; by default, if the model defines it.
 
-        The others are judged by the SINR at their start, which holds for those that are short against the coherence
-        time; a longer one is worth a warning.
+        If not, the SINR at the start decides.  That is valid for frames short against the coherence time; the network
+        warns about longer ones.
         """
-        return False
+        return type(self).success_over is not Reception.success_over
 
-    def success_over(
-        self,
-        sinr_db: NDArray[np.float64],
-        shares: NDArray[np.float64],
-        bandwidth_hz: float,
-        bits: float,
-        mode: int = 0,
-    ) -> NDArray[np.float64]:
-        """Return the probability that a transmission is received whose SINR changes on its way, ``[n]``.
-
-        Asked only where `follows_fading`.
-
-        Args:
-            sinr_db: signal over interference and noise in each part of each transmission, in dB, ``[n, parts]``.
-            shares: the share of the time that each part takes, ``[parts]``, adding up to 1.
-            bandwidth_hz: as in `success`.
-            bits: as in `success`.
-            mode: as in `success`.
-        """
+    def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
+        """Return the probability that each of *frames* is received, ``[n]``; called only if `can_follow_fading`."""
         raise NotImplementedError(f"{type(self).__name__} judges by the SINR at the start")
 
     @property
     def modes(self) -> int:
-        """How many modes there are."""
+        """Number of modes."""
         return 1
 
     @property
-    def least_sir_db(self) -> NDArray[np.float64] | None:
-        """The least ratio of signal to interference for each pair of modes, in dB, ``[modes, modes]``.
+    def min_sir_db(self) -> NDArray[np.float64] | None:
+        """Minimum signal-to-interference ratio for each pair of modes, in dB, ``[modes, modes]``.
 
-        Row: the mode of the frame.  Column: the mode of the frames that disturb it, whose powers add up.  A frame that
-        meets others must reach the ratio for each of their modes, and be received over the noise alone.  ``None``:
-        interference acts as noise does, whatever its mode.
+        Row: the mode of the frame.  Column: the mode of the interfering frames, whose powers add up.  A frame is
+        received if it reaches the ratio for each interfering mode, and is received over the noise alone.  ``None``:
+        interference of any mode acts as noise.
         """
         return None
 
     def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
-        """The mode that each sender takes which expects this SNR, ``[n]``."""
+        """Return the mode that each sender picks at its expected SNR, ``[n]``."""
         return np.zeros(len(snr_db), np.int64)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
-        """The least SNR, in dB, at which *bits* are received with more than a `NEGLIGIBLE` probability in any mode.
+        """Return the minimum SNR, in dB, at which *bits* are received with probability `NEGLIGIBLE` in some mode.
 
-        Minus infinity where so few bits get through by luck alone.
+        Minus infinity if so few bits get through by chance at any SNR.
         """
 
-        def least(mode: int) -> float:
+        def mode_threshold_db(mode: int) -> float:
             return minimum_snr_db(lambda snr_db: self.success(snr_db, bandwidth_hz, bits, mode), NEGLIGIBLE)
 
-        return min(map(least, range(self.modes)))
+        return min(map(mode_threshold_db, range(self.modes)))
 
-    def received(
+    def is_received(
         self, snr_db: NDArray[np.float64], bandwidth_hz: float, bits: float = PACKET_BITS
     ) -> NDArray[np.bool_]:
-        """Whether each transmission in the first mode, alone on the air, is more likely received than not, ``[n]``."""
+        """Return whether each frame in mode 0, without interference, is more likely received than not, ``[n]``."""
         return np.asarray(self.success(snr_db, bandwidth_hz, bits) >= 0.5)
+
+
+def minimum_snr_db(success: Callable[[NDArray[np.float64]], NDArray[np.float64]], probability: float) -> float:
+    """Return the minimum SNR in dB at which *success*, which increases with the SNR, reaches *probability*.
+
+    Bisection between -300 and 300 dB.  The result is minus infinity if the lower end suffices, and infinity if the
+    upper end does not.
+
+    >>> round(minimum_snr_db(lambda snr_db: 10 ** (snr_db / 10), 100.0), 9)
+    20.0
+    """
+    low, high = _SEARCH_DB
+    at_low, at_high = success(np.array(_SEARCH_DB)) >= probability
+    if at_low or not at_high:
+        return -np.inf if at_low else np.inf
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if success(np.array([middle]))[0] >= probability:
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,4 +1,4 @@
-"""The law that a reception model shows under Rayleigh fading."""
+"""Claim about the outage of a reception model under Rayleigh fading."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from netfl.network.reception import Reception
 from netfl.streams import Streams
 from netfl.types import Law
 
-MARGIN_DB = 3.0
-"""How far the mean SNR of the stated law lies above the threshold."""
+_MARGIN_DB = 3.0
+"""Mean SNR over the threshold."""
 
 
-def rayleigh_outage(model: Reception, bandwidth_hz: float, enough: float) -> Law:
-    """How often *model* fails to receive under Rayleigh fading, `MARGIN_DB` above its threshold.
+def rayleigh_outage(model: Reception, bandwidth_hz: float, min_snr: float) -> Law:
+    """Return the claim of 1 - exp(-threshold / mean SNR) failed receptions under Rayleigh fading.
 
     Args:
         model: the reception model.
         bandwidth_hz: the bandwidth to draw at.
-        enough: the least SNR for reception, linear, from the model's own formula.
+        min_snr: the minimum SNR for reception, linear, from the model's formula.
     """
-    mean_snr = enough * 10.0 ** (MARGIN_DB / 10.0)
-    outage = -math.expm1(-enough / mean_snr)
+    mean_snr = min_snr * 10.0 ** (_MARGIN_DB / 10.0)
+    outage = -math.expm1(-min_snr / mean_snr)
 
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
         snr = mean_snr * streams.field("gain").exponential(np.arange(size))
-        return np.asarray(~model.received(10.0 * np.log10(snr), bandwidth_hz), float)
+        return np.asarray(~model.is_received(10.0 * np.log10(snr), bandwidth_hz), float)
 
     return Law(
         "failed receptions (0 or 1)",
         "under Rayleigh fading of mean SNR s̄ the outage probability is 1 - exp(-threshold / s̄); "
-        f"drawn at {MARGIN_DB:g} dB above the threshold",
+        f"drawn at {_MARGIN_DB:g} dB above the threshold",
         draw=draw,
         mean=outage,
         variance=outage * (1.0 - outage),

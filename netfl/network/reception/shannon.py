@@ -1,4 +1,4 @@
-"""Reception up to the capacity of the channel."""
+"""Reception up to the Shannon capacity of the channel."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.reception import PACKET_BITS, Reception
+from netfl.network.reception import PACKET_BITS, FadedFrames, Reception
 from netfl.network.reception._fading_laws import rayleigh_outage
 from netfl.types import Law
 from netfl.units import Bitrate, db_to_linear
 
 
 class Shannon(Reception):
-    """A sender at a fixed rate R is received when the capacity of its channel is at least R, else there is outage.
+    """Shannon capacity with outage: a sender at a fixed rate R is received if the capacity is at least R.
 
-    C = B log2(1 + snr) ≥ R, that is snr ≥ 2^(R/B) - 1, for a bandwidth B: the best that any code could do, for
-    messages long enough.  Where fading changes the SNR during a message, C is the mean over its parts, each by its
-    share of the time: Σ share_i B log2(1 + snr_i) ≥ R.  C. E. Shannon, "A mathematical theory of communication", 1948;
+    C = B log2(1 + snr) ≥ R, that is snr ≥ 2^(R/B) - 1, for a bandwidth B: the limit of any code, for long messages.
+    If fading changes the SNR during a message, C is the mean over its parts, weighted by time:
+    Σ share_i B log2(1 + snr_i) ≥ R.  C. E. Shannon, "A mathematical theory of communication", 1948;
     outage capacity: Tse and Viswanath, "Fundamentals of Wireless Communication", §5.4; of several blocks: L. H. Ozarow,
     S. Shamai and A. D. Wyner, "Information theoretic considerations for cellular mobile radio", IEEE Trans. Veh.
     Technol. 43(2), 1994.
@@ -32,39 +32,28 @@ class Shannon(Reception):
     """
 
     rate: Annotated[Bitrate, Field(gt=0)]
-    """R, bits that a sender puts on the air each second."""
+    """R, the bit rate of a sender."""
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
-        """As stated."""
+        """Return R, at any bandwidth."""
         return self.rate
 
     def success(
         self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
     ) -> NDArray[np.float64]:
-        """1 where the capacity is enough, 0 elsewhere."""
+        """Return 1 if the capacity is at least R, else 0."""
         return np.asarray(np.asarray(sinr_db) >= self.threshold_db(bandwidth_hz), float)
 
-    def follows_fading(self, mode: int = 0) -> bool:
-        """It does."""
-        return True
-
-    def success_over(
-        self,
-        sinr_db: NDArray[np.float64],
-        shares: NDArray[np.float64],
-        bandwidth_hz: float,
-        bits: float,
-        mode: int = 0,
-    ) -> NDArray[np.float64]:
-        """1 where the mean of the capacity over the parts is enough, 0 elsewhere."""
-        nats = np.log1p(db_to_linear(sinr_db)) @ shares
-        return np.asarray(nats * bandwidth_hz >= self.rate * math.log(2.0), float)
+    def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
+        """Return 1 if the mean capacity over the blocks is at least R, else 0."""
+        nats = np.log1p(db_to_linear(frames.sinr_db)) @ frames.shares
+        return np.asarray(nats * frames.bandwidth_hz >= self.rate * math.log(2.0), float)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
-        """10 log10(2^(R/B) - 1), in a form that neither overflows nor cancels."""
+        """Return 10 log10(2^(R/B) - 1), in a form without overflow or cancellation."""
         nats = self.rate / bandwidth_hz * math.log(2.0)
         return 10.0 / math.log(10.0) * (nats + math.log(-math.expm1(-nats)))
 
     def laws(self) -> tuple[Law, ...]:
-        """Outage under Rayleigh fading, at one bit per second and hertz, where the least SNR is 1."""
+        """Claim the outage under Rayleigh fading at 1 bit/s/Hz, where the minimum SNR is 1."""
         return (rayleigh_outage(self, self.rate, 1.0),)

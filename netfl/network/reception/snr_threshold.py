@@ -1,4 +1,4 @@
-"""Reception above a stated signal-to-noise ratio."""
+"""Reception above a signal-to-noise threshold."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from netfl.units import Bitrate, Decibels
 
 
 class SnrThreshold(Reception):
-    """Everything at or above a stated SNR is received, nothing below.
+    """SNR threshold: frames at or above the threshold are received, frames below are lost.
 
-    The model of a radio with one modulation and a strong code, whose error rate falls from 1 to 0 within a dB or so;
-    the threshold and the rate are those of its data sheet, at the bandwidth of the scenario's radio.
+    Models a radio with one modulation and a strong code, whose error rate falls from 1 to 0 within about 1 dB.  Take
+    threshold and rate from its data sheet, at the bandwidth of the scenario's radio.
 
     Example::
 
@@ -28,24 +28,24 @@ class SnrThreshold(Reception):
     """
 
     threshold: Decibels
-    """The least SNR that is received."""
+    """Minimum SNR for reception."""
     rate: Annotated[Bitrate, Field(gt=0)]
-    """Bits that a sender puts on the air each second."""
+    """Bit rate of a sender."""
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
-        """As stated."""
+        """Return the given rate, at any bandwidth."""
         return self.rate
 
     def success(
         self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
     ) -> NDArray[np.float64]:
-        """1 from the threshold on, 0 below."""
+        """Return 1 at or above the threshold, 0 below."""
         return np.asarray(np.asarray(sinr_db) >= self.threshold, float)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
-        """As stated."""
+        """Return the given threshold."""
         return self.threshold
 
     def laws(self) -> tuple[Law, ...]:
-        """Outage under Rayleigh fading."""
+        """Claim the outage under Rayleigh fading."""
         return (rayleigh_outage(self, self.rate, 10.0 ** (self.threshold / 10.0)),)

@@ -1,24 +1,21 @@
-'''The round family: when the server stops waiting, and makes the next version of what came.
+'''Round family: when the server closes a round and aggregates the updates it has.
 
-A rule is asked at every arrival, and again as the round closes; the clock, the broadcasts and what users do meanwhile
-are the network's.
+The server asks a policy at each delivered update whether the round is complete, and at the end of the round whether it
+counts.  The network itself handles time, broadcasts, and what users do meanwhile.
 
-To write one: a file in this package, or a class in a package of your own, that derives from `Rule`.  A complete one,
-which waits for half of those who may try::
+To add a model, write a file in this package, or a class in your own package, that derives from `RoundPolicy`.  A
+complete one, which waits for half of the selected users::
 
-    class Half(Rule):
-        """The server waits for half of the users who may try.
+    class Half(RoundPolicy):
+        """The server waits for half of the selected users.
 
         Example::
 
             kind: mylab.half:Half
         """
 
-        def enough(self, heard, users):
-            return 2 * heard >= users
-
-        def laws(self):
-            return (Law.none("draws nothing"),)
+        def is_complete(self, delivered, users):
+            return 2 * delivered >= users
 '''
 
 from __future__ import annotations
@@ -26,39 +23,47 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from netfl.registry import Spec
+from netfl.types import Law
 
 
 class RoundPolicy(Spec):
-    """The contract of a rule of rounds."""
+    """Base class of round policies.
+
+    In all methods *users* is the number of users that are selected for the round.
+    """
 
     @abstractmethod
-    def enough(self, heard: int, users: int) -> bool:
-        """Whether the round closes, *heard* updates having come, of *users* who may try; asked at each arrival."""
+    def is_complete(self, delivered: int, users: int) -> bool:
+        """Return whether the round closes with so many *delivered* updates; called at each delivery."""
 
-    def counts(self, heard: int, users: int) -> bool:
-        """Whether a round that closes with *heard* updates makes a version of them; if not, they are discarded."""
+    def is_valid(self, delivered: int, users: int) -> bool:
+        """Return whether a round that closes with *delivered* updates aggregates them; if not, they are discarded."""
         return True
 
-    def most(self, users: int) -> int:
-        """The largest number of updates that a round can bring, of *users*."""
+    def max_updates(self, users: int) -> int:
+        """Return the maximum number of updates that a round can aggregate."""
         return users
 
     @property
     def deadline_s(self) -> float | None:
-        """How long after its opening a round closes at the latest; ``None`` for no such time."""
+        """Time from the opening of a round to its close at the latest; ``None`` for no deadline."""
         return None
 
     @property
-    def voids(self) -> bool:
-        """Whether `counts` may say no."""
+    def can_be_void(self) -> bool:
+        """``True`` if `is_valid` may return ``False``."""
         return False
 
     @property
-    def waits(self) -> bool:
-        """Whether users are waited for who are cut off as the round opens."""
+    def needs_disconnected(self) -> bool:
+        """``True`` if a round waits for users that are disconnected when it opens."""
         return True
 
     @property
-    def continuous(self) -> bool:
-        """Whether users begin anew whenever they have been heard, with the newest version, and not with each round."""
+    def is_continuous(self) -> bool:
+        """``True`` if a user gets the newest version as soon as its update is delivered, not in the next round."""
         return False
+
+    def laws(self) -> tuple[Law, ...]:
+        """Claim that nothing is drawn."""
+        return (Law.none("counts what arrives: nothing is drawn"),)

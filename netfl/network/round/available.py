@@ -1,4 +1,4 @@
-"""A round waits for everybody who was there as it opened."""
+"""Round that waits for the users that are connected when it opens."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Annotated
 from pydantic import Field
 
 from netfl.network.round import RoundPolicy
-from netfl.types import Law
 from netfl.units import Seconds
 
 
 class Available(RoundPolicy):
-    """The server waits for all users who may try and are not cut off when their tower has the version.
+    """The server waits for all selected users that are connected when their tower has the version.
 
-    A round closes when each of their updates has come or can come no more.  Who comes back before that, trains and gets
-    through counts, too, but is not waited for.  A round in which nobody was there closes at once.
+    A round closes when each of their updates is delivered or can no longer be.  Users that reconnect before that and
+    deliver an update count, too, but the server does not wait for them.  A round without connected users closes at
+    once.
 
     Example::
 
@@ -24,22 +24,18 @@ class Available(RoundPolicy):
     """
 
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
-    """How long after its opening a round closes at the latest; ``null`` for no such time."""
+    """Time from the opening of a round to its close at the latest; ``null`` for no deadline."""
 
-    def enough(self, heard: int, users: int) -> bool:
-        """When all have come; otherwise the round ends with the last hope."""
-        return heard >= users
+    def is_complete(self, delivered: int, users: int) -> bool:
+        """Return whether all updates are delivered; otherwise the round ends with the last outstanding update."""
+        return delivered >= users
 
     @property
-    def waits(self) -> bool:
-        """Not for those who are cut off."""
+    def needs_disconnected(self) -> bool:
+        """``False``."""
         return False
 
     @property
     def deadline_s(self) -> float | None:
-        """The deadline."""
+        """``deadline``."""
         return self.deadline
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("counts what arrives: nothing is drawn"),)

@@ -1,4 +1,4 @@
-"""No rounds for users: the server makes a version of every few updates that arrive."""
+"""Buffered asynchronous aggregation: every few delivered updates make a version."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from netfl.network.round import RoundPolicy
-from netfl.types import Law
 
 
 class Buffered(RoundPolicy):
-    """A version is made of every B updates that arrive, whatever versions they start from; nobody waits for rounds.
+    """Every B delivered updates make a version, whatever versions they start from; users do not wait for rounds.
 
-    A user whose update has ended, at the server or on the way, is sent the newest version and begins anew, at its own
-    pace: the buffered asynchronous aggregation of Nguyen et al., "Federated learning with buffered asynchronous
-    aggregation", AISTATS 2022 (FedBuff).  How old an update may be is said by the network's ``staleness``.
+    A user whose update has ended, at the server or on the way, gets the newest version and starts over at its own pace:
+    the buffered asynchronous aggregation of Nguyen et al., "Federated learning with buffered asynchronous aggregation",
+    AISTATS 2022 (FedBuff).  The network's ``staleness`` limits the age of an update.
 
     Example::
 
@@ -24,21 +23,17 @@ class Buffered(RoundPolicy):
     """
 
     size: Annotated[int, Field(ge=1)]
-    """B."""
+    """Buffer size B."""
 
-    def enough(self, heard: int, users: int) -> bool:
-        """When the buffer is full."""
-        return heard == self.size
+    def is_complete(self, delivered: int, users: int) -> bool:
+        """Return whether the buffer is full."""
+        return delivered == self.size
 
-    def most(self, users: int) -> int:
-        """The buffer."""
+    def max_updates(self, users: int) -> int:
+        """Return B."""
         return self.size
 
     @property
-    def continuous(self) -> bool:
-        """Users begin anew whenever they have been heard."""
+    def is_continuous(self) -> bool:
+        """``True``."""
         return True
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("counts what arrives: nothing is drawn"),)

@@ -1,4 +1,4 @@
-"""A round closes with the first few updates that arrive."""
+"""Round that closes with the first few delivered updates."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.round import RoundPolicy
-from netfl.types import Law, ScenarioFacts
+from netfl.types import ScenarioFacts
 from netfl.units import Seconds
 
 
 class First(RoundPolicy):
-    """The server takes the first m updates that arrive, or what has arrived at the deadline.
+    """The server takes the first m delivered updates, or those delivered until the deadline.
 
-    m = 1 is the random access model that relays one user.  What comes later is late.
+    m = 1 is the random access model that relays one user.  Updates that come later are late.
 
     Example::
 
@@ -25,30 +25,26 @@ class First(RoundPolicy):
     """
 
     m: Annotated[int, Field(ge=1)] | None = None
-    """With how many arrivals a round closes; ``null`` for no such number: then there must be a deadline."""
+    """Number of updates with which a round closes; ``null`` for no such number, which needs a deadline."""
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
-    """How long after its opening a round closes at the latest; ``null`` for no such time."""
+    """Time from the opening of a round to its close at the latest; ``null`` for no deadline."""
 
-    def enough(self, heard: int, users: int) -> bool:
-        """As soon as m have come."""
-        return heard == self.m
+    def is_complete(self, delivered: int, users: int) -> bool:
+        """Return whether m updates are delivered."""
+        return delivered == self.m
 
-    def most(self, users: int) -> int:
-        """The first m, or everybody."""
+    def max_updates(self, users: int) -> int:
+        """Return m, or all users without m."""
         return self.m or users
 
     @property
     def deadline_s(self) -> float | None:
-        """The deadline."""
+        """``deadline``."""
         return self.deadline
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """A round that nothing closes; more than there are."""
+        """Yield errors of a round without an end, and of an m above the number of users."""
         if self.m is None and self.deadline is None:
             yield Fault("", "nothing closes a round", None, "give m, deadline, or both")
         if self.m is not None and self.m > facts.users:
             yield Fault("m", f"more than the {facts.users} users", self.m, "wait for fewer, or add users")
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("counts what arrives: nothing is drawn"),)

@@ -1,4 +1,4 @@
-"""Everybody sends on along the way that costs least, and may learn of failures."""
+"""Least-cost routes, with optional load sharing and reaction to failures."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from netfl.types import Law
 from netfl.units import Seconds
 
 _COSTS = {"hops": None, "delay": "delay_s", "weight": "weight"}
-"""For each metric, the attribute of links that is summed."""
+"""Link attribute that each metric sums."""
 
 
 class ShortestPath(Routing):
-    """The way of least total cost (E. W. Dijkstra, Numerische Mathematik 1, 1959): hops, delay, or given weights.
+    """Routes of least total cost (E. W. Dijkstra, Numerische Mathematik 1, 1959): hops, delay, or given weights.
 
-    Of ways that cost the same the one with the fewest hops is taken, or all of them with ``split`` (equal-cost
-    multi-path, RFC 2992): each node divides by ``flow``, where chance picks one of its k equal next hops for each flow,
-    with probability 1/k each, and stays with it as long as there are as many; or by ``message``, in turn.
+    Of routes with equal cost the one with the fewest hops is used, or all of them with ``split`` (equal-cost
+    multi-path, RFC 2992).  Each node splits by ``flow``: one of its k equal next hops is drawn for each flow, with
+    probability 1/k each, and stays while there are k; or by ``message``, in turn.
 
-    **Failures.**  Without ``convergence`` routes stay as they are, and what comes to a dead node or link is lost.  With
-    it, all routers know at time t what was up at t - convergence, and take the best way through that: from a failure
-    until so much later messages still go the old way and are lost at the dead element, and for so long after its repair
-    it is avoided still.  What is dead at time 0 is known from the start.  A message for which no way is known is lost
-    where it is.  The change is made everywhere at once: loops between routers of different mind are not modelled.
+    **Failures.**  Without ``convergence`` routes stay fixed, and messages to a failed node or link are lost.  With it,
+    all routers know at time t the state at t - convergence, and use the best route through that: for this time after a
+    failure messages are still lost at the failed element, and for this time after its repair it is still avoided.
+    Failures at time 0 are known from the start.  A message without a known route is lost where it is.  All routers
+    change at the same time: temporary loops between routers with different knowledge are not modelled.
 
     Example::
 
@@ -46,32 +46,32 @@ class ShortestPath(Routing):
     """
 
     metric: Literal["delay", "hops", "weight"] = "delay"
-    """What a link costs: its propagation delay, 1, or its attribute ``weight``, which the topology must give."""
+    """Cost of a link: its propagation delay, 1, or its attribute ``weight``, which the topology must give."""
     split: Literal["flow", "message"] | None = None
-    """How equal ways are shared; ``null`` for not at all."""
+    """Load sharing over routes of equal cost; ``null`` for none."""
     convergence: Annotated[Seconds, Field(ge=0)] | None = None
-    """How long after a failure, or a repair, routes are mended; ``null`` for never."""
+    """Time from a failure or a repair to the update of the routes; ``null`` for no update."""
 
-    def open(self, sites: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
-        """The routes while everything is up, ready to change.
+    def open(self, layout: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
+        """Return a table with the routes without failures, which it updates later.
 
         Raises:
-            ScenarioError: a tower has no way to the server, or links have no weights.
+            ScenarioError: a tower has no route to the server, or links have no weights.
         """
         cost = _COSTS[self.metric]
-        faults = list(_unweighted(sites, cost)) if cost == "weight" else []
-        if faults:
+        if cost == "weight" and (faults := list(_weight_faults(layout, cost))):
             raise ScenarioError(faults)
-        hops = least_cost(sites.graph, sites.server, cost)
-        if faults := unreachable_faults(sites, hops):
+        hops = least_cost(layout.graph, layout.server, cost)
+        if faults := unreachable_faults(layout, hops):
             raise ScenarioError(faults)
-        known = None if self.convergence is None or not outages else _Known(sites, outages, self.convergence)
-        return _Ways(sites, cost, hops, known, _Split(self.split, sites, streams.field("split")))
+        failures = None if self.convergence is None or not outages else _Failures(layout, outages, self.convergence)
+        split = _Split(self.split, layout, streams.field("split")) if self.split else None
+        return _ShortestPathTable(layout, cost, hops, failures, split)
 
     def laws(self) -> tuple[Law, ...]:
-        """The place of a flow among equal ways."""
+        """Claim the position of a flow among equal routes."""
         if self.split != "flow":
-            return (Law.none("draws nothing"),)
+            return super().laws()
         return (
             Law(
                 "where a flow falls among equal ways",
@@ -84,94 +84,87 @@ class ShortestPath(Routing):
         )
 
 
-def _unweighted(sites: Layout, cost: str) -> Iterator[Fault]:
-    """The fault of links without a usable weight."""
-    for one, other, link in sites.graph.edges(data=True):
+def _weight_faults(layout: Layout, cost: str) -> Iterator[Fault]:
+    """Yield the error of the first link without a valid weight."""
+    for node, other, link in layout.graph.edges(data=True):
         if not isinstance(link.get(cost), int | float) or not 0 <= link[cost] < inf:
             hint = suggest(cost, [name for name in link if name != cost])
-            problem = f"link {one}-{other} has no {cost} of at least 0"
+            problem = f"link {node}-{other} has no {cost} of at least 0"
             yield Fault("metric", problem, "weight", f"give every link one, or take metric delay or hops ({hint})")
             return
 
 
-class _Known:
-    """What the routers know to be dead, which changes some time after the fact.
+class _Failures:
+    """Failed nodes and links as the routers know them, with a delay.
 
     Args:
-        sites: the network.
-        outages: who is up when.
-        lag_s: how much later.
+        layout: the network.
+        outages: state of nodes and links over time.
+        delay_s: time from a failure or repair until the routers know it.
     """
 
-    def __init__(self, sites: Layout, outages: CombinedOutages, lag_s: float) -> None:
-        self._sites, self._outages, self._lag_s = sites, outages, lag_s
-        server = sites.number(sites.server)
-        self._nodes = np.array([node for node in range(sites.users, sites.nodes) if node != server])
-        self._until_s = -inf
-        self._dead: frozenset[int] = frozenset()
+    def __init__(self, layout: Layout, outages: CombinedOutages, delay_s: float) -> None:
+        self._outages, self._delay_s = outages, delay_s
+        server = layout.number(layout.server)
+        self._nodes = np.array([node for node in range(layout.users, layout.nodes) if node != server])
+        self._valid_until_s = -inf
+        self._down: frozenset[int] = frozenset()
 
-    def dead(self, now_s: float) -> frozenset[int]:
-        """The nodes and links that are known to be down now."""
-        if now_s >= self._until_s:
-            then_s = max(0.0, now_s - self._lag_s)
-            self._dead = frozenset(self._nodes[~self._outages.up(self._nodes, then_s)].tolist())
-            self._until_s = float(self._outages.next_change(self._nodes, then_s).min()) + self._lag_s
-        return self._dead
+    def known(self, now_s: float) -> frozenset[int]:
+        """Return the nodes and links that are known to be down at *now_s*."""
+        if now_s >= self._valid_until_s:
+            state_s = max(0.0, now_s - self._delay_s)
+            self._down = frozenset(self._nodes[~self._outages.up(self._nodes, state_s)].tolist())
+            self._valid_until_s = float(self._outages.next_change(self._nodes, state_s).min()) + self._delay_s
+        return self._down
 
 
 class _Split:
-    """Which of equal next hops a message takes."""
+    """Choice among equal next hops, by flow or by message."""
 
-    def __init__(self, by: str | None, sites: Layout, field: RandomField) -> None:
-        self._by, self._sites, self._field = by, sites, field
-        self._falls: dict[tuple[str, int], float] = {}
-        self._turn: dict[str, int] = {}
+    def __init__(self, by: str, layout: Layout, field: RandomField) -> None:
+        self._by, self._layout, self._field = by, layout, field
+        self._flow_draws: dict[tuple[str, int], float] = {}
+        self._turns: dict[str, int] = {}
 
-    def __bool__(self) -> bool:
-        return self._by is not None
-
-    def pick(self, node: str, equals: tuple[str, ...], message: Message) -> str:
-        """One of *equals* for *message* at *node*."""
+    def pick(self, node: str, hops: tuple[str, ...], message: Message) -> str:
+        """Return one of *hops* for *message* at *node*."""
         if self._by == "message":
-            turn = self._turn[node] = self._turn.get(node, -1) + 1
-            return equals[turn % len(equals)]
+            turn = self._turns[node] = self._turns.get(node, -1) + 1
+            return hops[turn % len(hops)]
         key = node, message.flow
-        if key not in self._falls:
-            self._falls[key] = float(self._field.uniform(message.flow, self._sites.number(node)))
-        return equals[int(self._falls[key] * len(equals))]
+        if key not in self._flow_draws:
+            self._flow_draws[key] = float(self._field.uniform(message.flow, self._layout.number(node)))
+        return hops[int(self._flow_draws[key] * len(hops))]
 
 
-class _Ways(RoutingTable):
-    """Least-cost next hops at work."""
-
-    def __init__(self, sites: Layout, cost: str | None, hops: Hops, known: _Known | None, split: _Split) -> None:
-        self._sites, self._cost, self._known, self._split = sites, cost, known, split
-        self._hops, self._around = hops, frozenset[int]()
-        several = bool(split) and any(len(equals) > 1 for equals in hops.values())
-        self.fixed = known is None and not several
+class _ShortestPathTable(RoutingTable):
+    def __init__(
+        self, layout: Layout, cost: str | None, hops: Hops, failures: _Failures | None, split: _Split | None
+    ) -> None:
+        self._layout, self._cost, self._failures, self._split = layout, cost, failures, split
+        self._hops, self._avoided = hops, frozenset[int]()
+        self.fixed = failures is None and (split is None or all(len(equal) == 1 for equal in hops.values()))
 
     def hop(self, node: str, message: Message, now_s: float) -> str | None:
-        """The best neighbour that is known to be up, or one of the equally good ones."""
-        equals = self._best(now_s).get(node)
-        if equals is None:
+        equal = self._current_hops(now_s).get(node)
+        if equal is None:
             return None
-        return self._split.pick(node, equals, message) if self._split and len(equals) > 1 else equals[0]
+        return self._split.pick(node, equal, message) if self._split and len(equal) > 1 else equal[0]
 
     def route(self, node: str, now_s: float) -> tuple[str, ...]:
-        """The best way that is known to be up."""
-        return route(self._best(now_s), node, self._sites.server)
+        return route(self._current_hops(now_s), node, self._layout.server)
 
-    def _best(self, now_s: float) -> Hops:
-        """The next hops around all that is known to be dead."""
-        if self._known is not None:
-            dead = self._known.dead(now_s)
-            if dead != self._around:
-                self._hops, self._around = least_cost(self._without(dead), self._sites.server, self._cost), dead
+    def _current_hops(self, now_s: float) -> Hops:
+        """Return the next hops around all known failures."""
+        if self._failures is not None:
+            down = self._failures.known(now_s)
+            if down != self._avoided:
+                self._hops, self._avoided = least_cost(self._graph_without(down), self._layout.server, self._cost), down
         return self._hops
 
-    def _without(self, dead: frozenset[int]) -> nx.Graph[str]:
-        """The network without some of its nodes and links."""
-        graph, number = self._sites.graph.copy(), self._sites.number
-        graph.remove_edges_from([link for link in self._sites.graph.edges if number("-".join(link)) in dead])
-        graph.remove_nodes_from([name for name in self._sites.names if number(name) in dead])
+    def _graph_without(self, down: frozenset[int]) -> nx.Graph[str]:
+        graph, number = self._layout.graph.copy(), self._layout.number
+        graph.remove_edges_from([link for link in self._layout.graph.edges if number("-".join(link)) in down])
+        graph.remove_nodes_from([name for name in self._layout.names if number(name) in down])
         return graph

@@ -1,4 +1,4 @@
-"""Relays in a fixed order: each tower and router sends on to the one that is stated."""
+"""Static routes: a given next hop for each tower and router."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from netfl.network.outage._combined import CombinedOutages
 from netfl.network.routing import Routing, RoutingTable
 from netfl.network.routing._paths import least_cost, route
 from netfl.streams import Streams
-from netfl.types import Law
 
 
 class Static(Routing):
-    """A chain of relays for each tower, given link by link; the same for all messages and at all times.
+    """A given chain of relays for each tower, equal for all messages at all times.
 
-    What comes to a relay or a link that is down is lost there: nobody looks for a way around.  Every tower needs a next
-    hop, and so does every router that one of them leads to.
+    A message that reaches a relay or a link that is down is lost; there are no alternative routes.  Every tower needs a
+    next hop, and so does every router that is the next hop of another node.
 
     Example::
 
@@ -30,81 +29,72 @@ class Static(Routing):
     """
 
     next: Annotated[dict[str, str], Field(min_length=1)]
-    """For each tower and router that sends, the neighbour that it sends to."""
+    """Next hop of each tower and router that sends."""
 
-    def open(self, sites: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
-        """The chains as stated.
+    def open(self, layout: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
+        """Return the given chains.
 
         Raises:
-            ScenarioError: a name that there is not, a link that there is not, relays in a circle or without an end.
+            ScenarioError: a node or link does not exist, a chain has no end, or relays form a circle.
         """
-        faults = [*self._strangers(sites)] or [*self._gaps(sites)] or [*self._circles(sites)]
+        faults = [*self._unknown_faults(layout)] or [*self._missing_faults(layout)] or [*self._circle_faults(layout)]
         if faults:
             raise ScenarioError(faults)
-        return _Chains(self.next, sites.server)
+        return _StaticTable(self.next, layout.server)
 
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn here."""
-        return (Law.none("draws nothing"),)
-
-    def _strangers(self, sites: Layout) -> Iterator[Fault]:
-        """Names that there are not, senders that do not send, links that there are not."""
-        senders = [name for name in sites.names if name != sites.server]
+    def _unknown_faults(self, layout: Layout) -> Iterator[Fault]:
+        """Yield errors of unknown nodes, of nodes that do not send, and of missing links."""
+        senders = [name for name in layout.names if name != layout.server]
         for node, after in self.next.items():
             key = f"next.{node}"
-            if node == sites.server:
+            if node == layout.server:
                 yield Fault(key, "the server is the end of all ways", after, "leave it out")
             elif node not in senders:
                 yield Fault(key, f"no such tower or router: '{node}'", None, suggest(node, senders))
-            elif after not in sites.names:
-                yield Fault(key, "no such node", after, suggest(after, [*sites.graph.adj[node]]))
-            elif after not in sites.graph.adj[node]:
-                yield Fault(key, f"no link joins {node} to it", after, self._choice(sites, node))
+            elif after not in layout.names:
+                yield Fault(key, "no such node", after, suggest(after, [*layout.graph.adj[node]]))
+            elif after not in layout.graph.adj[node]:
+                yield Fault(key, f"no link joins {node} to it", after, _best_hop(layout, node))
 
-    def _gaps(self, sites: Layout) -> Iterator[Fault]:
-        """Towers, and routers on somebody's way, without a next hop."""
-        needed = dict.fromkeys((*sites.towers, *self.next.values()))
-        for node in needed:
-            if node not in self.next and node != sites.server:
-                yield Fault("next", f"{node} has no next hop", None, self._choice(sites, node))
+    def _missing_faults(self, layout: Layout) -> Iterator[Fault]:
+        """Yield errors of towers, and of routers on a route, without a next hop."""
+        for node in dict.fromkeys((*layout.towers, *self.next.values())):
+            if node not in self.next and node != layout.server:
+                yield Fault("next", f"{node} has no next hop", None, _best_hop(layout, node))
 
-    def _circles(self, sites: Layout) -> Iterator[Fault]:
-        """Relays that send in a circle, each circle told once, with a link that breaks it."""
+    def _circle_faults(self, layout: Layout) -> Iterator[Fault]:
+        """Yield one error for each circle of relays, with a link that breaks it."""
         seen: set[str] = set()
         for start in self.next:
-            way = [start]
-            while way[-1] in self.next and way[-1] not in seen:
-                seen.add(way[-1])
-                way.append(self.next[way[-1]])
-            if way[-1] in way[:-1]:
-                circle = way[way.index(way[-1]) :]
-                node = min(circle, key=lambda name: len(_shortest(sites, name)))
-                problem = f"relays send in a circle that never comes to {sites.server}: {' → '.join(circle)}"
-                yield Fault(f"next.{node}", problem, None, self._choice(sites, node))
-
-    def _choice(self, sites: Layout, node: str) -> str:
-        """The neighbour of *node* that is nearest to the server."""
-        way = _shortest(sites, node)
-        return f"its best next hop is {way[1]}" if way else f"no way leads from it to {sites.server}: link them"
+            path = [start]
+            while path[-1] in self.next and path[-1] not in seen:
+                seen.add(path[-1])
+                path.append(self.next[path[-1]])
+            if path[-1] in path[:-1]:
+                circle = path[path.index(path[-1]) :]
+                node = min(circle, key=lambda name: len(_shortest_route(layout, name)))
+                problem = f"relays send in a circle that never comes to {layout.server}: {' → '.join(circle)}"
+                yield Fault(f"next.{node}", problem, None, _best_hop(layout, node))
 
 
-def _shortest(sites: Layout, node: str) -> tuple[str, ...]:
-    """The way of fewest hops from *node* to the server."""
-    return route(least_cost(sites.graph, sites.server, None), node, sites.server)
+def _best_hop(layout: Layout, node: str) -> str:
+    """Return the remedy that names the next hop of *node* on its shortest route."""
+    path = _shortest_route(layout, node)
+    return f"its best next hop is {path[1]}" if path else f"no way leads from it to {layout.server}: link them"
 
 
-class _Chains(RoutingTable):
-    """Next hops as stated."""
+def _shortest_route(layout: Layout, node: str) -> tuple[str, ...]:
+    return route(least_cost(layout.graph, layout.server, None), node, layout.server)
 
+
+class _StaticTable(RoutingTable):
     fixed = True
 
-    def __init__(self, after: dict[str, str], server: str) -> None:
-        self._next, self._server = after, server
+    def __init__(self, next_hops: dict[str, str], server: str) -> None:
+        self._next, self._server = next_hops, server
 
     def hop(self, node: str, message: Message, now_s: float) -> str | None:
-        """The stated one."""
         return self._next.get(node)
 
     def route(self, node: str, now_s: float) -> tuple[str, ...]:
-        """From one stated hop to the next."""
         return route({name: (after,) for name, after in self._next.items()}, node, self._server)

@@ -1,14 +1,14 @@
-'''The theory family: what a formula says of a scenario, told beside the figures that the network came to.
+'''Theory family: closed forms for a scenario, reported beside the metrics of the simulation.
 
-A theory is asked two things of a `TheoryCase`: where the scenario leaves its assumptions (`Theory.misfits`), each a
-fault,
-so that no comparison is ever wrong silently; and what it predicts (`Theory.figures`), by names such as
+A theory answers two questions about a `TheoryCase`: whether the scenario meets its assumptions (`Theory.misfits`), so
+that no comparison is silently wrong; and which values it predicts (`Theory.predict`), by names such as
 ``delay_theory_s`` beside ``delay_mean_s``.
 
-A complete one::
+To add a model, write a file in this package, or a class in your own package, that derives from `Theory`.  A complete
+one::
 
     class Busy(Theory):
-        """The share of time in which one link is busy is the load, whatever the laws of times and sizes.
+        """The share of time in which a link is busy is the load, for any distributions of times and sizes.
 
         Example::
 
@@ -16,15 +16,12 @@ A complete one::
         """
 
         def misfits(self, case):
-            if len(case.said.traffic) != 1 or case.said.traffic[0].rate_hz(1.0) is None:
-                yield misfit("traffic", "one kind of traffic of a known rate")
+            if len(case.network.traffic) != 1 or case.network.traffic[0].rate_hz(1.0) is None:
+                yield misfit_fault("traffic", "one kind of traffic of a known rate")
 
-        def figures(self, case):
-            (traffic,), (link,) = case.said.traffic, case.sites.graph.edges.values()
+        def predict(self, case):
+            (traffic,), (link,) = case.network.traffic, case.layout.graph.edges.values()
             return {"utilisation_theory": traffic.rate_hz(link["rate_bps"]) * traffic.size.mean / link["rate_bps"]}
-
-        def laws(self):
-            return (Law.none("a formula: nothing is drawn"),)
 '''
 
 from __future__ import annotations
@@ -51,94 +48,94 @@ from netfl.types import Law
 
 
 class NetworkDescription(Protocol):
-    """What a scenario says of its network: the keys of ``access`` that a theory may ask for."""
+    """Keys of ``access`` that a theory may read."""
 
     @property
     def motion(self) -> Motion | None:
-        """How users move."""
+        """Motion of the users."""
 
     @property
     def radio(self) -> Radio | None:
-        """What users send with."""
+        """Radio of the users."""
 
     @property
     def channel(self) -> tuple[Channel, ...]:
-        """What the air does."""
+        """Channel models of each link."""
 
     @property
     def reception(self) -> Reception | None:
-        """Which signal is enough."""
+        """Reception model."""
 
     @property
     def interference(self) -> str:
-        """What becomes of those who meet."""
+        """Treatment of frames that overlap."""
 
     @property
     def capture(self) -> float | None:
-        """By how much one must exceed the others."""
+        """Power ratio in dB at which the strongest of overlapping frames is received."""
 
     @property
     def mac(self) -> Mac | None:
-        """How users share the medium."""
+        """Medium access control of the cells."""
 
     @property
     def queue(self) -> Queue:
-        """The waiting room of every port."""
+        """Queue of every port."""
 
     @property
     def queues(self) -> Mapping[str, Queue]:
-        """Those of some ports."""
+        """Queues of single ports."""
 
     @property
     def outages(self) -> tuple[Outage, ...]:
-        """When nodes are cut off."""
+        """Outages of the nodes."""
 
     @property
     def traffic(self) -> tuple[Traffic, ...]:
-        """What comes."""
+        """Traffic beside the updates."""
 
     @property
     def probe(self) -> Probe | None:
-        """What is looked at."""
+        """Probe that samples links and nodes."""
 
 
 @dataclass(frozen=True)
 class TheoryCase:
-    """A scenario that a theory is held beside.
+    """A scenario that is compared with a theory.
 
     Args:
-        said: what it says of its network.
-        sites: the network laid out.
-        streams: for a theory that is a calculation on draws of its own.
+        network: the keys of ``access``.
+        layout: positions, nodes and links.
+        streams: for a theory that computes with random draws.
     """
 
-    said: NetworkDescription
-    sites: Layout
+    network: NetworkDescription
+    layout: Layout
     streams: Streams
 
 
 class Theory(Spec):
-    """The contract of a theory."""
+    """Base class of theories."""
 
     @abstractmethod
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Where *case* leaves what the theory assumes; keys are those of ``access``."""
+        """Yield an error for each assumption that *case* violates; keys are those of ``access``."""
 
     @abstractmethod
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """What the theory says of *case*, in which nothing misfits."""
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return the predicted metrics of a *case* without misfits."""
 
     def laws(self) -> tuple[Law, ...]:
-        """A formula draws nothing."""
+        """Claim that nothing is drawn."""
         return (Law.none("a formula: nothing is drawn"),)
 
 
 def misfit_fault(key: str, wanted: str, value: object = None) -> Fault:
-    """The fault of a scenario that a theory does not hold for.
+    """Return the error of a scenario that violates an assumption.
 
     Args:
-        key: where, below ``access``.
-        wanted: what the theory holds for.
-        value: what is there.
+        key: key below ``access``.
+        wanted: condition under which the theory is valid.
+        value: the value in the scenario.
     """
     return Fault(key, f"the theory holds for {wanted} only", value, "change it, or leave theory out")

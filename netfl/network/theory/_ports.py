@@ -1,4 +1,4 @@
-"""What theories of queues have in common: Poisson packets of one sender that cross links one after the other."""
+"""Assumptions of theories of queues: Poisson packets of one sender over a line of links."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from netfl.network.traffic.poisson import Poisson
 
 @dataclass(frozen=True)
 class TandemLine:
-    """Packets and the links before them.
+    """A line of links, with the packets that cross them.
 
     Args:
         rate_hz: λ, packets per second.
-        service_s: the mean time that a packet takes on each link, in order.
-        room: packets that each port holds, the one being sent included; ``None`` is no limit.
-        delay_s: all propagation delays together.
+        service_s: mean time of a packet on each link, in order.
+        room: maximum number of packets at each port, with the one being sent; ``None`` is no limit.
+        delay_s: sum of the propagation delays.
     """
 
     rate_hz: float
@@ -32,55 +32,54 @@ class TandemLine:
 
     @property
     def load(self) -> float:
-        """ρ of the busiest link."""
+        """Load ρ of the busiest link."""
         return self.rate_hz * max(self.service_s)
 
 
 def tandem_line(case: TheoryCase) -> TandemLine:
-    """The line of a *case* in which nothing misfits."""
-    (traffic,), edges = case.said.traffic, case.sites.graph.edges
-    way = [edges[link] for link in pairwise(case.sites.route(*_senders(case)))]
-    rate_hz = traffic.rate_hz(way[0]["rate_bps"])
+    """Return the line of a *case* without misfits."""
+    (traffic,), edges = case.network.traffic, case.layout.graph.edges
+    links = [edges[link] for link in pairwise(case.layout.route(*_senders(case)))]
+    rate_hz = traffic.rate_hz(links[0]["rate_bps"])
     assert rate_hz is not None
-    assert isinstance(case.said.queue, DropTail)
-    room = case.said.queue.capacity
+    assert isinstance(case.network.queue, DropTail)
+    room = case.network.queue.capacity
     return TandemLine(
         rate_hz,
-        tuple(traffic.size.mean / link["rate_bps"] for link in way),
+        tuple(traffic.size.mean / link["rate_bps"] for link in links),
         None if room is None else room + 1,
-        sum(link["delay_s"] for link in way),
+        sum(link["delay_s"] for link in links),
     )
 
 
 def line_misfits(case: TheoryCase, sizes: str | None, *, hops: int | None = 1, finite: bool = False) -> Iterator[Fault]:
-    """Whatever is no line of *hops* links with Poisson packets of *sizes*.
+    """Yield misfits of a scenario other than a line of *hops* links with Poisson packets of *sizes*.
 
     Args:
         case: the scenario.
-        sizes: the law of the sizes; ``None`` for any.
-        hops: how many links; ``None`` for any number.
-        finite: whether the ports have room for so many packets; no limit if not, and a load below 1.
+        sizes: distribution of the sizes; ``None`` for any.
+        hops: number of links; ``None`` for any number.
+        finite: ``True`` for ports with limited room; ``False`` for no limit and a load below 1.
     """
-    said = case.said
-    if len(said.traffic) != 1 or not isinstance(said.traffic[0], Poisson) or said.traffic[0].enters == "users":
+    network = case.network
+    if len(network.traffic) != 1 or not isinstance(network.traffic[0], Poisson) or network.traffic[0].enters == "users":
         yield misfit_fault("traffic", "one kind of traffic, Poisson packets that enter at a tower or a router")
-    elif sizes is not None and said.traffic[0].size.law != sizes:
-        yield misfit_fault("traffic", f"packets of {sizes} size", said.traffic[0].size.law)
-    elif len(_senders(case)) != 1 or not nx.is_tree(case.sites.graph):
+    elif sizes is not None and network.traffic[0].size.law != sizes:
+        yield misfit_fault("traffic", f"packets of {sizes} size", network.traffic[0].size.law)
+    elif len(_senders(case)) != 1 or not nx.is_tree(case.layout.graph):
         yield misfit_fault("topology", "one sender, and one way from it to the server")
-    elif hops is not None and len(case.sites.route(*_senders(case))) != hops + 1:
+    elif hops is not None and len(case.layout.route(*_senders(case))) != hops + 1:
         yield misfit_fault("topology", f"a way of {hops} link{'s' * (hops > 1)}")
-    elif not finite and said.queue == DropTail() and tandem_line(case).load >= 1.0:
+    elif not finite and network.queue == DropTail() and tandem_line(case).load >= 1.0:
         yield misfit_fault("traffic", "a load below 1", tandem_line(case).load)
-    yield from _rooms(case, finite=finite)
-    if said.outages:
+    yield from _queue_misfits(case, finite=finite)
+    if network.outages:
         yield misfit_fault("outages", "a network without outages")
 
 
-def _rooms(case: TheoryCase, *, finite: bool) -> Iterator[Fault]:
-    """Waiting rooms of another kind."""
-    queue = case.said.queue
-    if case.said.queues:
+def _queue_misfits(case: TheoryCase, *, finite: bool) -> Iterator[Fault]:
+    queue = case.network.queue
+    if case.network.queues:
         yield misfit_fault("queues", "the same waiting room at every port")
     limits = (queue.capacity is not None, queue.capacity_bytes is not None) if isinstance(queue, DropTail) else None
     if limits != (finite, False):
@@ -88,5 +87,4 @@ def _rooms(case: TheoryCase, *, finite: bool) -> Iterator[Fault]:
 
 
 def _senders(case: TheoryCase) -> tuple[str, ...]:
-    """Who sends."""
-    return case.sites.with_role(case.said.traffic[0].enters.removesuffix("s"))
+    return case.layout.with_role(case.network.traffic[0].enters.removesuffix("s"))

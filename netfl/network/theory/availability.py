@@ -1,4 +1,4 @@
-"""How much of the time a node is up that fails and is mended."""
+"""Availability of nodes that fail and are repaired."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netfl.network.theory import Theory, TheoryCase, misfit_fault
 
 
 class Availability(Theory):
-    """A node that alternates between up and down is up for A = E[up] / (E[up] + E[down]), whatever the two laws.
+    """A node that alternates between up and down is up for A = E[up] / (E[up] + E[down]), for any two distributions.
 
     The share of a stationary alternating renewal process, also over any finite time on average; it falls
     1 / (E[up] + E[down]) times a second.  Nodes that several independent outages strike are up for the product of
@@ -23,19 +23,19 @@ class Availability(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Outages that are no stationary renewal of all users."""
-        outages = case.said.outages
-        if not outages or not all(isinstance(one, Renewal) and one.start == "stationary" for one in outages):
+        """Yield misfits of outages other than stationary renewals of all users, and of a missing probe."""
+        outages = case.network.outages
+        if not outages or not all(isinstance(outage, Renewal) and outage.start == "stationary" for outage in outages):
             yield misfit_fault("outages", "renewal outages that start stationary")
-        elif not all(isinstance(one, Renewal) and one.nodes == "users" for one in outages):
+        elif not all(isinstance(outage, Renewal) and outage.nodes == "users" for outage in outages):
             yield misfit_fault("outages", "outages of all users")
-        if case.said.probe is None:
+        if case.network.probe is None:
             yield misfit_fault("probe", "users that are looked at, by a probe")
 
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """Availability, and the mean sojourns of a single outage."""
-        means = [(one.up.mean, one.down.mean) for one in case.said.outages if isinstance(one, Renewal)]
-        told = {"availability_theory": prod(up_s / (up_s + down_s) for up_s, down_s in means)}
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return the availability, and the mean sojourns of a single outage."""
+        means = [(outage.up.mean, outage.down.mean) for outage in case.network.outages if isinstance(outage, Renewal)]
+        metrics = {"availability_theory": prod(up_s / (up_s + down_s) for up_s, down_s in means)}
         if len(means) == 1:
-            told["up_mean_theory_s"], told["down_mean_theory_s"] = means[0]
-        return told
+            metrics["up_mean_theory_s"], metrics["down_mean_theory_s"] = means[0]
+        return metrics

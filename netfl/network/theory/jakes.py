@@ -1,4 +1,4 @@
-"""Fading by Doppler shifts: how the power wanders, and how often and how long it is low."""
+"""Fading by Doppler shifts: autocorrelation, level-crossing rate and fade duration."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
 from netfl.network.theory._air import budget_db, budget_misfits, fading_of
 
-_STEPS_OF_A_PERIOD, _STEPS_OF_A_FADE = 50, 8
-"""Looks that a period of the Doppler shift, and a mean fade, must have."""
+_SAMPLES_PER_PERIOD, _SAMPLES_PER_FADE = 50, 8
+"""Minimum samples of a period of the Doppler shift, and of a mean fade."""
 
 
 class Jakes(Theory):
-    """Clarke's and Jakes' fading of largest Doppler shift f, as a probe sees it: J0², level crossings, fade durations.
+    """Clarke's and Jakes' fading of maximum Doppler shift f in a probe: J0², level crossings, fade durations.
 
     The power x has the autocorrelation J0(2π f τ)² and the variance 1/m over the square of its mean (m = 1: Rayleigh).
     With a ``level`` at ρ times the root mean square amplitude it falls below it
@@ -26,7 +26,7 @@ class Jakes(Theory):
     rate; for m = 1 sqrt(2π) f ρ exp(-ρ²) and (exp(ρ²) - 1) / (sqrt(2π) f ρ).  W. C. Jakes, "Microwave Mobile
     Communications", 1974, §1.3; M. D. Yacoub et al., IEEE Trans. Veh. Technol. 48(3), 1999.
 
-    Of many scattered waves; the probe must look often enough for hardly a fade to be missed.
+    For many scattered waves; the probe must sample often enough to miss hardly any fade.
 
     Example::
 
@@ -34,39 +34,38 @@ class Jakes(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Another fading, and a probe that looks too rarely."""
+        """Yield misfits of the fading, and of a probe that samples too rarely."""
         yield from budget_misfits(case)
-        fading, probe = _fading(case), case.said.probe
+        fading, probe = _fading(case), case.network.probe
         if fading is None:
             yield misfit_fault("channel", "one rayleigh or nakagami fading with doppler on a fixed path loss")
-        if probe is None or case.said.radio is None:
+        if probe is None or case.network.radio is None:
             yield misfit_fault("probe", "links that are looked at, by a probe and with a radio")
         elif fading is not None:
-            most_s = 1.0 / (_STEPS_OF_A_PERIOD * fading.doppler_hz)
+            max_s = 1.0 / (_SAMPLES_PER_PERIOD * fading.doppler_hz)
             if probe.level is not None:
-                most_s = min(most_s, self.figures(case)["fade_duration_theory_s"] / _STEPS_OF_A_FADE)
-            if probe.every > most_s * (1.0 + 1e-9):
-                yield misfit_fault("probe.every", f"looks at least every {most_s:.3g} s", probe.every)
+                max_s = min(max_s, self.predict(case)["fade_duration_theory_s"] / _SAMPLES_PER_FADE)
+            if probe.every > max_s * (1.0 + 1e-9):
+                yield misfit_fault("probe.every", f"looks at least every {max_s:.3g} s", probe.every)
 
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """As far as the probe is asked to tell them."""
-        fading, probe = _fading(case), case.said.probe
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return the metrics that the probe reports."""
+        fading, probe = _fading(case), case.network.probe
         assert fading is not None
         assert probe is not None
         m, f = fading.m if isinstance(fading, Nakagami) else 1.0, fading.doppler_hz
-        told = {"power_mean_theory": 10.0 ** (budget_db(case) / 10.0), "power_variance_theory": 1.0 / m}
+        metrics = {"power_mean_theory": 10.0 ** (budget_db(case) / 10.0), "power_variance_theory": 1.0 / m}
         if probe.lag is not None:
-            told["autocorrelation_theory"] = float(special.j0(2.0 * math.pi * f * probe.lag) ** 2)
+            metrics["autocorrelation_theory"] = float(special.j0(2.0 * math.pi * f * probe.lag) ** 2)
         if probe.level is not None:
             share = 10.0 ** ((probe.level - budget_db(case)) / 10.0)
-            logarithm = (m - 0.5) * math.log(m * share) - m * share - math.lgamma(m)
-            rate_hz = math.sqrt(2.0 * math.pi) * f * math.exp(logarithm)
-            told["level_crossing_rate_theory_hz"] = rate_hz
-            told["fade_duration_theory_s"] = float(special.gammainc(m, m * share)) / rate_hz
-        return told
+            exponent = (m - 0.5) * math.log(m * share) - m * share - math.lgamma(m)
+            rate_hz = math.sqrt(2.0 * math.pi) * f * math.exp(exponent)
+            metrics["level_crossing_rate_theory_hz"] = rate_hz
+            metrics["fade_duration_theory_s"] = float(special.gammainc(m, m * share)) / rate_hz
+        return metrics
 
 
 def _fading(case: TheoryCase) -> Rayleigh | Nakagami | None:
-    """The fading, if it is one of Doppler shifts."""
     fading = fading_of(case)
     return fading if isinstance(fading, Rayleigh | Nakagami) and fading.doppler_hz else None

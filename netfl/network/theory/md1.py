@@ -1,4 +1,4 @@
-"""One link, Poisson packets, all of one size."""
+"""M/D/1 queue: one link, Poisson packets of one size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netfl.network.theory._ports import line_misfits, tandem_line
 class MD1(Theory):
     """M/D/1: by Pollaczek and Khinchine the mean time in the system is s + s ρ / (2 (1 - ρ)).
 
-    s is the time that each packet takes on the link, ρ = λ s < 1; the link's delay comes on top.  The wait is half that
+    s is the time of a packet on the link, ρ = λ s < 1; the propagation delay is added.  The wait is half that
     of M/M/1.  L. Kleinrock, "Queueing Systems", vol. I, 1975, §5.6: W = λ E[S²] / (2 (1 - ρ)).
 
     Example::
@@ -21,11 +21,11 @@ class MD1(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Another queue."""
+        """Yield misfits of the line of queues."""
         yield from line_misfits(case, "fixed")
 
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """The mean delay, and the utilisation."""
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return the mean delay and the utilisation."""
         line = tandem_line(case)
         wait_s = line.service_s[0] * line.load / (2.0 * (1.0 - line.load))
         return {"delay_theory_s": line.delay_s + line.service_s[0] + wait_s, "utilisation_theory": line.load}

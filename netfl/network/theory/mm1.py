@@ -1,4 +1,4 @@
-"""One link, Poisson packets, exponential sizes."""
+"""M/M/1 queue: one link, Poisson packets of exponential sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netfl.network.theory._ports import line_misfits, tandem_line
 class MM1(Theory):
     """M/M/1, first in, first out: the time in the system is exponential with mean 1/(μ - λ) = (1/μ) / (1 - ρ).
 
-    λ is the rate of the packets, 1/μ their mean time on the link, ρ = λ/μ < 1; the link's delay comes on top.  Its
+    λ is the rate of the packets, 1/μ their mean time on the link, ρ = λ/μ < 1; the propagation delay is added.  Its
     quantiles are -ln(1 - p) / (μ - λ), and the link is busy for the share ρ of time.  L. Kleinrock, "Queueing Systems",
     vol. I, 1975, §3.2 and §5.6.
 
@@ -23,14 +23,14 @@ class MM1(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Another queue."""
+        """Yield misfits of the line of queues."""
         yield from line_misfits(case, "exponential")
 
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """Mean and quantiles of the delay, and the utilisation."""
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return mean and quantiles of the delay, and the utilisation."""
         line = tandem_line(case)
         mean_s = line.service_s[0] / (1.0 - line.load)
-        told = {"delay_theory_s": line.delay_s + mean_s, "utilisation_theory": line.load}
+        metrics = {"delay_theory_s": line.delay_s + mean_s, "utilisation_theory": line.load}
         for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
-            told[f"delay_{name}_theory_s"] = line.delay_s - mean_s * math.log(1.0 - share)
-        return told
+            metrics[f"delay_{name}_theory_s"] = line.delay_s - mean_s * math.log(1.0 - share)
+        return metrics

@@ -1,4 +1,4 @@
-"""One link, Poisson packets, exponential sizes, room for a few."""
+"""M/M/1/K queue: one link, Poisson packets of exponential sizes, limited room."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from netfl.network.theory._ports import line_misfits, tandem_line
 
 
 class MM1K(Theory):
-    """M/M/1/K: the share P_K = ρ^K / (1 + ρ + … + ρ^K) of the packets is turned away.
+    """M/M/1/K: the share P_K = ρ^K / (1 + ρ + … + ρ^K) of the packets is dropped.
 
-    K = capacity + 1, as the packet being sent is not in the waiting room; any load ρ = λ/μ.  With L = Σ n P_n packets
-    in the system, the mean delay of those that are let in is L / (λ (1 - P_K)) (Little), and the link is busy for the
+    K = capacity + 1, as the packet being sent is not in the queue; any load ρ = λ/μ.  With L = Σ n P_n packets
+    in the system, the mean delay of accepted packets is L / (λ (1 - P_K)) (Little), and the link is busy for the
     share 1 - P_0 of time.  L. Kleinrock, "Queueing Systems", vol. I, 1975, §3.6.
 
     Example::
@@ -22,11 +22,11 @@ class MM1K(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Another queue."""
+        """Yield misfits of the line of queues."""
         yield from line_misfits(case, "exponential", finite=True)
 
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """Loss, mean delay, utilisation."""
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return loss, mean delay and utilisation."""
         line = tandem_line(case)
         weights = [line.load**n for n in range((line.room or 0) + 1)]
         share = [weight / sum(weights) for weight in weights]

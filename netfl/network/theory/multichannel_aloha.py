@@ -1,4 +1,4 @@
-"""Slotted ALOHA on several channels with users that always have something to send."""
+"""Slotted ALOHA on several channels with saturated users."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from netfl.errors import Fault
 from netfl.network.mac.multichannel_aloha import MultichannelAloha as Mac
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._aloha import aloha_figures, aloha_misfits
+from netfl.network.theory.slotted_aloha import aloha_misfits, predict_aloha
 
 
 class MultichannelAloha(Theory):
     """Of n saturated users each sends with probability p on one of M channels: n p (1 - p/M)^(n-1) packets in a slot.
 
-    Each channel is a slotted ALOHA with p/M in the place of p; an attempt collides with probability
+    Each channel is a slotted ALOHA with p/M instead of p; an attempt collides with probability
     1 - (1 - p/M)^(n-1), and a packet without a retry limit takes slot / (p (1 - p/M)^(n-1)).  D. Shen and V. O. K. Li,
     IEEE PIMRC 2003, §II.  For fixed p, without fading, capture and outages.
 
@@ -23,10 +23,10 @@ class MultichannelAloha(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Another MAC."""
+        """Yield misfits of the MAC, of the traffic, and of the medium."""
         yield from aloha_misfits(case, Mac)
 
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """Throughput, collisions, delay."""
-        assert isinstance(case.said.mac, Mac)
-        return aloha_figures(case, case.said.mac.channels)
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return throughput, collision probability and delay."""
+        assert isinstance(case.network.mac, Mac)
+        return predict_aloha(case, case.network.mac.channels)

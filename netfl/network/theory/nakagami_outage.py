@@ -1,4 +1,4 @@
-"""How often a link with block fading is too weak."""
+"""Outage probability of a link with block fading."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from netfl.network.mac.round_robin import RoundRobin
 from netfl.network.mac.tdma import Tdma
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
 from netfl.network.theory._air import (
-    alone_misfits,
     budget_db,
     budget_misfits,
+    cell_misfits,
     fading_of,
     saturated_misfits,
     threshold_of,
@@ -26,14 +26,14 @@ from netfl.network.theory._air import (
 
 
 class NakagamiOutage(Theory):
-    """An attempt under Nakagami-m block fading fails with probability P(m, m γ/γ̄), if nobody disturbs it.
+    """An attempt under Nakagami-m block fading fails with probability P(m, m γ/γ̄), without interference.
 
-    P is the regularised incomplete gamma function, γ the SNR that the reception needs, γ̄ the mean SNR of the link
+    P is the regularised incomplete gamma function, γ the SNR that the reception requires, γ̄ the mean SNR of the link
     budget: power and path gains over the noise, as the fading's mean gain is 1.  With ``rayleigh`` fading it is
     m = 1, that is 1 - exp(-γ/γ̄); with ``rician`` fading 1 - Q1(√(2K), √(2 (1+K) γ/γ̄)), Q1 being Marcum's function.
     M. K. Simon and M.-S. Alouini, "Digital Communication over Fading Channels", 2nd ed., 2005, §2.2.1 and §10.1.
 
-    For saturated users at one distance, so that attempts take no heed of the fading, and all-or-nothing receptions.
+    For saturated users at one distance, so that attempts are independent of the fading, and all-or-nothing receptions.
 
     Example::
 
@@ -41,10 +41,10 @@ class NakagamiOutage(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Another fading; attempts that depend on it."""
+        """Yield misfits of the fading, and of attempts that depend on it."""
         yield from saturated_misfits(case)
         yield from budget_misfits(case)
-        yield from alone_misfits(case)
+        yield from cell_misfits(case)
         fading = fading_of(case)
         if not isinstance(fading, Nakagami | Rayleigh | Rician) or fading.coherence is None:
             yield misfit_fault(
@@ -52,22 +52,22 @@ class NakagamiOutage(Theory):
             )
         if threshold_of(case) is None:
             yield misfit_fault("reception", "all-or-nothing receptions, snr_threshold or shannon")
-        mac = case.said.mac
+        mac = case.network.mac
         if not isinstance(mac, Tdma | RoundRobin) and not (isinstance(mac, Aloha) and mac.probability is not None):
             yield misfit_fault(
                 "mac", "attempts that take no heed of the fading (tdma, round_robin, ALOHA of fixed probability)"
             )
 
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """The outage probability."""
-        fading, least_db = fading_of(case), threshold_of(case)
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return the outage probability."""
+        fading, min_snr_db = fading_of(case), threshold_of(case)
         assert fading is not None
-        assert least_db is not None
-        return {"outage_theory": _below(fading, 10.0 ** ((least_db - budget_db(case)) / 10.0))}
+        assert min_snr_db is not None
+        return {"outage_theory": _outage(fading, 10.0 ** ((min_snr_db - budget_db(case)) / 10.0))}
 
 
-def _below(fading: Fading, share: float) -> float:
-    """The probability that the power gain lies below a *share* of its mean."""
+def _outage(fading: Fading, share: float) -> float:
+    """Return the probability that the power gain is below a *share* of its mean."""
     if isinstance(fading, Rician):
         k = 10.0 ** (fading.k_factor / 10.0)
         return float(special.chndtr(2.0 * (1.0 + k) * share, 2.0, 2.0 * k))

@@ -1,4 +1,4 @@
-"""Links one after the other, crossed by packets that keep their size."""
+"""Queues in series, with packets that keep their size."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from netfl.network.theory._ports import TandemLine, line_misfits, tandem_line
 from netfl.registry import kind_of
 from netfl.types import Law
 
-_BLOCKS = 100
-"""Stretches of packets whose means are taken to be independent."""
-_PER_HOP = 1 << 18
-"""Packets that are followed at most where rooms are limited, which goes packet by packet."""
+_BATCHES = 100
+"""Batches of packets whose means count as independent."""
+_MAX_FINITE = 1 << 18
+"""Maximum number of packets with limited room, which are computed one by one."""
 
 Series = NDArray[np.float64]
 
 
 class Tandem(Theory):
-    """No closed form: Lindley's recursion, hop by hop, on packets of its own, whose sizes stay what they are.
+    """Lindley's recursion, hop by hop, on simulated packets that keep their size; there is no closed form.
 
-    On link j packet n ends at D_n = max(D_(n-1), A_n) + S_n, where A_n is when it left the link before, and S_n follows
-    from its one size.  Theories that take the hops for independent (Jackson's product form, Kleinrock's assumption) say
-    Σ 1/(μ_j - λ), which is told as ``delay_independent_s``: far too much here, as behind a long packet the ones that
-    wait for it are short of gaps, and it keeps them together.  D. V. Lindley, Proc. Cambridge Phil. Soc. 48, 1952;
+    On link j packet n ends at D_n = max(D_(n-1), A_n) + S_n, where A_n is its departure from the link before, and S_n
+    follows from its size.  Theories with independent hops (Jackson's product form, Kleinrock's assumption) give
+    Σ 1/(μ_j - λ), reported as ``delay_independent_s``.  That is far too much here, as the packets behind a long one
+    stay together on the following links.  D. V. Lindley, Proc. Cambridge Phil. Soc. 48, 1952;
     O. J. Boxma, "On a tandem queueing model with identical service times at both counters", Adv. Appl. Prob. 11, 1979.
 
-    Where ports have limited room a packet is turned away by a port that holds as many as it can.  ``delay_theory_se_s``
-    and ``loss_ratio_theory_se`` are the standard errors of what is told.  Without limits the first link, whose mean
-    delay is known, steadies the estimate (a control variate).
+    A full port drops the packet.  ``delay_theory_se_s`` and ``loss_ratio_theory_se`` are the standard errors.  Without
+    limits the first link, whose mean delay is known, is a control variate of the estimate.
 
     Example::
 
@@ -44,73 +43,73 @@ class Tandem(Theory):
     """
 
     packets: Annotated[int, Field(ge=10_000, le=10**8)] = 4_000_000
-    """How many packets the recursion follows; no more than 2^18 where rooms are limited."""
+    """Number of simulated packets; at most 2^18 with limited room."""
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Another line of queues."""
-        finite = getattr(case.said.queue, "capacity", None) is not None
+        """Yield misfits of the line of queues."""
+        finite = getattr(case.network.queue, "capacity", None) is not None
         yield from line_misfits(case, None if finite else "exponential", hops=None, finite=finite)
 
-    def figures(self, case: TheoryCase) -> Mapping[str, float]:
-        """What the recursion comes to."""
-        line, (traffic,) = tandem_line(case), case.said.traffic
-        count = self.packets if line.room is None else min(self.packets, _PER_HOP)
+    def predict(self, case: TheoryCase) -> Mapping[str, float]:
+        """Return the estimates of the recursion."""
+        line, (traffic,) = tandem_line(case), case.network.traffic
+        count = self.packets if line.room is None else min(self.packets, _MAX_FINITE)
         rng = case.streams.rng("theory", kind_of(type(self)))
-        born_s = np.cumsum(rng.exponential(1.0 / line.rate_hz, count))
+        arrivals_s = np.cumsum(rng.exponential(1.0 / line.rate_hz, count))
         sizes = traffic.size.draw(rng, count) / traffic.size.mean
         if line.room is not None:
-            return _lossy(line, born_s, sizes)
-        mean_s, error_s = _controlled(line, *_through(line, born_s, sizes))
+            return _lossy(line, arrivals_s, sizes)
+        mean_s, error_s = _controlled_mean(line, *_through(line, arrivals_s, sizes))
         independent_s = sum(service_s / (1.0 - line.rate_hz * service_s) for service_s in line.service_s)
-        told = {"delay_theory_s": line.delay_s + mean_s, "delay_theory_se_s": error_s}
-        return told | {"delay_independent_s": line.delay_s + independent_s}
+        metrics = {"delay_theory_s": line.delay_s + mean_s, "delay_theory_se_s": error_s}
+        return metrics | {"delay_independent_s": line.delay_s + independent_s}
 
     def laws(self) -> tuple[Law, ...]:
-        """A calculation."""
+        """Claim no law, as the result is compared with an independent calculation in the tests."""
         return (Law.none("a calculation on draws of its own; held to an independent one in its tests"),)
 
 
-def _through(line: TandemLine, born_s: Series, sizes: Series) -> tuple[Series, Series]:
-    """Each packet's delay on the first link, and on all."""
-    now_s, first_s = born_s, born_s
+def _through(line: TandemLine, arrivals_s: Series, sizes: Series) -> tuple[Series, Series]:
+    """Return each packet's delay on the first link, and on all."""
+    now_s, first_s = arrivals_s, arrivals_s
     for hop, service_s in enumerate(line.service_s):
         work_s = np.cumsum(sizes * service_s)
         now_s = work_s + np.maximum.accumulate(now_s - work_s + sizes * service_s)
         first_s = now_s if hop == 0 else first_s
-    return first_s - born_s, now_s - born_s
+    return first_s - arrivals_s, now_s - arrivals_s
 
 
-def _controlled(line: TandemLine, first_s: Series, whole_s: Series) -> tuple[float, float]:
-    """The mean of *whole_s* and its standard error, helped by the known mean of *first_s*."""
-    first, whole = _means(first_s), _means(whole_s)
+def _controlled_mean(line: TandemLine, first_s: Series, whole_s: Series) -> tuple[float, float]:
+    """Return the mean of *whole_s* and its standard error, with *first_s* of known mean as a control variate."""
+    first, whole = _batch_means(first_s), _batch_means(whole_s)
     known_s = line.service_s[0] / (1.0 - line.rate_hz * line.service_s[0])
     slope = float(np.cov(first, whole)[0, 1] / first.var(ddof=1))
-    better = whole - slope * (first - known_s)
-    return float(better.mean()), float(better.std(ddof=2) / np.sqrt(len(better)))
+    corrected = whole - slope * (first - known_s)
+    return float(corrected.mean()), float(corrected.std(ddof=2) / np.sqrt(len(corrected)))
 
 
-def _means(values: Series) -> Series:
-    """The means of even stretches, less the first, in which queues fill."""
-    length = len(values) // _BLOCKS
-    return np.asarray(values[: length * _BLOCKS].reshape(_BLOCKS, length).mean(axis=1)[1:])
+def _batch_means(values: Series) -> Series:
+    """Return the means of equal batches, without the first, in which queues fill."""
+    length = len(values) // _BATCHES
+    return np.asarray(values[: length * _BATCHES].reshape(_BATCHES, length).mean(axis=1)[1:])
 
 
-def _lossy(line: TandemLine, born_s: Series, sizes: Series) -> Mapping[str, float]:
-    """Losses, and the delays of those that got through."""
+def _lossy(line: TandemLine, arrivals_s: Series, sizes: Series) -> Mapping[str, float]:
+    """Return the losses, and the delays of the delivered packets."""
     ports = [(service_s, deque[float](maxlen=line.room)) for service_s in line.service_s]
-    delays_s = np.full(len(born_s), np.nan)
-    for number, (came_s, size) in enumerate(zip(born_s.tolist(), sizes.tolist(), strict=True)):
-        now_s = came_s
+    delays_s = np.full(len(arrivals_s), np.nan)
+    for number, (arrival_s, size) in enumerate(zip(arrivals_s.tolist(), sizes.tolist(), strict=True)):
+        now_s = arrival_s
         for service_s, ends_s in ports:
-            if len(ends_s) == line.room and ends_s[0] > now_s:  # the packet so many places before is still there
+            if len(ends_s) == line.room and ends_s[0] > now_s:  # the port is full
                 break
             now_s = (max(now_s, ends_s[-1]) if ends_s else now_s) + size * service_s
             ends_s.append(now_s)
         else:
-            delays_s[number] = now_s - came_s
+            delays_s[number] = now_s - arrival_s
     lost = np.isnan(delays_s)
-    losses, counts = _means(lost.astype(float)), _means((~lost).astype(float))
-    delays = _means(np.nan_to_num(delays_s)) / counts
+    losses, counts = _batch_means(lost.astype(float)), _batch_means((~lost).astype(float))
+    delays = _batch_means(np.nan_to_num(delays_s)) / counts
     return {
         "loss_ratio_theory": float(losses.mean()),
         "loss_ratio_theory_se": float(losses.std(ddof=1) / np.sqrt(len(losses))),

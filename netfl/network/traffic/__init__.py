@@ -1,12 +1,13 @@
-'''The traffic family: packets that come beside the updates, or in place of them, to study a network alone.
+'''Traffic family: packets beside the updates, or instead of them, to study a network alone.
 
-Each *sender*, a user or a router or a tower, has a source of its own.  A source is written as a generator of blocks:
-the instants at which packets come, in order.  It may go on for ever; no more is taken of it than is needed.
+Each *sender*, a user, a router or a tower, has its own source: a generator of blocks of arrival times, in order.  It
+may be endless, as the network takes only the blocks that it needs.
 
-A complete one::
+To add a model, write a file in this package, or a class in your own package, that derives from `Traffic`.  A complete
+one::
 
     class Pairs(Traffic):
-        """Packets that come two at a time, at even distances.
+        """Packets that arrive in pairs at a constant interval.
 
         Example::
 
@@ -16,7 +17,7 @@ A complete one::
         """
 
         every: Annotated[Seconds, Field(gt=0)]
-        """Time from pair to pair."""
+        """Time between pairs."""
 
         def times_s(self, mean_bits, link_bps, rng):
             for pair in itertools.count():
@@ -41,49 +42,49 @@ from netfl.registry import Spec
 from netfl.streams import Streams
 
 Block = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""When packets come, in order, and their sizes in bits."""
+"""Arrival times of packets in order, in s, and their sizes in bits, ``[n]`` both."""
 
 
 class Traffic(Spec):
-    """The contract of a kind of traffic."""
+    """Base class of traffic models."""
 
     size: Size = Size()
-    """The law of the packets' sizes: ``{law: fixed, mean: 1500 B}``, or ``exponential``."""
+    """Distribution of the packet size: ``{law: fixed, mean: 1500 B}``, or ``exponential``."""
     enters: Literal["users", "towers", "routers"] = "users"
-    """Who sends it: users, over the air; or every tower or router itself, to its own output port."""
+    """Senders: users, over the air; or every tower or router, to its own output port."""
     leaves: Literal["server", "tower"] = "server"
-    """Where it has arrived: at the server, or as soon as the air is behind it."""
+    """Destination: the server, or the tower, after the air."""
     priority: Annotated[int, Field(ge=0)] = 0
-    """For queues that know priorities: 0 goes first."""
+    """Priority class for queues that use priorities; 0 is first."""
     buffer: Annotated[int, Field(ge=1)] | None = None
-    """Packets that a user can hold, the one being sent included; more are dropped.  ``null`` is no limit."""
+    """Maximum number of packets of a user, with the one being sent; more are dropped.  ``null`` is no limit."""
 
     @property
-    def saturated(self) -> bool:
-        """Whether a sender always has another packet, so that there are no instants."""
+    def is_saturated(self) -> bool:
+        """``True`` if a sender always has another packet, so that there are no arrival times."""
         return False
 
     @abstractmethod
     def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-        """The instants at which packets of one sender come, in order, block by block.
+        """Yield blocks of the arrival times of one sender's packets, in order, in s.
 
         Args:
-            mean_bits: their mean size.
-            link_bps: the rate of what they load: the sender's link or the air.
-            rng: for this sender's draws.
+            mean_bits: mean packet size.
+            link_bps: rate of the sender's link or of the air.
+            rng: generator for this sender's draws.
         """
 
     def rate_hz(self, link_bps: float) -> float | None:
-        """Packets that come each second to one sender, in the mean; ``None`` where that is not known."""
+        """Return the mean arrival rate of one sender in packets per second; ``None`` if it is unknown."""
         return None
 
     def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
-        """Instants and sizes of the packets of one sender, block by block.
+        """Yield blocks of the arrival times and sizes of one sender's packets.
 
         Args:
-            sender: its node number.
-            link_bps: as in `times_s`.
-            streams: those of the traffic.
+            sender: node number of the sender.
+            link_bps: rate of the sender's link or of the air.
+            streams: streams of the traffic model.
         """
         sizes = streams.rng("sizes", sender)
         for times_s in self.times_s(self.size.mean, link_bps, streams.rng("times", sender)):

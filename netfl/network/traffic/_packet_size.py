@@ -1,4 +1,4 @@
-"""How large packets are."""
+"""Packet sizes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from netfl.units import Bits
 
 
 class Size(Spec):
-    """The law of a packet's size."""
+    """Distribution of the packet size."""
 
     law: Literal["fixed", "exponential"] = "fixed"
-    """All alike, or exponential; a MAC's slots are as long as the mean takes, and a larger packet takes several."""
+    """Fixed or exponential; a slot of a MAC fits the mean size, and a larger packet takes several slots."""
     mean: Annotated[Bits, Field(gt=0)] = 12_000.0
-    """The mean size."""
+    """Mean size."""
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """The sizes of *count* packets, in bits."""
+        """Return the sizes of *count* packets, in bits."""
         if self.law == "fixed":
             return np.full(count, self.mean)
         return rng.exponential(self.mean, count)

@@ -1,4 +1,4 @@
-"""Packets that come in bursts."""
+"""Packets in bursts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _BURSTS = 64
 
 
 class OnOff(Traffic):
-    """Each sender alternates between bursts and silence, both exponential; in a burst it sends at even distances.
+    """Each sender alternates between bursts and silence, both exponential; a burst has packets at a constant interval.
 
-    The k-th packet of a burst comes (k - 1) ``every`` after its beginning, so that a burst of length L brings
-    floor(L / every) + 1 packets, in the mean 1 / (1 - exp(-every / E[on])); a sender starts on with
+    The k-th packet of a burst arrives (k - 1) ``every`` after its start, so that a burst of length L has
+    floor(L / every) + 1 packets, in the mean 1 / (1 - exp(-every / E[on])); a sender starts in a burst with
     probability E[on] / (E[on] + E[off]).  The two-state source of Brady's model of speech (BSTJ 48, 1969).
 
     Example::
@@ -41,17 +41,17 @@ class OnOff(Traffic):
     """Mean length of a silence."""
 
     def rate_hz(self, link_bps: float) -> float:
-        """Packets of a burst over the length of a cycle."""
+        """Return the mean packets of a burst over the mean length of a cycle."""
         return float(-1.0 / np.expm1(-self.every / self.on) / (self.on + self.off))
 
     def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-        """Burst by burst."""
+        """Yield the times burst by burst."""
         for starts_s, packets in self._bursts(rng):
-            within = np.arange(packets.sum()) - np.repeat(np.cumsum(packets) - packets, packets)
-            yield np.repeat(starts_s, packets) + self.every * within
+            number = np.arange(packets.sum()) - np.repeat(np.cumsum(packets) - packets, packets)
+            yield np.repeat(starts_s, packets) + self.every * number
 
     def _bursts(self, rng: np.random.Generator) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """When bursts begin, and their packets; exponential sojourns have no memory, so the first is as any other."""
+        """Yield the starts of bursts and their packets; the first sojourn is as any other, as they are memoryless."""
         now_s = 0.0 if rng.random() < self.on / (self.on + self.off) else rng.exponential(self.off)
         while True:
             lengths_s, silences_s = rng.exponential(self.on, _BURSTS), rng.exponential(self.off, _BURSTS)
@@ -60,18 +60,18 @@ class OnOff(Traffic):
             now_s = float(ends_s[-1])
 
     def laws(self) -> tuple[Law, ...]:
-        """Packets of a burst."""
+        """Claim the distribution of the packets of a burst."""
         more = float(np.exp(-self.every / self.on))
 
-        def bursts(streams: Streams, size: int) -> NDArray[np.float64]:
-            found = self._bursts(streams.rng("bursts"))
-            return np.concatenate([next(found)[1] for _ in range(size // _BURSTS + 1)]).astype(float)
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            blocks = self._bursts(streams.rng("bursts"))
+            return np.concatenate([next(blocks)[1] for _ in range(size // _BURSTS + 1)]).astype(float)
 
         return (
             Law(
                 "packets of a burst",
                 "geometric: P(more than k) = exp(-k every / E[on])",
-                draw=bursts,
+                draw=draw,
                 mean=1.0 / (1.0 - more),
                 variance=more / (1.0 - more) ** 2,
             ),

@@ -1,4 +1,4 @@
-"""Packets that come at random."""
+"""Poisson arrivals of packets."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from netfl.network.traffic import Traffic
 from netfl.streams import Streams
 from netfl.types import Law
 
-_FIRST, _MOST = 64, 1 << 16
+_MIN_BLOCK, _MAX_BLOCK = 64, 1 << 16
 
 
 class Poisson(Traffic):
-    """Packets of each sender come as a Poisson process: the times between them are exponential and independent.
+    """Poisson process of packets of each sender: the times between them are exponential and independent.
 
-    Its rate is given in packets per second, or as a ``load``: the share of its link (of a user: of the air's bit rate)
-    that one sender's packets would take up.  Exactly one of the two.
+    Give either the ``rate`` in packets per second, or the ``load``: the share of the link (of a user: of the air's bit
+    rate) that one sender's packets occupy.
 
     Example::
 
@@ -33,38 +33,37 @@ class Poisson(Traffic):
     rate: Annotated[float, Field(gt=0)] | None = None
     """Packets per second of each sender."""
     load: Annotated[float, Field(gt=0)] | None = None
-    """ρ, the rate times the mean time that a packet takes on the link."""
+    """Load ρ: the rate times the mean time of a packet on the link."""
 
     @model_validator(mode="after")
-    def _one_rate(self) -> Poisson:
-        """One way to say it."""
+    def _check_rate(self) -> Poisson:
         if (self.rate is None) == (self.load is None):
             raise ValueError("give rate or load, exactly one of them")
         return self
 
     def rate_hz(self, link_bps: float) -> float:
-        """λ."""
+        """Return λ."""
         return self.rate if self.rate is not None else (self.load or 0.0) * link_bps / self.size.mean
 
     def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-        """Sums of exponential times, in blocks that grow."""
-        mean_s, count, last_s = 1.0 / self.rate_hz(link_bps), _FIRST, 0.0
+        """Yield sums of exponential times, in growing blocks."""
+        mean_s, count, last_s = 1.0 / self.rate_hz(link_bps), _MIN_BLOCK, 0.0
         while True:
             gaps = rng.exponential(mean_s, count)
             gaps[0] += last_s
             times_s = np.cumsum(gaps)
             yield times_s
-            last_s, count = float(times_s[-1]), min(2 * count, _MOST)
+            last_s, count = float(times_s[-1]), min(2 * count, _MAX_BLOCK)
 
     def laws(self) -> tuple[Law, ...]:
-        """Times between packets, and how many come in a while."""
+        """Claim the times between packets, and the packets in an interval."""
         rate_hz = self.rate_hz(1e6)
 
         def gaps(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.diff(_take(self, streams, size + 1))
+            return np.diff(_first_times(self, streams, size + 1))
 
         def counts(streams: Streams, size: int) -> NDArray[np.float64]:
-            times_s = _take(self, streams, 4 * size + 100 + 20 * int(size**0.5))
+            times_s = _first_times(self, streams, 4 * size + 100 + 20 * int(size**0.5))
             edges = np.searchsorted(times_s, 4.0 / rate_hz * np.arange(size + 1))
             return np.array([after - before for before, after in pairwise(edges)], float)
 
@@ -81,10 +80,10 @@ class Poisson(Traffic):
         )
 
 
-def _take(model: Traffic, streams: Streams, count: int) -> NDArray[np.float64]:
-    """The first *count* instants of one sender."""
-    found: list[NDArray[np.float64]] = []
+def _first_times(model: Traffic, streams: Streams, count: int) -> NDArray[np.float64]:
+    """Return the first *count* arrival times of one sender."""
+    times_s: list[NDArray[np.float64]] = []
     blocks = model.blocks(0, 1e6, streams)
-    while sum(map(len, found)) < count:
-        found.append(next(blocks)[0])
-    return np.concatenate(found)[:count]
+    while sum(map(len, times_s)) < count:
+        times_s.append(next(blocks)[0])
+    return np.concatenate(times_s)[:count]

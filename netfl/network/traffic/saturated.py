@@ -1,4 +1,4 @@
-"""Senders that always have another packet."""
+"""Saturated senders, which always have another packet."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from netfl.network.traffic import Block, Traffic
 from netfl.streams import Streams
 from netfl.types import Law
 
+_BLOCK = 256
+
 
 class Saturated(Traffic):
-    """Every user always has a packet to send: the next is there at the instant at which the last has gone.
+    """Every user always has a packet to send: the next one arrives when the last one ends.
 
-    The saturation throughput of a MAC is what it carries under this traffic, the most that it can be counted on for
-    (Bianchi, IEEE J-SAC 18(3), 2000, §IV).  A packet's delay counts from the instant at which it is the user's first.
+    The throughput of a MAC under this traffic is its saturation throughput, the maximum that it sustains (Bianchi, IEEE
+    J-SAC 18(3), 2000, §IV).  The delay of a packet counts from the instant at which it is the user's first.
 
     Example::
 
@@ -27,22 +29,22 @@ class Saturated(Traffic):
     """
 
     enters: Literal["users"] = "users"
-    """Users only: at a port without end there would be no room for anything else."""
+    """Users only, as saturated ports would leave no room for other packets."""
     buffer: None = None
-    """No buffer: there is always exactly one packet."""
+    """No buffer, as there is always exactly one packet."""
 
     @property
-    def saturated(self) -> bool:
-        """It is."""
+    def is_saturated(self) -> bool:
+        """``True``."""
         return True
 
     def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-        """All at the start; the sender takes them one by one."""
+        """Yield zeros; the sender takes the packets one by one."""
         while True:
             yield np.zeros(_BLOCK)
 
     def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
-        """Sizes alone matter; where all are alike, one block serves for ever."""
+        """Yield blocks in which only the sizes matter; one block is enough for a fixed size."""
         if self.size.law != "fixed":
             yield from super().blocks(sender, link_bps, streams)
         block = np.zeros(_BLOCK), np.full(_BLOCK, self.size.mean)
@@ -50,8 +52,5 @@ class Saturated(Traffic):
             yield block
 
     def laws(self) -> tuple[Law, ...]:
-        """No instants are drawn."""
+        """Claim that no times are drawn."""
         return (Law.none("there is always a packet; what is carried is the MAC's law"),)
-
-
-_BLOCK = 256

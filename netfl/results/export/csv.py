@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import local, open_parquet
+from netfl.network.files import absolute_path, open_parquet
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
 
@@ -34,7 +34,9 @@ def _convert(table: Path, path: Path) -> int:
     """Write one table, a piece at a time: how many rows it has."""
     with open_parquet(table) as file, atomic_write(path) as part:
         schema = pa.schema([(field.name, _plain(field.type)) for field in file.schema_arrow])
-        with pacsv.CSVWriter(local(part), schema, write_options=pacsv.WriteOptions(quoting_style="needed")) as writer:
+        with pacsv.CSVWriter(
+            absolute_path(part), schema, write_options=pacsv.WriteOptions(quoting_style="needed")
+        ) as writer:
             for batch in file.iter_batches(_PIECE):
                 columns = [_empty(column) for column in batch.columns]
                 writer.write_table(pa.Table.from_arrays(columns, names=schema.names).cast(schema))

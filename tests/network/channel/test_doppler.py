@@ -110,7 +110,7 @@ class TestRayleighOverTime:
         gain = VARIANTS["rayleigh"].open(Star(distance=1).open(100, STREAMS), STREAMS)
         backwards = [10 ** (gain.gain_db(users[[i]], times[i]) / 10) for i in reversed(range(300))]
         assert (at_once == np.concatenate(backwards[::-1])).all()
-        monkeypatch.setattr(_fading, "_KEPT", 256 * 30)
+        monkeypatch.setattr(_fading, "_MAX_CACHED", 256 * 30)
         monkeypatch.setattr(_fading, "_CHUNK", 128 * 7)
         assert (at_once == powers(VARIANTS["rayleigh"], users, times)).all()
 

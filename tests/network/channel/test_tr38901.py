@@ -28,7 +28,7 @@ def sites_at(distances_m, paths=None):
 
 def clear(model, *distances_m):
     """The median loss in line of sight, with nothing high around."""
-    return model.clear_db(np.array(distances_m, float), np.zeros(len(distances_m)))
+    return model.los_loss_db(np.array(distances_m, float), np.zeros(len(distances_m)))
 
 
 def median(model, distance_m, users=2000):
@@ -51,7 +51,7 @@ class TestLineOfSight:
         ],
     )
     def test_by_hand(self, model, expected):
-        assert model.sight(np.array(self.DISTANCES)) == pytest.approx(expected, rel=1e-5)
+        assert model.los_probability(np.array(self.DISTANCES)) == pytest.approx(expected, rel=1e-5)
 
     @pytest.mark.parametrize(
         ("height", "distance", "expected"),
@@ -65,13 +65,13 @@ class TestLineOfSight:
         ],
     )
     def test_users_high_up_see_farther(self, height, distance, expected):
-        found = Uma(frequency=2e9, user_height=height).sight(np.array([float(distance)]))
+        found = Uma(frequency=2e9, user_height=height).los_probability(np.array([float(distance)]))
         assert found == pytest.approx([expected], rel=1e-5)
 
     def test_it_is_a_probability_everywhere(self):
         distances = np.geomspace(0.1, 20_000, 5000)
         for height in (1.5, 13, 16, 20, 22.5):
-            sight = Uma(frequency=2e9, user_height=height).sight(distances)
+            sight = Uma(frequency=2e9, user_height=height).los_probability(distances)
             assert ((sight > 0) & (sight <= 1)).all()
 
     def test_shares_of_many_users(self):
@@ -93,7 +93,7 @@ class TestLosses:
         # 28 + 22 log10 102.724 + 6.0206; 28 + 40 log10 1000.276 + 6.0206 - 9 log10 102952.25
         assert clear(model, 100, 1000) == pytest.approx([78.277, 108.912], abs=0.001)
         # 13.54 + 39.08 log10 1000.276 + 6.0206
-        assert model.blocked_db(np.array([1000.0])) == pytest.approx([136.805], abs=0.001)
+        assert model.nlos_loss_db(np.array([1000.0])) == pytest.approx([136.805], abs=0.001)
         assert median(model, 1000.0) == pytest.approx([108.912, 136.805], abs=0.001)
 
     def test_urban_micro(self):
@@ -142,9 +142,9 @@ class TestLosses:
         + [Cell(frequency=f, user_height=h) for Cell in (Uma, Umi) for f in (5e8, 3.5e9, 1e11) for h in (1.5, 8)],
     )
     def test_farther_is_more_and_hidden_is_not_less(self, model):
-        distances = np.geomspace(10, model.MOST_M, 2000)
+        distances = np.geomspace(10, model.MAX_M, 2000)
         seen = clear(model, *distances)
-        hidden = np.maximum(seen, model.blocked_db(distances))
+        hidden = np.maximum(seen, model.nlos_loss_db(distances))
         assert (np.diff(seen) > 0).all()
         assert (np.diff(hidden) > 0).all()
 
@@ -156,7 +156,7 @@ class TestLosses:
         assert grounds.tolist() == [1, 12, 15, 18, 21]
         assert counts / 100_000 == pytest.approx([0.19123] + [0.20219] * 4, abs=1e-4)
         # with 21 m: breaks at 4 x 4 x 1.5 x 2/0.3 = 160 m; 28 + 40 log10 300.010 + 6.0206 - 9 log10(25600 + 6.25)
-        assert model.clear_db(np.array([300.0]), np.array([0.9999])) == pytest.approx([93.431], abs=0.001)
+        assert model.los_loss_db(np.array([300.0]), np.array([0.9999])) == pytest.approx([93.431], abs=0.001)
 
 
 class TestShadowing:
@@ -179,7 +179,7 @@ class TestShadowing:
             for one in (model, model.model_copy(update={"shadowing": False}))
         )
         in_state = np.isclose(
-            -plain, clear(model, distance) if distance == 10 else model.blocked_db(np.array([distance]))
+            -plain, clear(model, distance) if distance == 10 else model.nlos_loss_db(np.array([distance]))
         )
         assert in_state.mean() > 0.99
         assert stats.kstest((gain - plain)[in_state], stats.norm(0, sigma).cdf).pvalue > 1e-6

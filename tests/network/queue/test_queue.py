@@ -134,7 +134,7 @@ def red_at(length, **said):
     """A RED room whose average is *length*, as many as wait."""
     buffer = Red(**({"weight": 1} | said)).open(1.0, STREAMS)
     while len(buffer) < length:
-        buffer._row.push(message())
+        buffer._fifo.push(message())
     return buffer
 
 
@@ -179,11 +179,11 @@ class TestRed:
         assert buffer.bypass(message(50.0), 0.0)
         for _ in range(3):
             buffer.push(message(50.0), 0.0)
-        assert buffer._lot.average == 1.25
+        assert buffer._early.average == 1.25
         for time_s in (0.5, 1.0, 1.5, 2.0):
             buffer.pop(time_s)
         assert buffer.bypass(message(10.0), 3.5)
-        assert buffer._lot.average == pytest.approx(1.25 / 8)
+        assert buffer._early.average == pytest.approx(1.25 / 8)
 
     def test_a_high_average_turns_away_even_where_the_link_is_free(self):
         buffer = red_at(20)
@@ -206,21 +206,21 @@ class TestRed:
 
 class TestWheel:
     def test_chances_are_in_proportion_to_weights_whatever_was_there_before(self):
-        rng, wheel, weights = np.random.default_rng(47), WeightedSampler(), {}
+        rng, sampler, weights = np.random.default_rng(47), WeightedSampler(), {}
         for _ in range(3000):
             name, weight = int(rng.integers(0, 37)), float(rng.choice([0.0, 0.1, 1.0, 1e6]))
             weights[name] = weight
-            wheel.weigh(name, weight)
+            sampler.set_weight(name, weight)
         live = {name: weight for name, weight in weights.items() if weight}
         total = sum(live.values())
-        drawn = [wheel.spin((step + 0.5) / 50_000) for step in range(50_000)]
+        drawn = [sampler.draw((step + 0.5) / 50_000) for step in range(50_000)]
         for name, weight in live.items():
             assert abs(drawn.count(name) / 50_000 - weight / total) < 2e-5 + 1e-12
         assert set(drawn) <= set(live)
 
     def test_the_last_of_chances_falls_on_somebody(self):
-        wheel = WeightedSampler()
+        sampler = WeightedSampler()
         for name, weight in enumerate([0.1, 0.2, 0.3, 0.0]):
-            wheel.weigh(name, weight)
-        assert wheel.spin(0.0) == 0
-        assert wheel.spin(math.nextafter(1.0, 0.0)) == 2
+            sampler.set_weight(name, weight)
+        assert sampler.draw(0.0) == 0
+        assert sampler.draw(math.nextafter(1.0, 0.0)) == 2

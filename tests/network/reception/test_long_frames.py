@@ -16,6 +16,7 @@ from netfl.cli import app
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.layout import Layout
 from netfl.network.radio.link_budget import LinkBudget, Radio
+from netfl.network.reception import FadedFrames
 from netfl.network.reception.mcs import Mcs
 from netfl.network.reception.modulation import Modulation
 from netfl.network.reception.shannon import Shannon
@@ -131,11 +132,13 @@ def test_a_changing_gain_is_followed(channel):
     fine_s = np.linspace(10.3, 12.1, 10_001)[1:] - 0.9e-4
     fine_db = air.snr_db(np.repeat(users, 10_000), np.tile(fine_s, 2)).reshape(2, -1)
     for reception in (Modulation(scheme="bpsk"), Mcs(table=[Modulation(scheme="bpsk")])):
-        found = reception.success_over(snr_db, shares, HERTZ, 20.0)
+        found = reception.success_over(FadedFrames(snr_db, shares, HERTZ, 20.0))
         wanted = np.exp(20.0 * np.log1p(-0.5 * erfc(np.sqrt(10.0 ** (fine_db / 10.0)))).mean(axis=1))
         assert found == pytest.approx(wanted, rel=0.02)
     for rate in np.log2(1.0 + 10.0 ** (fine_db / 10.0)).mean(axis=1) * HERTZ:
-        found = [Shannon(rate=rate * part).success_over(snr_db, shares, HERTZ, 1.0) for part in (0.99, 1.01)]
+        found = [
+            Shannon(rate=rate * part).success_over(FadedFrames(snr_db, shares, HERTZ, 1.0)) for part in (0.99, 1.01)
+        ]
         assert (found[0] != found[1]).any()
 
 

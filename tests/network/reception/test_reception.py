@@ -27,7 +27,7 @@ def outages(reception, distance_m):
     """How many of `DRAWS` transmissions over a Rayleigh link of this length are not received."""
     air = LinkBudget(RADIO, CHANNEL, Star(distance=distance_m).open(100, Streams(3)), Streams(3))
     users, time_s = np.arange(DRAWS) % 100, 0.01 * (np.arange(DRAWS) // 100)
-    return np.count_nonzero(~reception.received(air.snr_db(users, time_s), RADIO.bandwidth))
+    return np.count_nonzero(~reception.is_received(air.snr_db(users, time_s), RADIO.bandwidth))
 
 
 def mean_snr(distance_m):
@@ -55,7 +55,7 @@ def test_outage_probability_at_a_rate(rate_bps, distance_m):
 
 def test_the_threshold_itself_is_received():
     model = SnrThreshold(threshold="7 dB", rate="2 kbps")
-    assert model.received(np.array([6.999, 7.0, 7.001]), 1e6).tolist() == [False, True, True]
+    assert model.is_received(np.array([6.999, 7.0, 7.001]), 1e6).tolist() == [False, True, True]
     assert model.rate_bps(1e6) == 2000.0
 
 

@@ -118,9 +118,9 @@ def test_a_quorum_closes_a_round_and_too_few_void_it():
 
 def test_a_quorum_is_a_share_rounded_up():
     rule = Quorum(quorum=0.7, deadline=1, least=0.31)
-    assert [rule.enough(n, 10) for n in (6, 7, 8)] == [False, True, True]
-    assert [rule.counts(n, 10) for n in (3, 4)] == [False, True]
-    assert (rule.most(10), rule.most(1)) == (7, 1)
+    assert [rule.is_complete(n, 10) for n in (6, 7, 8)] == [False, True, True]
+    assert [rule.is_valid(n, 10) for n in (3, 4)] == [False, True]
+    assert (rule.max_updates(10), rule.max_updates(1)) == (7, 1)
     assert [one.key for one in Quorum(quorum=0.2, deadline=1, least=0.3).faults(ScenarioFacts(5, 1))] == ["least"]
 
 
@@ -287,7 +287,7 @@ def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
                 assert before.needed is None or delivery.base >= before.index or delivery.base in before.needed
     begun = Counter((row[3], row[5]) for row in log.rows if row[0] == "trained")
     assert all(ended[key] >= 1 for key in begun), "what was trained has a fate"
-    if access.busy == "restart" and access.downlink is None and not access.round.continuous:
+    if access.busy == "restart" and access.downlink is None and not access.round.is_continuous:
         received = Counter((row[3], row[5]) for row in log.rows if row[0] == "received")
         assert received == ended
 

@@ -27,7 +27,7 @@ def said(name, changes=None):
     access, streams = scenario.access, Streams(3)
     case = TheoryCase(access, access.topology.open(scenario.users, streams), streams)
     assert [*access.theory.misfits(case)] == []
-    return access.theory.figures(case)
+    return access.theory.predict(case)
 
 
 def stationary(rates):
