@@ -19,14 +19,13 @@ from netfl.errors import MachineError, ScenarioError
 from netfl.network import files
 from netfl.network.outage import _availability_file as forms
 from netfl.network.outage._availability_file import (
-    AvailabilitySchedule,
-    UserSchedule,
     limit_faults,
     past_period_faults,
     read_availability,
     unknown_user_faults,
     write_availability,
 )
+from netfl.network.outage._schedule import AvailabilitySchedule, UserSchedule
 from netfl.results.export import availability, presence_by_rounds
 
 

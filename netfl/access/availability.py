@@ -14,13 +14,12 @@ from pydantic import AfterValidator, Field, field_validator
 from netfl.access._direct import DirectAccess, parse_number, shuffled_users
 from netfl.errors import Fault, ScenarioError
 from netfl.network.outage._availability_file import (
-    AvailabilitySchedule,
-    UserSchedule,
     limit_faults,
     past_period_faults,
     read_availability,
     unknown_user_faults,
 )
+from netfl.network.outage._schedule import AvailabilitySchedule, UserSchedule
 from netfl.network.periods import SLACK, STEPS
 from netfl.streams import Streams
 from netfl.types import AccessContext, Law, ScenarioFacts

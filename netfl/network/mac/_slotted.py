@@ -17,7 +17,9 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault, ModelError
 from netfl.network.mac import Mac
 from netfl.network.mac._random_draws import BufferedDraws
+from netfl.network.mac._test_bench import BenchSetup, carried_load_law, slot_successes
 from netfl.network.periods import MOST, period_from, periods_from
+from netfl.types import Law
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 Slots = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
 _MAX_DOUBLINGS = 10
+_LAW_USERS, _LAW_LOAD = 50, 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +327,27 @@ class Aloha(Mac):
         if self.adaptive == "backoff":
             return serve_slots(slotted, *_backoff(cell))
         return serve_slots(slotted, _geometric_gaps(cell, self.probability or 1.0))
+
+    def _laws(self, m: int, formula: str, source: str) -> tuple[Law, ...]:
+        """Claim the throughput on *m* channels, of a saturated cell or under Poisson arrivals."""
+        if self.adaptive == "backoff":
+            return (Law.none("how often k failures come in a row has no closed form, and grows without bounds with n"),)
+        if self.adaptive == "pseudo_bayesian":
+            return (carried_load_law(self, self.slot or 1.0, _LAW_USERS * m, _LAW_LOAD * m),)
+        users = max(_LAW_USERS, 2 * m) if self.probability is None else min(round(m / self.probability), 100)
+        p = min(1.0, m / users) if self.probability is None else self.probability
+        mean, pairs = users * p * (1 - p / m) ** (users - 1), 0.0
+        if m > 1 and users > 1:
+            pairs = (m - 1) / m * users * (users - 1) * p**2 * (1 - 2 * p / m) ** (users - 2)
+        return (
+            Law(
+                "successes per slot",
+                f"{formula} with n = {users} users that always have something to send{source}",
+                lambda streams, size: slot_successes(BenchSetup(self, users, self.slot or 1.0, streams), size),
+                mean=mean,
+                variance=mean + pairs - mean**2,
+            ),
+        )
 
 
 def channel_picker(cell: Cell, channels: int) -> Callable[[Slots], Slots]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ class RayleighMedium(Medium):
         return np.asarray(self._gains_db[round(time_s * self._rate_bps), ids])
 
 
-class MacTestBench:
+class MacTestBench(NullRecorder):
     """A cell whose users get another update when the last one has been delivered or given up.
 
     Attributes:
@@ -85,19 +85,9 @@ class MacTestBench:
         Tower(self.cell, users, self._updates, medium).expect(0, 0.0)
         self.env.process(setup.mac.serve(self.cell))
 
-    def wants(self, kind: str) -> bool:
-        """Return that no intermediate events are recorded."""
-        return False
-
     def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, **details: Any) -> None:
         """Replace an update that was given up."""
         self._refill(np.atleast_1d(np.asarray(user, np.int64)))
-
-    def figures(self, values: Mapping[str, float]) -> None:
-        """Ignore metrics of the run."""
-
-    def spent(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Ignore metrics of users."""
 
     def _uplink(self, message: Message) -> None:
         self.deliveries.append((self._ready_s[message.user], message.sent_s, self.env.now))

@@ -9,13 +9,10 @@ import simpy
 from pydantic import Field
 
 from netfl.network.mac._slotted import Aloha
-from netfl.network.mac._test_bench import BenchSetup, carried_load_law, slot_successes
 from netfl.types import Law
 
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
-
-_LAW_USERS, _LAW_LOAD = 50, 0.3
 
 
 class MultichannelAloha(Aloha):
@@ -50,23 +47,4 @@ class MultichannelAloha(Aloha):
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the throughput of a saturated cell, or under Poisson arrivals."""
-        m = self.channels
-        if self.adaptive == "backoff":
-            return (Law.none("how often k failures come in a row has no closed form, and grows without bounds with n"),)
-        if self.adaptive == "pseudo_bayesian":
-            return (carried_load_law(self, self.slot or 1.0, _LAW_USERS * m, _LAW_LOAD * m),)
-        users = max(_LAW_USERS, 2 * m) if self.probability is None else min(round(m / self.probability), 100)
-        p = min(1.0, m / users) if self.probability is None else self.probability
-        mean = users * p * (1 - p / m) ** (users - 1)
-        pairs = 0.0
-        if m > 1 and users > 1:
-            pairs = (m - 1) / m * users * (users - 1) * p**2 * (1 - 2 * p / m) ** (users - 2)
-        return (
-            Law(
-                "successes per slot",
-                f"n p (1 - p/M)^(n-1) with n = {users} users that always have something to send, M = {m} channels",
-                lambda streams, size: slot_successes(BenchSetup(self, users, self.slot or 1.0, streams), size),
-                mean=mean,
-                variance=mean + pairs - mean**2,
-            ),
-        )
+        return self._laws(self.channels, "n p (1 - p/M)^(n-1)", f", M = {self.channels} channels")

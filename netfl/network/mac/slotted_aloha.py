@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from netfl.network.mac._slotted import Aloha
-from netfl.network.mac._test_bench import BenchSetup, carried_load_law, slot_successes
 from netfl.types import Law
 
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
-
-_LAW_USERS, _LAW_LOAD = 50, 0.3
 
 
 class SlottedAloha(Aloha):
@@ -47,19 +44,4 @@ class SlottedAloha(Aloha):
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the throughput of a saturated cell, or under Poisson arrivals."""
-        if self.adaptive == "backoff":
-            return (Law.none("how often k failures come in a row has no closed form, and grows without bounds with n"),)
-        if self.adaptive == "pseudo_bayesian":
-            return (carried_load_law(self, self.slot or 1.0, _LAW_USERS, _LAW_LOAD),)
-        users = _LAW_USERS if self.probability is None else min(round(1 / self.probability), 100)
-        p = 1.0 / users if self.probability is None else self.probability
-        share = users * p * (1 - p) ** (users - 1)
-        return (
-            Law(
-                "successes per slot",
-                f"n p (1-p)^(n-1) with n = {users} users that always have something to send (Abramson 1970)",
-                lambda streams, size: slot_successes(BenchSetup(self, users, self.slot or 1.0, streams), size),
-                mean=share,
-                variance=share * (1 - share),
-            ),
-        )
+        return self._laws(1, "n p (1-p)^(n-1)", " (Abramson 1970)")

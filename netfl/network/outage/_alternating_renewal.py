@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from netfl.network.outage._daily import DiurnalClock
 
 Start = float | Literal["stationary", "up"]
+Draw = Callable[[Streams, int], NDArray[np.float64]]
 
 _STEP = 8
 _SPAN = 2 * _STEP
@@ -76,33 +77,32 @@ class Sojourns:
             process, rows = self._open(streams, size)
             return process.next_change(rows, instant_s) - instant_s
 
-        state_law = Law(
-            "state at any instant (1 is up)",
-            "up with probability E[up] / (E[up] + E[down])",
-            draw=state,
-            mean=share,
-            variance=share * (1.0 - share),
+        by_state = state_law(
+            "state at any instant (1 is up)", "up with probability E[up] / (E[up] + E[down])", state, share
         )
         if max(up.moment(3), down.moment(3)) == np.inf:
-            return (state_law,)
+            return (by_state,)
         first, second = (
             share * up.moment(power + 1) / ((power + 1) * up.mean)
             + (1.0 - share) * down.moment(power + 1) / ((power + 1) * down.mean)
             for power in (1, 2)
         )
-        residual_law = Law(
+        by_residual = Law(
             "time to the next change, from any instant, in s",
             "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the sojourn X that one is in",
             draw=residual,
             mean=first,
             variance=second - first**2 if max(up.moment(5), down.moment(5)) < np.inf else None,
         )
-        return (state_law, residual_law)
+        return (by_state, by_residual)
 
 
-def sojourn_law(
-    state: str, distribution: DurationDistribution, draw: Callable[[Streams, int], NDArray[np.float64]]
-) -> Law:
+def state_law(quantity: str, statement: str, draw: Draw, share: float) -> Law:
+    """Return the claim that a node is up with probability *share*."""
+    return Law(quantity, statement, draw=draw, mean=share, variance=share * (1.0 - share))
+
+
+def sojourn_law(state: str, distribution: DurationDistribution, draw: Draw) -> Law:
     """Return the claim that the sojourns in a state have a distribution."""
     return Law(
         f"sojourn {state} in s",

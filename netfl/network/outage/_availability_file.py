@@ -26,7 +26,6 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +37,7 @@ from numpy.typing import NDArray
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
 from netfl.network.files import local, open_parquet, with_format
+from netfl.network.outage._schedule import UserSchedule
 
 _STATES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _SPLIT = re.compile(r"\s*[,;]\s*|\s+")
@@ -53,58 +53,6 @@ COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(
 """Columns of a Parquet file that this module writes."""
 _RawRow = tuple[int, object, object, Sequence[object] | NDArray[np.float64]]
 """Line, user, start and times of a row, not yet parsed."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UserSchedule:
-    """The availability of one user.
-
-    Args:
-        user: number of the user, from 0.
-        start: whether it is present at time 0.
-        times: increasing times at which this changes, ``[n]``; at the instant of a change the new state holds.
-        place: file and line, for messages.
-    """
-
-    user: int
-    start: bool
-    times: NDArray[np.float64]
-    place: str = ""
-
-    def __eq__(self, other: object) -> bool:
-        """Compare all fields; the method of a dataclass fails on arrays."""
-        if not isinstance(other, UserSchedule):
-            return NotImplemented
-        is_equal = (self.user, self.start, self.place) == (other.user, other.start, other.place)
-        return is_equal and np.array_equal(self.times, other.times)
-
-    __hash__ = None  # type: ignore[assignment]  # an array has none
-
-
-@dataclass(frozen=True, slots=True)
-class AvailabilitySchedule:
-    """The availability of all users, in flat arrays; users without a row are always present.
-
-    Args:
-        start: whether each is present at time 0, ``[users]``.
-        first: index of each user's first time, ``[users + 1]``.
-        times: times of the changes, user by user.
-    """
-
-    start: NDArray[np.bool_]
-    first: NDArray[np.int64]
-    times: NDArray[np.float64]
-
-    @classmethod
-    def from_rows(cls, rows: Iterable[UserSchedule], users: int) -> AvailabilitySchedule:
-        """Combine the rows of *users*."""
-        by_user = {row.user: row for row in rows}
-        counts = np.array([len(by_user[user].times) if user in by_user else 0 for user in range(users)], np.int64)
-        return cls(
-            np.array([user not in by_user or by_user[user].start for user in range(users)], bool),
-            np.concatenate([[0], np.cumsum(counts)]),
-            np.concatenate([np.empty(0), *(by_user[user].times for user in range(users) if user in by_user)]),
-        )
 
 
 def read_availability(path: Path) -> tuple[list[UserSchedule], list[Fault]]:

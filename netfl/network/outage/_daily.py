@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, Field
 
-from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns, sojourn_law
+from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns, sojourn_law, state_law
 from netfl.network.periods import SLACK, STEPS, periods_of
 from netfl.streams import Streams
 from netfl.types import Law
@@ -39,6 +39,16 @@ def surrounding_instants(
     number = number + (time >= first_s + (number + 1.0) * period_s)  # if the division rounded down
     number = number - (time < first_s + number * period_s)  # or up
     return first_s + number * period_s, first_s + (number + 1.0) * period_s
+
+
+def recurring_window(
+    first_s: NDArray[np.float64], length_s: float, period_s: float, time_s: ArrayLike
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return whether the windows [first + k·period, first + k·period + length) are open, and until when this holds."""
+    opened_s, reopens_s = surrounding_instants(first_s, period_s, time_s)
+    closes_s = opened_s + length_s
+    is_open = np.asarray(time_s) < closes_s
+    return is_open, np.where(is_open, closes_s, reopens_s)
 
 
 class DiurnalClock:
@@ -128,7 +138,7 @@ def check_period(up_s: float, down_s: float, period_s: float) -> None:
 
 
 def daily_laws(
-    open_process: Callable[[Streams, int], tuple[AlternatingRenewal, DiurnalClock]],
+    open_rows: Callable[[NDArray[np.int64], Streams], tuple[AlternatingRenewal, DiurnalClock]],
     sojourns: Sojourns,
     weights: Sequence[float],
     period_s: float,
@@ -136,7 +146,7 @@ def daily_laws(
     """Return the claims of nodes with one clock each.
 
     Args:
-        open_process: ``open_process(streams, size)`` returns the process of *size* nodes, and its clock.
+        open_rows: ``open_rows(rows, streams)`` returns the process of nodes with these rows, and its clock.
         sojourns: distributions of sojourns up, on the clock, and of sojourns down.
         weights: relative speed of the clock in each part of the period.
         period_s: length of the period.
@@ -144,17 +154,20 @@ def daily_laws(
     up, down = sojourns.up, sojourns.down
 
     def sojourn_up(streams: Streams, size: int) -> NDArray[np.float64]:
-        (process, clock), rows = open_process(streams, size), np.arange(size)
+        rows = np.arange(size)
+        process, clock = open_rows(rows, streams)
         begin_s = _next_begin_s(process, rows, is_up=True)
         return clock.read_s(rows, process.next_change(rows, begin_s)) - clock.read_s(rows, begin_s)
 
     def sojourn_down(streams: Streams, size: int) -> NDArray[np.float64]:
-        (process, _), rows = open_process(streams, size), np.arange(size)
+        rows = np.arange(size)
+        process, _ = open_rows(rows, streams)
         begin_s = _next_begin_s(process, rows, is_up=False)
         return process.next_change(rows, begin_s) - begin_s
 
     def state(streams: Streams, size: int) -> NDArray[np.float64]:
-        (process, _), rows = open_process(streams, size), np.arange(size)
+        rows = np.arange(size)
+        process, _ = open_rows(rows, streams)
         return process.up(rows, period_s * streams.rng("instants").random(size)).astype(float)
 
     laws = (
@@ -163,15 +176,10 @@ def daily_laws(
     )
     if not up.law == down.law == "exponential":
         return laws
+    quantity = "state of a node at an instant uniform over the period (1 is up)"
+    statement = "the periodic solution of p' = (1 - p)/E[down] - r(t) p/E[up], r(t) the clock's speed"
     share = float(mean_share_up(weights, period_s, up.mean, down.mean).mean())
-    state_law = Law(
-        "state of a node at an instant uniform over the period (1 is up)",
-        "the periodic solution of p' = (1 - p)/E[down] - r(t) p/E[up], r(t) the clock's speed",
-        draw=state,
-        mean=share,
-        variance=share * (1.0 - share),
-    )
-    return (*laws, state_law)
+    return (*laws, state_law(quantity, statement, state, share))
 
 
 def _next_begin_s(process: AlternatingRenewal, rows: NDArray[np.int64], *, is_up: bool) -> NDArray[np.float64]:

@@ -36,14 +36,9 @@ Nodes = Annotated[Group | tuple[int | str, ...], BeforeValidator(_check_nodes)]
 link, ``tower:0-server`` with its ends in either order."""
 
 
-def node_faults(nodes: Group | tuple[int | str, ...], facts: ScenarioFacts) -> Iterator[Fault]:
-    """Yield an error for unknown users."""
-    yield from facts.strangers("nodes", nodes)
-
-
 def user_faults(nodes: Group | tuple[int | str, ...], facts: ScenarioFacts, problem: str) -> Iterator[Fault]:
     """Yield errors for unknown users, and for nodes that are not users."""
-    yield from node_faults(nodes, facts)
+    yield from facts.strangers("nodes", nodes)
     others = [nodes] if isinstance(nodes, str) else [node for node in nodes if isinstance(node, str)]
     if others and nodes != "users":
         yield Fault("nodes", problem, others, "write users, or numbers of users")

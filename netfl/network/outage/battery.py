@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from netfl.errors import Fault
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._daily import draw_shifts_s, surrounding_instants
+from netfl.network.outage._daily import draw_shifts_s, recurring_window, surrounding_instants
 from netfl.network.outage._targets import Nodes, node_numbers, node_rows, user_faults
 from netfl.registry import Spec
 from netfl.streams import RandomField, Streams
@@ -69,9 +69,9 @@ class Charger(Spec):
     def open(self, users: int, streams: Streams) -> EnergySource:
         """Return the chargers of *users* users."""
         if self.opens is None or self.closes is None:
-            return _PluggedIn(self.power, np.zeros(users), DAY_S, is_always=True)
+            return _PluggedIn(self.power, np.zeros(users), np.inf)
         opens_s = self.opens + draw_shifts_s(self.spread, users, streams)
-        return _PluggedIn(self.power, opens_s, (self.closes - self.opens) % DAY_S, is_always=False)
+        return _PluggedIn(self.power, opens_s, (self.closes - self.opens) % DAY_S)
 
 
 class Solar(Spec):
@@ -195,7 +195,7 @@ class Battery(Outage):
         low, high = self.initial
         share = low + (high - low) * streams.field("initial").uniform(np.arange(count))
         source = self.charger or self.solar
-        supply: EnergySource = _NoSupply() if source is None else source.open(count, streams)
+        supply = _PluggedIn(0.0, np.zeros(count), np.inf) if source is None else source.open(count, streams)
         return BatteryState(row, self.capacity * share, self, supply)
 
 
@@ -410,33 +410,28 @@ class BatteryState(NodeAvailability):
         return np.where(state.up, self._model.idle, 0.0)
 
 
-class _NoSupply:
-    """No energy source."""
-
-    def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
-        return np.full(len(users), np.inf)
-
-    def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
-        return _constant_gain(-drain_w, from_s)
-
-
 class _PluggedIn:
-    """Constant power, always or in a window of the day."""
+    """Constant power in a window of the day; always if the window is infinitely long."""
 
-    def __init__(self, power_w: float, opens_s: Floats, length_s: float, *, is_always: bool) -> None:
-        self._power_w, self._opens_s, self._length_s, self._is_always = power_w, opens_s, length_s, is_always
+    def __init__(self, power_w: float, opens_s: Floats, length_s: float) -> None:
+        self._power_w, self._opens_s, self._length_s = power_w, opens_s, length_s
 
     def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
-        if self._is_always:
-            return np.full(len(users), np.inf)
-        opened_s, opens_s = surrounding_instants(self._opens_s[users], DAY_S, from_s)
-        closes_s = opened_s + self._length_s
-        return np.where(from_s < closes_s, closes_s, opens_s)
+        return self._window_at(users, from_s)[1]
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
-        opened_s, _ = surrounding_instants(self._opens_s[users], DAY_S, from_s)
-        is_plugged_in = self._is_always | (from_s < opened_s + self._length_s)
-        return _constant_gain(self._power_w * is_plugged_in - drain_w, from_s)
+        power_w = self._power_w * self._window_at(users, from_s)[0] - drain_w
+
+        def gain_j(to_s: Floats) -> Floats:
+            with np.errstate(invalid="ignore"):  # 0 W for ever is 0 J
+                return np.where(power_w == 0.0, 0.0, power_w * (to_s - from_s))
+
+        return gain_j
+
+    def _window_at(self, users: Ints, time_s: Floats) -> tuple[NDArray[np.bool_], Floats]:
+        if np.isinf(self._length_s):
+            return np.ones(len(users), np.bool_), np.full(len(users), np.inf)
+        return recurring_window(self._opens_s[users], self._length_s, DAY_S, time_s)
 
 
 class _Sun:
@@ -468,16 +463,6 @@ class _Sun:
         day = np.rint((rise_s - self._solar.sunrise) / DAY_S).astype(np.int64)
         factor = 1.0 - self._solar.clouds * self._clouds.uniform(0, np.maximum(day, 0))
         return self._solar.peak * np.where(day >= 0, factor, 1.0)
-
-
-def _constant_gain(power_w: Floats, from_s: Floats) -> EnergyGain:
-    """Return power times time; 0 W for ever is 0 J."""
-
-    def gain_j(to_s: Floats) -> Floats:
-        with np.errstate(invalid="ignore"):
-            return np.where(power_w == 0.0, 0.0, power_w * (to_s - from_s))
-
-    return gain_j
 
 
 def _time_of_gain_s(gain: EnergyGain, from_s: Floats, to_s: Floats, wanted_j: Floats) -> Floats:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
@@ -20,6 +19,7 @@ from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network import files
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._schedule import AvailabilitySchedule, ScheduledAvailability, UserSchedule
 from netfl.network.outage._targets import node_number, suggest_node
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
@@ -80,62 +80,33 @@ class Calendar(Outage):
                 intervals.append((node, row.start_s, row.end_s))
         if faults:
             raise ScenarioError(_shorten(faults))
-        return DownIntervals(intervals, layout.nodes)
+        return schedule_intervals(intervals, layout.nodes)
 
     def laws(self) -> tuple[Law, ...]:
         """Claim that nothing is drawn."""
         return (Law.none("all is written down: nothing is drawn"),)
 
 
-class DownIntervals(NodeAvailability):
-    """Outages known in advance.
+def schedule_intervals(intervals: Iterable[tuple[int, float, float]], nodes: int) -> ScheduledAvailability:
+    """Return the states of *nodes* that are down in given intervals.
 
     Args:
-        intervals: (node, start, end) of each, in seconds, half-open; an end may be infinity.  Intervals of a node that
-            touch or overlap are merged.
+        intervals: (node, start, end) of each, in s, half-open; an end may be infinity.  Intervals of a node that touch
+            or overlap are merged.
         nodes: number of nodes.
     """
-
-    def __init__(self, intervals: Iterable[tuple[int, float, float]], nodes: int) -> None:
-        changes = sorted(
-            (node, instant_s)
-            for node, *instants_s in _merge_intervals(intervals)
-            for instant_s in instants_s
-            if instant_s < np.inf
-        )
-        node = np.array([node for node, _ in changes], np.int64)
-        self._change_s = np.array([*(instant_s for _, instant_s in changes), np.inf])
-        self._first = np.searchsorted(node, np.arange(nodes + 1))
-        # the rank of a change among all instants makes one sorted key of node and time
-        self._instants_s = np.unique(self._change_s[:-1])
-        self._keys = self._key(node, self._change_s[:-1])
-
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether an even number of changes is past."""
-        return np.asarray((self._passed(nodes, time_s) - self._first[nodes]) % 2 == 0)
-
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """Return the next change of each node."""
-        passed = self._passed(nodes, time_s)
-        return np.where(passed < self._first[nodes + 1], self._change_s[passed], np.inf)
-
-    def _passed(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.int64]:
-        """Return the index after each node's last change up to *time_s*, ``[n]``."""
-        return np.searchsorted(self._keys, self._key(nodes, np.asarray(time_s, float)), side="right")
-
-    def _key(self, nodes: NDArray[np.int64], time_s: NDArray[np.float64]) -> NDArray[np.int64]:
-        passed = np.searchsorted(self._instants_s, time_s, side="right")
-        return np.asarray(nodes * (len(self._instants_s) + 1) + passed)
-
-
-def _merge_intervals(intervals: Iterable[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
-    merged: list[tuple[int, float, float]] = []
+    changes_s: dict[int, list[float]] = {}
     for node, start_s, end_s in sorted(intervals):
-        if merged and merged[-1][0] == node and start_s <= merged[-1][2]:
-            merged[-1] = (node, merged[-1][1], max(merged[-1][2], end_s))
+        times_s = changes_s.setdefault(node, [])
+        if times_s and start_s <= times_s[-1]:
+            times_s[-1] = max(times_s[-1], end_s)
         else:
-            merged.append((node, start_s, end_s))
-    return merged
+            times_s += [start_s, end_s]
+    rows = [
+        UserSchedule(node, True, np.array(times_s if times_s[-1] < np.inf else times_s[:-1]))
+        for node, times_s in changes_s.items()
+    ]
+    return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, nodes), np.inf)
 
 
 @dataclass(frozen=True, slots=True)

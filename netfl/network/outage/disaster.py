@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._alternating_renewal import state_law
 from netfl.network.outage._distributions import DurationDistribution, RadiusDistribution
 from netfl.network.outage._geometry import DiskMembership, Groups
 from netfl.streams import Streams
@@ -114,7 +115,7 @@ class Disaster(Outage):
             share = float(np.exp(-load))
             statement = "up with probability exp(-λ E[a] E[repair])"
             quantity = "state of a node in the middle of the area (1 is up), at instants 50 mean repairs apart"
-            laws.append(Law(quantity, statement, draw=self._states, mean=share, variance=share * (1.0 - share)))
+            laws.append(state_law(quantity, statement, self._states, share))
         return tuple(laws)
 
     def _states(self, streams: Streams, size: int) -> NDArray[np.float64]:

@@ -13,8 +13,9 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._daily import draw_shifts_s, surrounding_instants
-from netfl.network.outage._targets import Nodes, node_faults, node_numbers
+from netfl.network.outage._alternating_renewal import state_law
+from netfl.network.outage._daily import draw_shifts_s, recurring_window
+from netfl.network.outage._targets import Nodes, node_numbers
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
@@ -58,7 +59,7 @@ class Diurnal(Outage):
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield an error for unknown users."""
-        yield from node_faults(self.nodes, facts)
+        yield from facts.strangers("nodes", self.nodes)
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         """Draw the window of each node."""
@@ -88,13 +89,8 @@ class Diurnal(Outage):
             return change_s - earliest_s - self.spread / 2.0
 
         share, width = self._length_s / self.period, self.spread
-        by_day = Law(
-            "state at an instant uniform over the period (1 is up)",
-            "up with probability window / period",
-            draw=state,
-            mean=share,
-            variance=share * (1.0 - share),
-        )
+        quantity = "state at an instant uniform over the period (1 is up)"
+        by_day = state_law(quantity, "up with probability window / period", state, share)
         by_node = Law(
             "shift of a node's window in s",
             "uniform on ±spread/2: variance spread²/12",
@@ -118,11 +114,9 @@ class _Windows(NodeAvailability):
         self._opens_s, self._length_s, self._period_s = opens_s, length_s, period_s
 
     def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        opened_s, _ = surrounding_instants(self._opens_s[nodes], self._period_s, time_s)
-        return ~(np.asarray(time_s) >= opened_s + self._length_s)
+        opens_s = self._opens_s[nodes]
+        return recurring_window(opens_s, self._length_s, self._period_s, time_s)[0] | np.isnan(opens_s)
 
     def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        opened_s, reopens_s = surrounding_instants(self._opens_s[nodes], self._period_s, time_s)
-        closes_s = opened_s + self._length_s
-        change_s = np.where(np.asarray(time_s) < closes_s, closes_s, reopens_s)
+        _, change_s = recurring_window(self._opens_s[nodes], self._length_s, self._period_s, time_s)
         return np.where(np.isnan(change_s), np.inf, change_s)

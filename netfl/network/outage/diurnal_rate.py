@@ -22,7 +22,7 @@ from netfl.network.outage._daily import (
     settled_start_s,
 )
 from netfl.network.outage._distributions import DurationDistribution
-from netfl.network.outage._targets import Nodes, node_faults, node_numbers, node_rows
+from netfl.network.outage._targets import Nodes, node_numbers, node_rows
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
@@ -68,7 +68,7 @@ class DiurnalRate(Outage):
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield an error for unknown users."""
-        yield from node_faults(self.nodes, facts)
+        yield from facts.strangers("nodes", self.nodes)
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         """Start one process per node."""
@@ -76,11 +76,7 @@ class DiurnalRate(Outage):
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the sojourns, and the share of time up if it has a closed form."""
-
-        def open_process(streams: Streams, size: int) -> tuple[AlternatingRenewal, DiurnalClock]:
-            return self._open_rows(np.arange(size), streams)
-
-        laws = daily_laws(open_process, self._sojourns, self.weights, self.period)
+        laws = daily_laws(self._open_rows, self._sojourns, self.weights, self.period)
         return laws if self.start == "stationary" else laws[:2]
 
     def _open_rows(self, row: NDArray[np.int64], streams: Streams) -> tuple[AlternatingRenewal, DiurnalClock]:

@@ -81,11 +81,7 @@ class Inactivity(Outage):
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the sojourns, and the share of time up if it has a closed form."""
-
-        def open_process(streams: Streams, size: int) -> tuple[AlternatingRenewal, DiurnalClock]:
-            return self._open_rows(np.arange(size), streams)
-
-        laws = daily_laws(open_process, self._sojourns, self.weights, self.period)
+        laws = daily_laws(self._open_rows, self._sojourns, self.weights, self.period)
         return laws if not self.diversity else laws[:2]
 
     def _open_rows(self, row: NDArray[np.int64], streams: Streams) -> tuple[AlternatingRenewal, DiurnalClock]:

@@ -13,8 +13,8 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._combined import CombinedOutages
-from netfl.network.outage._daily import surrounding_instants
-from netfl.network.outage._targets import Nodes, node_faults, node_numbers
+from netfl.network.outage._daily import recurring_window
+from netfl.network.outage._targets import Nodes, node_numbers
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
@@ -59,7 +59,7 @@ class Maintenance(Outage):
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield an error for unknown users."""
         for index, window in enumerate(self.windows):
-            yield from (fault.under(f"windows.{index}") for fault in node_faults(window.nodes, facts))
+            yield from (fault.under(f"windows.{index}") for fault in facts.strangers("nodes", window.nodes))
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         """Combine all windows.
@@ -91,21 +91,19 @@ class _PlannedWindow(NodeAvailability):
         self._is_affected, self._window = is_affected, window
 
     def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        began_s, _ = self._surrounding_begins_s(time_s)
-        return ~self._is_affected[nodes] | ~(np.asarray(time_s) < began_s + self._window.lasts)
+        return ~(self._is_affected[nodes] & self._window_at(time_s)[0])
 
     def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        began_s, begins_s = self._surrounding_begins_s(time_s)
-        ends_s = began_s + self._window.lasts
-        change_s = np.where(np.asarray(time_s) < ends_s, ends_s, begins_s)
-        return np.where(self._is_affected[nodes], change_s, np.inf)
+        return np.where(self._is_affected[nodes], self._window_at(time_s)[1], np.inf)
 
-    def _surrounding_begins_s(self, time_s: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the last begin up to *time_s*, minus infinity without one, and the next."""
-        time, first_s, every = np.asarray(time_s, float), self._window.begins, self._window.every
-        if every is None:
-            began_s, begins_s = np.full(time.shape, first_s), np.full(time.shape, np.inf)
+    def _window_at(self, time_s: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return whether the window lasts at *time_s*, and until when this holds."""
+        time, window = np.asarray(time_s, float), self._window
+        first_s = np.full(time.shape, window.begins)
+        if window.every is None:
+            end_s = first_s + window.lasts
+            lasts, until_s = time < end_s, np.where(time < end_s, end_s, np.inf)
         else:
-            began_s, begins_s = surrounding_instants(np.full(time.shape, first_s), every, time)
+            lasts, until_s = recurring_window(first_s, window.lasts, window.every, time)
         is_before = time < first_s
-        return np.where(is_before, -np.inf, began_s), np.where(is_before, first_s, begins_s)
+        return lasts & ~is_before, np.where(is_before, first_s, until_s)

@@ -10,7 +10,7 @@ from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
 from netfl.network.outage._distributions import DurationDistribution
-from netfl.network.outage._targets import Nodes, approximate_count, node_faults, node_numbers, node_rows
+from netfl.network.outage._targets import Nodes, approximate_count, node_numbers, node_rows
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 
@@ -41,7 +41,7 @@ class Renewal(Outage):
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield an error for unknown users."""
-        yield from node_faults(self.nodes, facts)
+        yield from facts.strangers("nodes", self.nodes)
 
     def changes_hz(self, users: int) -> float:
         """Return two changes of each node per cycle."""
