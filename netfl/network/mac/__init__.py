@@ -100,7 +100,7 @@ class Mac(Spec):
 
     @property
     def has_carrier_sense(self) -> bool:
-        """Whether users listen before they send; they sense the users of their own cell only."""
+        """True if users listen before they send; they sense the users of their cell only."""
         return False
 
     @property
@@ -110,7 +110,7 @@ class Mac(Spec):
 
     @property
     def needs_learner_metrics(self) -> bool:
-        """Whether it needs metrics that learners compute."""
+        """True if it needs metrics that learners compute."""
         return bool(self.user_metrics & {*QUESTIONS})
 
     def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:

@@ -147,11 +147,11 @@ def _fill_unknown(weights: Floats) -> Floats:
     return np.where(is_known, weights, weights[is_known].mean() if is_known.any() else 1.0)
 
 
-def scale_probabilities(weights: Floats, total: float, least: float) -> Floats:
+def scale_probabilities(weights: Floats, total: float, min_share: float) -> Floats:
     """Return probabilities ``p_k = min(1, max(f, c w_k))`` of sum *total*; 1 for all if there are fewer users.
 
-    The floor f is *least* times the probability of each if all had the same.  The sum is a piecewise linear function of
-    c, which is solved exactly.  Users of weight 0 have the floor; if all others have 1, they share the rest.
+    The floor f is *min_share* times the probability of each if all had the same.  The sum is a piecewise linear
+    function of c, solved exactly.  Users of weight 0 have the floor; if all others have 1, they share the rest.
 
     >>> scale_probabilities(np.array([1.0, 2.0, 5.0]), 1.0, 0.0).tolist()
     [0.125, 0.25, 0.625]
@@ -161,11 +161,11 @@ def scale_probabilities(weights: Floats, total: float, least: float) -> Floats:
     Args:
         weights: weights, 0 or more.
         total: wanted sum, above 0.
-        least: floor relative to equal probabilities, 0 to 1.
+        min_share: floor relative to equal probabilities, 0 to 1.
     """
     users, highest = len(weights), float(weights.max())
     total = min(total, float(users))
-    floor = least * total / users
+    floor = min_share * total / users
     shares = weights / highest if highest > 0 else weights
     p = np.full(users, floor)
     is_positive = shares > 0

@@ -20,6 +20,10 @@ from netfl.network.layout import Layout
 from netfl.registry import Spec
 from netfl.streams import Streams
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
 
 class NodeAvailability(ABC):
     """The states of a network's nodes, as a function of (node, time) that may be asked in any order.
@@ -29,29 +33,29 @@ class NodeAvailability(ABC):
 
     @property
     def is_exact(self) -> bool:
-        """Whether `next_change` only returns instants at which the state changes."""
+        """True if `next_change` only returns instants at which the state changes."""
         return True
 
     @property
     def is_metered(self) -> bool:
-        """Whether states depend on the activity of users, which `train` and `transmit` then report."""
+        """True if states depend on the activity of users, which `train` and `transmit` then report."""
         return False
 
     @abstractmethod
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         """Return whether each node is up at *time_s*, ``[n]``; at the instant of a change the new state holds."""
 
     @abstractmethod
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         """Return the first instant after *time_s* at which each node changes, ``[n]``; infinity if never.
 
         If not `is_exact`, the result may be an earlier instant before which nothing changes.
         """
 
-    def train(self, users: NDArray[np.int64], time_s: ArrayLike, samples: ArrayLike) -> None:  # noqa: B027
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:  # noqa: B027
         """Report that each of *users* trains on *samples* examples at *time_s*."""
 
-    def transmit(self, users: NDArray[np.int64], time_s: ArrayLike, bits: ArrayLike) -> None:  # noqa: B027
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:  # noqa: B027
         """Report that each of *users* starts to transmit *bits* at *time_s*."""
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from netfl.network.outage import NodeAvailability
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability
 from netfl.network.outage._distributions import DurationDistribution
 from netfl.streams import Streams
 from netfl.types import Law
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from netfl.network.outage._daily import DiurnalClock
 
 Start = float | Literal["stationary", "up"]
-Draw = Callable[[Streams, int], NDArray[np.float64]]
+Draw = Callable[[Streams, int], Floats]
 
 _STEP = 8
 _SPAN = 2 * _STEP
@@ -50,7 +50,7 @@ class Sojourns:
     def laws(self) -> tuple[Law, ...]:
         """Return the claims of the process."""
 
-        def sojourn(is_up: bool, streams: Streams, size: int) -> NDArray[np.float64]:
+        def sojourn(is_up: bool, streams: Streams, size: int) -> Floats:
             process, rows = self._open(streams, size)
             begin_s = process.next_change(rows, 0.0)
             begin_s = np.where(process.up(rows, begin_s) == is_up, begin_s, process.next_change(rows, begin_s))
@@ -62,18 +62,18 @@ class Sojourns:
         )
         return (*laws, *self._stationary_laws()) if self.start == "stationary" else laws
 
-    def _open(self, streams: Streams, size: int) -> tuple[AlternatingRenewal, NDArray[np.int64]]:
+    def _open(self, streams: Streams, size: int) -> tuple[AlternatingRenewal, Ints]:
         rows = np.arange(size)
         return AlternatingRenewal(rows, self, streams), rows
 
     def _stationary_laws(self) -> tuple[Law, ...]:
         share, instant_s, up, down = self.share_up, 1.7 * (self.up.mean + self.down.mean), self.up, self.down
 
-        def state(streams: Streams, size: int) -> NDArray[np.float64]:
+        def state(streams: Streams, size: int) -> Floats:
             process, rows = self._open(streams, size)
             return process.up(rows, instant_s).astype(float)
 
-        def residual(streams: Streams, size: int) -> NDArray[np.float64]:
+        def residual(streams: Streams, size: int) -> Floats:
             process, rows = self._open(streams, size)
             return process.next_change(rows, instant_s) - instant_s
 
@@ -131,7 +131,7 @@ class AlternatingRenewal(NodeAvailability):
 
     def __init__(
         self,
-        row: NDArray[np.int64],
+        row: Ints,
         sojourns: Sojourns,
         streams: Streams,
         *,
@@ -151,15 +151,15 @@ class AlternatingRenewal(NodeAvailability):
         self._marks_s = since_s[:, None].copy()  # in column j, change j * _STRIDE - 1; infinity if unknown
         self._rewind(np.arange(rows), since_s[:-1].copy())
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         """Return whether each node is up."""
         return self._look(nodes, time_s)[0]
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         """Return the end of each node's sojourn."""
         return self._look(nodes, time_s)[1]
 
-    def _lengths_s(self, rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _lengths_s(self, rows: Ints, index: Ints) -> Floats:
         """Return the lengths of sojourns *index*, from 0; rows and index broadcast."""
         is_up = self._starts_up[rows] ^ (index % 2 == 1)
         row, number = np.broadcast_arrays(rows, index)
@@ -168,9 +168,7 @@ class AlternatingRenewal(NodeAvailability):
             lengths_s[chosen] = distribution.draw(self._field, row[chosen], number[chosen])
         return np.where(index == 0, self._first_s[rows], lengths_s)
 
-    def _follow(
-        self, rows: NDArray[np.int64], from_s: NDArray[np.float64], index: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _follow(self, rows: Ints, from_s: Floats, index: Ints) -> Floats:
         """Return the ends of consecutive sojourns *index*, ``[n, k]``, of which the first begin at *from_s*."""
         lengths_s = self._lengths_s(rows[:, None], index)
         if self._clock is None:
@@ -182,7 +180,7 @@ class AlternatingRenewal(NodeAvailability):
             lengths_s[:, column] = from_s = np.where(is_up, on_clock_s, from_s + lengths_s[:, column])
         return lengths_s
 
-    def _begin(self, rows: int, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def _begin(self, rows: int, streams: Streams) -> tuple[Bools, Floats]:
         """Draw each row's first state and how long it lasts."""
         up, down, start = self._sojourns.up, self._sojourns.down, self._sojourns.start
         if start == "stationary":
@@ -192,7 +190,7 @@ class AlternatingRenewal(NodeAvailability):
         first_s = up.draw(self._field, np.arange(rows), 0) if start == "up" else np.full(rows, start)
         return np.ones(rows, bool), first_s
 
-    def _look(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def _look(self, nodes: Ints, time_s: ArrayLike) -> tuple[Bools, Floats]:
         """Return each node's state at *time_s*, and its end."""
         rows = self._row[nodes]
         time = np.broadcast_to(np.asarray(time_s, float), rows.shape)
@@ -200,7 +198,7 @@ class AlternatingRenewal(NodeAvailability):
         if is_before.any():
             self._rewind(*_earliest(rows[is_before], time[is_before]))
         state, until_s = np.empty(len(rows), bool), np.empty(len(rows))
-        todo: NDArray[np.int64] = np.arange(len(rows))
+        todo: Ints = np.arange(len(rows))
         while todo.size:
             row, at_s = rows[todo], time[todo]
             ends_s = self._ends_s.take(row, axis=0)
@@ -214,7 +212,7 @@ class AlternatingRenewal(NodeAvailability):
             self._approach(*_earliest(row[~is_inside], at_s[~is_inside]))
         return state, until_s
 
-    def _approach(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
+    def _approach(self, rows: Ints, time_s: Floats) -> None:
         """Move the windows of *rows* towards *time_s*: to a mark on the way, by a leap, or by a step."""
         mark = self._mark(rows, time_s)
         is_ahead = mark * _STRIDE > self._index[rows]
@@ -234,11 +232,11 @@ class AlternatingRenewal(NodeAvailability):
         elif len(rows):
             self._advance(rows)
 
-    def _mark(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _mark(self, rows: Ints, time_s: Floats) -> Ints:
         """Return the number of each row's last known mark up to *time_s*."""
         return np.asarray((self._marks_s[rows] <= time_s[:, None]).sum(axis=1) - 1)
 
-    def _rewind(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
+    def _rewind(self, rows: Ints, time_s: Floats) -> None:
         """Move the windows of *rows* to their last known mark up to *time_s*."""
         mark = self._mark(rows, time_s)
         self._index[rows] = mark * _STRIDE - _SPAN
@@ -246,7 +244,7 @@ class AlternatingRenewal(NodeAvailability):
         self._advance(rows)
         self._advance(rows)
 
-    def _leap(self, rows: NDArray[np.int64], time_s: NDArray[np.float64], strides: int) -> None:
+    def _leap(self, rows: Ints, time_s: Floats, strides: int) -> None:
         """Move the windows of *rows* by many sojourns at once, and back to a mark where this is beyond *time_s*."""
         skipped, window_s, index = strides * _STRIDE, self._ends_s[rows], self._index[rows]
         next_s = self._follow(rows, window_s[:, -1], index[:, None] + np.arange(_SPAN, _SPAN + skipped))
@@ -261,14 +259,14 @@ class AlternatingRenewal(NodeAvailability):
         if is_beyond.any():
             self._rewind(rows[is_beyond], time_s[is_beyond])
 
-    def _keep_marks(self, rows: NDArray[np.int64], columns: NDArray[np.int64], marks_s: NDArray[np.float64]) -> None:
+    def _keep_marks(self, rows: Ints, columns: Ints, marks_s: Floats) -> None:
         missing = int(columns.max()) + 1 - self._marks_s.shape[1]
         if missing > 0:
             added = max(missing, self._marks_s.shape[1])
             self._marks_s = np.pad(self._marks_s, ((0, 0), (0, added)), constant_values=np.inf)
         self._marks_s[rows, columns] = marks_s
 
-    def _advance(self, rows: NDArray[np.int64]) -> None:
+    def _advance(self, rows: Ints) -> None:
         """Move the windows of *rows* by half their span, an even number, so that parity gives the state."""
         kept_s = self._ends_s[rows, _STEP:]
         self._since_s[rows] = self._ends_s[rows, _STEP - 1]
@@ -280,7 +278,7 @@ class AlternatingRenewal(NodeAvailability):
             self._keep_marks(marked, self._index[marked] // _STRIDE, self._since_s[marked])
 
 
-def _earliest(rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _earliest(rows: Ints, time_s: Floats) -> tuple[Ints, Floats]:
     """Return each of *rows* once, with the earliest of its times."""
     unique, place = np.unique(rows, return_inverse=True)
     earliest_s = np.full(len(unique), np.inf)

@@ -32,11 +32,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
 from netfl.network.files import local, open_parquet, with_format
+from netfl.network.outage import Floats
 from netfl.network.outage._schedule import UserSchedule
 
 _STATES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
@@ -51,7 +51,7 @@ _MAX_FAULTS = 10
 
 COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
 """Columns of a Parquet file that this module writes."""
-_RawRow = tuple[int, object, object, Sequence[object] | NDArray[np.float64]]
+_RawRow = tuple[int, object, object, Sequence[object] | Floats]
 """Line, user, start and times of a row, not yet parsed."""
 
 
@@ -193,7 +193,7 @@ def _parse_state(value: object) -> bool:
     return state
 
 
-def _parse_times(values: Sequence[object] | NDArray[np.float64]) -> NDArray[np.float64]:
+def _parse_times(values: Sequence[object] | Floats) -> Floats:
     """Return increasing times."""
     if isinstance(values, np.ndarray) or all(type(value) in {str, float, int} for value in values):
         try:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
 from netfl.registry import kind_of
 from netfl.streams import Streams
 
@@ -58,37 +58,37 @@ class CombinedOutages(NodeAvailability):
         return cls(rare_first["nothing"], rare_first["uploads"])
 
     def __bool__(self) -> bool:
-        """Whether any node can ever be down."""
+        """Return whether any node can ever be down."""
         return bool(self._timelines)
 
     @property
     def is_exact(self) -> bool:
-        """Whether all outages are exact."""
+        """True if all outages are exact."""
         return all(timeline.is_exact for timeline in self._timelines)
 
     @property
     def is_metered(self) -> bool:
-        """Whether any outage is metered."""
+        """True if any outage is metered."""
         return any(timeline.is_metered for timeline in self._timelines)
 
-    def train(self, users: NDArray[np.int64], time_s: ArrayLike, samples: ArrayLike) -> None:
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:
         """Report a training to all outages."""
         for timeline in self._timelines:
             timeline.train(users, time_s, samples)
 
-    def transmit(self, users: NDArray[np.int64], time_s: ArrayLike, bits: ArrayLike) -> None:
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
         """Report a transmission to all outages."""
         for timeline in self._timelines:
             timeline.transmit(users, time_s, bits)
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         """Return whether each node is up in all outages."""
         up = np.ones(len(nodes), bool)
         for timeline in self._timelines:
             up &= timeline.up(nodes, time_s)
         return up
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike, by_s: float = np.inf) -> NDArray[np.float64]:
+    def next_change(self, nodes: Ints, time_s: ArrayLike, by_s: float = np.inf) -> Floats:
         """Return the first instant after *time_s* at which each node goes up or down; *by_s* as in `next_up`."""
         change_s = np.full(len(nodes), np.inf)
         for timeline in self._timelines:
@@ -97,7 +97,7 @@ class CombinedOutages(NodeAvailability):
         change_s[down] = self.next_up(nodes[down], np.broadcast_to(time_s, len(nodes))[down], by_s)
         return change_s
 
-    def next_up(self, nodes: NDArray[np.int64], time_s: ArrayLike, by_s: float = np.inf) -> NDArray[np.float64]:
+    def next_up(self, nodes: Ints, time_s: ArrayLike, by_s: float = np.inf) -> Floats:
         """Return the first instant from *time_s* on at which each node is up, ``[n]``; infinity if never.
 
         For a node that is down beyond *by_s* the result is any instant after *by_s*.
@@ -118,9 +118,7 @@ class CombinedOutages(NodeAvailability):
         at_s[todo] = np.inf
         return at_s
 
-    def changes(
-        self, nodes: NDArray[np.int64], start_s: float, end_s: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
+    def changes(self, nodes: Ints, start_s: float, end_s: float) -> tuple[Floats, Ints, Bools]:
         """Return time, node and new state of all changes of *nodes* in (start, end], by time, then by node."""
         todo, at_s = np.asarray(nodes), np.full(len(nodes), float(start_s))
         was_up = self.up(todo, at_s)

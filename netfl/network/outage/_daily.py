@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import AfterValidator, Field
 
+from netfl.network.outage import Bools, Floats, Ints
 from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns, sojourn_law, state_law
 from netfl.network.periods import SLACK, STEPS, periods_of
 from netfl.streams import Streams
@@ -30,9 +31,7 @@ Weights = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=
 """Relative weights of equal parts of a period: 24 of them are the hours of a day."""
 
 
-def surrounding_instants(
-    first_s: NDArray[np.float64], period_s: float, time_s: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def surrounding_instants(first_s: Floats, period_s: float, time_s: ArrayLike) -> tuple[Floats, Floats]:
     """Return the last instant first + k·period, k whole, up to *time_s*, and the next; each computed from k alone."""
     time = np.asarray(time_s, float)
     number = np.floor((time - first_s) / period_s)
@@ -41,9 +40,7 @@ def surrounding_instants(
     return first_s + number * period_s, first_s + (number + 1.0) * period_s
 
 
-def recurring_window(
-    first_s: NDArray[np.float64], length_s: float, period_s: float, time_s: ArrayLike
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def recurring_window(first_s: Floats, length_s: float, period_s: float, time_s: ArrayLike) -> tuple[Bools, Floats]:
     """Return whether the windows [first + k·period, first + k·period + length) are open, and until when this holds."""
     opened_s, reopens_s = surrounding_instants(first_s, period_s, time_s)
     closes_s = opened_s + length_s
@@ -64,25 +61,21 @@ class DiurnalClock:
         factor: relative speed of each row's clock, ``[rows]``.
     """
 
-    def __init__(
-        self, weights: Sequence[float], period_s: float, shift_s: NDArray[np.float64], factor: NDArray[np.float64]
-    ) -> None:
+    def __init__(self, weights: Sequence[float], period_s: float, shift_s: Floats, factor: Floats) -> None:
         self._part_s, self._period_s = period_s / len(weights), period_s
         self._speed = np.array(weights, float) * len(weights) / sum(weights)
         self._read_s = np.concatenate([[0.0], np.cumsum(self._speed * self._part_s)])
         self._read_s[-1] = period_s
         self._shift_s, self._factor = shift_s, factor
 
-    def read_s(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def read_s(self, rows: Ints, time_s: Floats) -> Floats:
         """Return the reading of each row's clock at *time_s*, ``[n]``."""
         days, rest_s = np.divmod(time_s - self._shift_s[rows], self._period_s)
         part = np.minimum((rest_s / self._part_s).astype(np.int64), len(self._speed) - 1)
         read_s = self._read_s[part] + self._speed[part] * (rest_s - part * self._part_s)
         return np.asarray(self._factor[rows] * (days * self._period_s + read_s))
 
-    def after_s(
-        self, rows: NDArray[np.int64], time_s: NDArray[np.float64], amount_s: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def after_s(self, rows: Ints, time_s: Floats, amount_s: Floats) -> Floats:
         """Return when the clock of each row shows *amount_s* more than at *time_s*, ``[n]``."""
         shown_s = (self.read_s(rows, time_s) + amount_s) / self._factor[rows]
         days = periods_of(shown_s, self._period_s)
@@ -95,7 +88,7 @@ class DiurnalClock:
         return np.asarray(np.maximum(time_s, days * self._period_s + day_s + self._shift_s[rows]))
 
 
-def mean_share_up(weights: Sequence[float], period_s: float, up_s: float, down_s: float) -> NDArray[np.float64]:
+def mean_share_up(weights: Sequence[float], period_s: float, up_s: float, down_s: float) -> Floats:
     """Return the mean share of time up in each part of the period, for exponential sojourns up on the clock, and down.
 
     In part j, p' = μ(1 - p) - λ_j p with λ_j = r_j/up and μ = 1/down, solved exactly; the periodic solution.
@@ -114,12 +107,12 @@ def mean_share_up(weights: Sequence[float], period_s: float, up_s: float, down_s
     return np.array(means)
 
 
-def draw_shifts_s(spread_s: float, rows: int, streams: Streams) -> NDArray[np.float64]:
+def draw_shifts_s(spread_s: float, rows: int, streams: Streams) -> Floats:
     """Draw the delay of each row's day, uniform on ±spread/2."""
     return spread_s * (streams.field("shift").uniform(np.arange(rows)) - 0.5)
 
 
-def settled_start_s(up_s: NDArray[np.float64], down_s: float, period_s: float) -> NDArray[np.float64]:
+def settled_start_s(up_s: Floats, down_s: float, period_s: float) -> Floats:
     """Return when processes with these mean sojourns must start, all up, to have settled by time 0."""
     return -period_s * np.ceil(_SETTLING_CYCLES * (up_s + down_s) / period_s)
 
@@ -138,7 +131,7 @@ def check_period(up_s: float, down_s: float, period_s: float) -> None:
 
 
 def daily_laws(
-    open_rows: Callable[[NDArray[np.int64], Streams], tuple[AlternatingRenewal, DiurnalClock]],
+    open_rows: Callable[[Ints, Streams], tuple[AlternatingRenewal, DiurnalClock]],
     sojourns: Sojourns,
     weights: Sequence[float],
     period_s: float,
@@ -153,27 +146,24 @@ def daily_laws(
     """
     up, down = sojourns.up, sojourns.down
 
-    def sojourn_up(streams: Streams, size: int) -> NDArray[np.float64]:
+    def sojourn_up(streams: Streams, size: int) -> Floats:
         rows = np.arange(size)
         process, clock = open_rows(rows, streams)
         begin_s = _next_begin_s(process, rows, is_up=True)
         return clock.read_s(rows, process.next_change(rows, begin_s)) - clock.read_s(rows, begin_s)
 
-    def sojourn_down(streams: Streams, size: int) -> NDArray[np.float64]:
+    def sojourn_down(streams: Streams, size: int) -> Floats:
         rows = np.arange(size)
         process, _ = open_rows(rows, streams)
         begin_s = _next_begin_s(process, rows, is_up=False)
         return process.next_change(rows, begin_s) - begin_s
 
-    def state(streams: Streams, size: int) -> NDArray[np.float64]:
+    def state(streams: Streams, size: int) -> Floats:
         rows = np.arange(size)
         process, _ = open_rows(rows, streams)
         return process.up(rows, period_s * streams.rng("instants").random(size)).astype(float)
 
-    laws = (
-        sojourn_law("up, on the node's own clock,", up, sojourn_up),
-        sojourn_law("down", down, sojourn_down),
-    )
+    laws = (sojourn_law("up, on the node's own clock,", up, sojourn_up), sojourn_law("down", down, sojourn_down))
     if not up.law == down.law == "exponential":
         return laws
     quantity = "state of a node at an instant uniform over the period (1 is up)"
@@ -182,7 +172,7 @@ def daily_laws(
     return (*laws, state_law(quantity, statement, state, share))
 
 
-def _next_begin_s(process: AlternatingRenewal, rows: NDArray[np.int64], *, is_up: bool) -> NDArray[np.float64]:
+def _next_begin_s(process: AlternatingRenewal, rows: Ints, *, is_up: bool) -> Floats:
     """Return when the first sojourn up, or down, of each row begins after time 0."""
     begin_s = process.next_change(rows, np.zeros(len(rows)))
     return np.where(process.up(rows, begin_s) == is_up, begin_s, process.next_change(rows, begin_s))

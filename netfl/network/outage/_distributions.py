@@ -10,14 +10,13 @@ from statistics import NormalDist
 from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
+from netfl.network.outage import Floats
 from netfl.registry import Spec
 from netfl.streams import RandomField, Streams
 from netfl.units import Metres, Seconds
-
-Floats = NDArray[np.float64]
 
 
 class UnitMeanDistribution(Protocol):

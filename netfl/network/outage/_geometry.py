@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from netfl.network.layout import Layout
+from netfl.network.outage import Floats, Ints
 from netfl.network.outage._targets import Group, group_numbers
 
 _ALIASES: dict[str, tuple[str, ...]] = {"both": ("users", "towers"), "all": get_args(Group)}
@@ -52,7 +52,7 @@ class DiskMembership:
         self._along_m = layout.node_xy_m[ends[self.nodes]] - self._from_m
         self._squared_m2 = (self._along_m**2).sum(axis=1)
 
-    def distance_m(self, places: NDArray[np.int64], centre_m: NDArray[np.float64]) -> NDArray[np.float64]:
+    def distance_m(self, places: Ints, centre_m: Floats) -> Floats:
         """Return the distances of segments from points; *places* index `nodes` and broadcast with the points."""
         to_m, along_m, squared = centre_m - self._from_m[places], self._along_m[places], self._squared_m2[places]
         share = np.clip((to_m * along_m).sum(axis=-1) / np.where(squared > 0.0, squared, 1.0), 0.0, 1.0)

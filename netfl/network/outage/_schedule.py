@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from netfl.network.outage import NodeAvailability
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability
 from netfl.network.outage._daily import surrounding_instants
 
 
@@ -25,7 +25,7 @@ class UserSchedule:
 
     user: int
     start: bool
-    times: NDArray[np.float64]
+    times: Floats
     place: str = ""
 
     def __eq__(self, other: object) -> bool:
@@ -48,9 +48,9 @@ class AvailabilitySchedule:
         times: times of the changes, user by user.
     """
 
-    start: NDArray[np.bool_]
-    first: NDArray[np.int64]
-    times: NDArray[np.float64]
+    start: Bools
+    first: Ints
+    times: Floats
 
     @classmethod
     def from_rows(cls, rows: Iterable[UserSchedule], users: int) -> AvailabilitySchedule:
@@ -77,12 +77,12 @@ class ScheduledAvailability(NodeAvailability):
         self._count = np.diff(schedule.first)
         self._times_s = np.append(schedule.times, np.inf)
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         """Return the state at the start, inverted after an odd number of changes."""
         passed = self._passed(nodes, self._surrounding_periods_s(nodes, time_s)[0], time_s)
         return np.asarray(self._schedule.start[nodes] ^ (passed % 2 == 1))
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         """Return the next change: in this period, at its end, or in the next one."""
         began_s, next_s = self._surrounding_periods_s(nodes, time_s)
         passed, count, first = self._passed(nodes, began_s, time_s), self._count[nodes], self._schedule.first[nodes]
@@ -91,16 +91,14 @@ class ScheduledAvailability(NodeAvailability):
         in_next_s = next_s + np.where(count % 2 == 1, 0.0, self._times_s[np.where(count > 0, first, -1)])
         return np.where(is_within, in_period_s, in_next_s)
 
-    def _surrounding_periods_s(
-        self, nodes: NDArray[np.int64], time_s: ArrayLike
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _surrounding_periods_s(self, nodes: Ints, time_s: ArrayLike) -> tuple[Floats, Floats]:
         """Return the begins of the period of *time_s* and of the next, ``[n]``."""
         time = np.broadcast_to(np.asarray(time_s, float), np.shape(nodes))
         if np.isinf(self._period_s):
             return np.zeros(time.shape), np.full(time.shape, np.inf)
         return surrounding_instants(np.zeros(time.shape), self._period_s, time)
 
-    def _passed(self, nodes: NDArray[np.int64], began_s: NDArray[np.float64], time_s: ArrayLike) -> NDArray[np.int64]:
+    def _passed(self, nodes: Ints, began_s: Floats, time_s: ArrayLike) -> Ints:
         """Return the number of each node's changes in this period up to *time_s*, by bisection."""
         low, high = np.zeros(np.shape(nodes), np.int64), self._count[nodes]
         first = self._schedule.first[nodes]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netfl.network.outage import Bools, Floats, Ints
 from netfl.network.outage._combined import CombinedOutages
 
 _MAX_PASSES = 1_000
@@ -31,11 +32,11 @@ class NodeState:
         self._uninterrupted = _Cache(outages.interrupting, nodes) if outages.interrupting is not outages else self._up
         self.is_always_up, self.is_metered = not outages, outages.is_metered
 
-    def up_until_s(self, nodes: NDArray[np.int64], now_s: float) -> NDArray[np.float64]:
+    def up_until_s(self, nodes: Ints, now_s: float) -> Floats:
         """Return a time until which each node stays up, ``[n]``; a past time for a node that is down."""
         return self._up.up_until_s(nodes, now_s)
 
-    def up(self, nodes: NDArray[np.int64], now_s: float) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, now_s: float) -> Bools:
         """Return whether each node is up now, ``[n]``."""
         return self.up_until_s(nodes, now_s) > now_s
 
@@ -57,19 +58,19 @@ class NodeState:
         cut_s = self._uninterrupted.node_up_until_s(node, now_s)
         return cut_s if cut_s >= by_s or cut_s <= now_s else self._uninterrupted.first_change_s(node, cut_s, by_s)
 
-    def train(self, users: NDArray[np.int64], time_s: ArrayLike, samples: ArrayLike) -> None:
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:
         """Report that each of *users* trains on *samples* examples at *time_s*."""
         if self.is_metered:
             self._outages.train(users, time_s, samples)
             self._forget(users)
 
-    def transmit(self, users: NDArray[np.int64], time_s: ArrayLike, bits: ArrayLike) -> None:
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
         """Report that each of *users* starts to transmit *bits* at *time_s*."""
         if self.is_metered:
             self._outages.transmit(users, time_s, bits)
             self._forget(users)
 
-    def all_up_from_s(self, rows: NDArray[np.int64], now_s: float) -> NDArray[np.float64]:
+    def all_up_from_s(self, rows: Ints, now_s: float) -> Floats:
         """Return the first instant from now on at which all nodes of a row are up, ``[n]``; infinity if never.
 
         Args:
@@ -83,7 +84,7 @@ class NodeState:
         at_s[~is_sure] = self.all_up_later_s(rows[~is_sure], at_s[~is_sure])
         return np.asarray(at_s)
 
-    def all_up_later_s(self, rows: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def all_up_later_s(self, rows: Ints, time_s: ArrayLike) -> Floats:
         """Return `all_up_from_s` for future times, without caching."""
         at_s = np.array(np.broadcast_to(np.asarray(time_s, float), len(rows)))
         todo = np.flatnonzero(np.isfinite(at_s))
@@ -97,7 +98,7 @@ class NodeState:
         at_s[todo] = np.inf
         return at_s
 
-    def _forget(self, users: NDArray[np.int64]) -> None:
+    def _forget(self, users: Ints) -> None:
         self._up.forget(users)
         self._uninterrupted.forget(users)
 
@@ -109,7 +110,7 @@ class _Cache:
         self._outages, self._is_exact = outages, outages.is_exact
         self._up_until_s, self._next_up_s = np.full((2, nodes), -np.inf)
 
-    def up_until_s(self, nodes: NDArray[np.int64], now_s: float) -> NDArray[np.float64]:
+    def up_until_s(self, nodes: Ints, now_s: float) -> Floats:
         """Return a time until which each stays up, ``[...]``; cached times that are past are asked again."""
         unknown = self._unknown(nodes, now_s)
         if unknown.size:
@@ -117,14 +118,14 @@ class _Cache:
             self._up_until_s[up] = self._outages.next_change(up, now_s)
         return np.asarray(self._up_until_s[nodes])
 
-    def next_up_s(self, nodes: NDArray[np.int64], now_s: float) -> NDArray[np.float64]:
+    def next_up_s(self, nodes: Ints, now_s: float) -> Floats:
         """Return the first instant from now on at which each is up, ``[...]``."""
         unknown = self._unknown(nodes, now_s)
         if unknown.size:
             self._next_up_s[unknown] = self._outages.next_up(unknown, now_s)
         return np.asarray(np.maximum(self._next_up_s[nodes], now_s))
 
-    def _unknown(self, nodes: NDArray[np.int64], now_s: float) -> NDArray[np.int64]:
+    def _unknown(self, nodes: Ints, now_s: float) -> Ints:
         return np.asarray(nodes[(self._up_until_s[nodes] <= now_s) & (self._next_up_s[nodes] <= now_s)])
 
     def node_up_until_s(self, node: int, now_s: float) -> float:
@@ -142,5 +143,5 @@ class _Cache:
             self._up_until_s[node] = until_s = float(self._outages.next_change(nodes, until_s)[0])
         return until_s
 
-    def forget(self, nodes: NDArray[np.int64]) -> None:
+    def forget(self, nodes: Ints) -> None:
         self._up_until_s[nodes] = self._next_up_s[nodes] = -np.inf

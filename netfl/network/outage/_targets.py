@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.layout import Layout
+from netfl.network.outage import Ints
 from netfl.types import ScenarioFacts
 
 Group = Literal["users", "towers", "routers", "links"]
@@ -49,7 +49,7 @@ def approximate_count(nodes: Group | tuple[int | str, ...], users: int) -> int:
     return 1 if isinstance(nodes, str) and nodes != "users" else users if isinstance(nodes, str) else len(nodes)
 
 
-def node_numbers(nodes: Group | tuple[int | str, ...], layout: Layout) -> NDArray[np.int64]:
+def node_numbers(nodes: Group | tuple[int | str, ...], layout: Layout) -> Ints:
     """Return the numbers of *nodes*.
 
     Raises:
@@ -69,7 +69,7 @@ def node_numbers(nodes: Group | tuple[int | str, ...], layout: Layout) -> NDArra
     return numbers
 
 
-def group_numbers(group: Group, layout: Layout) -> NDArray[np.int64]:
+def group_numbers(group: Group, layout: Layout) -> Ints:
     """Return the numbers of all nodes of *group*."""
     if group == "users":
         return np.arange(layout.users)
@@ -96,7 +96,7 @@ def suggest_node(name: str, layout: Layout) -> str:
     return suggest(name, nodes)
 
 
-def node_rows(affected: NDArray[np.int64], layout: Layout) -> NDArray[np.int64]:
+def node_rows(affected: Ints, layout: Layout) -> Ints:
     """Return the position of each node in *affected*, and -1 for the others, ``[nodes]``."""
     row = np.full(layout.nodes, -1)
     row[affected] = np.arange(len(affected))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
 from netfl.network.outage._daily import draw_shifts_s, recurring_window, surrounding_instants
 from netfl.network.outage._targets import Nodes, node_numbers, node_rows, user_faults
 from netfl.registry import Spec
@@ -28,8 +28,6 @@ _DARK_W = 1e-300
 _MAX_EVALUATIONS = 128
 """Limit of the search for a crossing; fifteen are typical, and a hundred if every step is a bisection."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 EnergyGain = Callable[[Floats], Floats]
 """Energy as a function of the end of the time over which it is counted, each ``[n]``."""
 
@@ -224,13 +222,13 @@ class _Knots:
 
     time_s: Floats
     charge_j: Floats
-    up: NDArray[np.bool_]
+    up: Bools
 
-    def select(self, rows: Ints | NDArray[np.bool_]) -> _Knots:
+    def select(self, rows: Ints | Bools) -> _Knots:
         """Return a copy of *rows*."""
         return _Knots(self.time_s[rows], self.charge_j[rows], self.up[rows])
 
-    def assign(self, rows: Ints | NDArray[np.bool_], knots: _Knots) -> None:
+    def assign(self, rows: Ints | Bools, knots: _Knots) -> None:
         """Replace *rows*."""
         self.time_s[rows], self.charge_j[rows], self.up[rows] = knots.time_s, knots.charge_j, knots.up
 
@@ -239,7 +237,7 @@ class _Knots:
         rows = np.arange(len(index))
         return _Knots(self.time_s[rows, index], self.charge_j[rows, index], self.up[rows, index])
 
-    def changes_after(self, index: Ints) -> NDArray[np.bool_]:
+    def changes_after(self, index: Ints) -> Bools:
         """Return the knots after one of each chain at which the state differs from there, ``[n, knots]``."""
         is_after = np.arange(self.up.shape[1]) > index[:, None]
         return np.asarray(is_after & (self.up != self.at(index).up[:, None]))
@@ -285,10 +283,10 @@ class BatteryState(NodeAvailability):
 
     @property
     def is_metered(self) -> bool:
-        """Whether training or sending drains the batteries."""
+        """True if training or sending drains the batteries."""
         return bool(self._model.per_training or self._model.per_sample or self._model.per_bit)
 
-    def up(self, nodes: Ints, time_s: ArrayLike) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         """Return whether each battery has not run empty, or is recharged."""
         return self._look(nodes, time_s, looks_ahead=False)[0]
 
@@ -333,11 +331,11 @@ class BatteryState(NodeAvailability):
         self._used.assign(rows, _Knots(at_s, left_j, up))
         self._kept.assign(rows, self._used.select(rows).start_chains())
 
-    def _record_changes(self, rows: Ints, time_s: Floats, has_changed: NDArray[np.bool_]) -> None:
+    def _record_changes(self, rows: Ints, time_s: Floats, has_changed: Bools) -> None:
         for row, at_s in zip(rows[has_changed].tolist(), time_s[has_changed].tolist(), strict=True):
             self._past_changes_s.setdefault(row, []).append(at_s)
 
-    def _look(self, nodes: Ints, time_s: ArrayLike, *, looks_ahead: bool) -> tuple[NDArray[np.bool_], Floats]:
+    def _look(self, nodes: Ints, time_s: ArrayLike, *, looks_ahead: bool) -> tuple[Bools, Floats]:
         """Return whether each node is up, and if *looks_ahead* until when."""
         up, until_s = np.ones(len(nodes), np.bool_), np.full(len(nodes), np.inf)
         time = np.broadcast_to(np.asarray(time_s, float), len(nodes))
@@ -428,7 +426,7 @@ class _PluggedIn:
 
         return gain_j
 
-    def _window_at(self, users: Ints, time_s: Floats) -> tuple[NDArray[np.bool_], Floats]:
+    def _window_at(self, users: Ints, time_s: Floats) -> tuple[Bools, Floats]:
         if np.isinf(self._length_s):
             return np.ones(len(users), np.bool_), np.full(len(users), np.inf)
         return recurring_window(self._opens_s[users], self._length_s, DAY_S, time_s)

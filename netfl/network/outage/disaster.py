@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import state_law
 from netfl.network.outage._distributions import DurationDistribution, RadiusDistribution
 from netfl.network.outage._geometry import DiskMembership, Groups
@@ -95,7 +95,7 @@ class Disaster(Outage):
     def laws(self) -> tuple[Law, ...]:
         """Claim the times of disasters, and the state of a node in the middle of the area."""
 
-        def gaps(streams: Streams, size: int) -> NDArray[np.float64]:
+        def gaps(streams: Streams, size: int) -> Floats:
             events = DisasterEvents(self, streams)
             events.extend_to(size + 1 + events.before)
             return np.diff(events.start_s[events.before :])[:size]
@@ -118,7 +118,7 @@ class Disaster(Outage):
             laws.append(state_law(quantity, statement, self._states, share))
         return tuple(laws)
 
-    def _states(self, streams: Streams, size: int) -> NDArray[np.float64]:
+    def _states(self, streams: Streams, size: int) -> Floats:
         """Return nearly independent states of a user in the middle of the area."""
         graph: nx.Graph[str] = nx.Graph()
         layout = Layout(graph, np.array([self._middle_m]))
@@ -126,16 +126,16 @@ class Disaster(Outage):
         return timeline.up(np.zeros(size, np.int64), 50.0 * self.repair.mean * np.arange(size)).astype(float)
 
     @property
-    def _middle_m(self) -> NDArray[np.float64]:
+    def _middle_m(self) -> Floats:
         """Middle of the area."""
         return np.array(self.center) if self.corners is None else np.mean(self.corners, axis=0)
 
     @property
-    def _half_m(self) -> NDArray[np.float64]:
+    def _half_m(self) -> Floats:
         """Half the sides of the rectangle, or of the square around the disk."""
         return np.full(2, self.extent) if self.corners is None else np.abs(np.subtract(*self.corners)) / 2.0
 
-    def place_m(self, u: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
+    def place_m(self, u: Floats, v: Floats) -> Floats:
         """Return a point of the area for each two uniform draws, ``[n, 2]``."""
         if self.corners is None:
             unit = np.sqrt(u)[:, None] * np.column_stack([np.cos(2.0 * np.pi * v), np.sin(2.0 * np.pi * v)])
@@ -189,14 +189,12 @@ class DisasterEvents:
         while len(self.start_s) < count:
             self._draw()
 
-    def _extend_beyond(self, time_s: NDArray[np.float64]) -> None:
+    def _extend_beyond(self, time_s: Floats) -> None:
         """Draw disasters beyond all of *time_s*."""
         while self._last_s <= time_s.max(initial=0.0, where=np.isfinite(time_s)):
             self._draw()
 
-    def over_s(
-        self, disk: DiskMembership, places: NDArray[np.int64], time_s: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def over_s(self, disk: DiskMembership, places: Ints, time_s: Floats) -> Floats:
         """Return the end of the last repair of disasters up to *time_s*, ``[n]``; minus infinity if all are over."""
         over_s = np.full(len(places), -np.inf)
         self._extend_beyond(time_s)
@@ -212,9 +210,7 @@ class DisasterEvents:
             todo = todo[begin[todo] < end[todo]]
         return over_s
 
-    def next_s(
-        self, disk: DiskMembership, places: NDArray[np.int64], time_s: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def next_s(self, disk: DiskMembership, places: Ints, time_s: Floats) -> Floats:
         """Return the time of the next disaster at each place, or of one before it, some disasters ahead, ``[n]``."""
         self._extend_beyond(time_s)
         begin = np.searchsorted(self.start_s, time_s, side="right")
@@ -223,9 +219,7 @@ class DisasterEvents:
         first = np.where(is_struck.any(axis=1), is_struck.argmax(axis=1), _CHUNK)
         return self.start_s[begin + first]
 
-    def _struck(
-        self, disk: DiskMembership, places: NDArray[np.int64], begin: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _struck(self, disk: DiskMembership, places: Ints, begin: Ints) -> tuple[Ints, Bools]:
         """Return disasters from number *begin* on, and whether each place lies within them, ``[n, _CHUNK]`` both."""
         event = np.minimum(begin[:, None] + np.arange(_CHUNK), len(self.start_s) - 1)
         is_struck = disk.distance_m(places[:, None], self._centre_m[event]) <= self._radius_m[event]
@@ -260,13 +254,13 @@ class _StruckNodes(NodeAvailability):
     def is_exact(self) -> bool:
         return False
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         up = np.ones(len(nodes), np.bool_)
         affected, places, at_s = self._affected(nodes, time_s)
         up[affected] = self._events.over_s(self._disk, places, at_s) <= at_s
         return up
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         change_s = np.full(len(nodes), np.inf)
         affected, places, at_s = self._affected(nodes, time_s)
         up_s, todo = at_s.copy(), np.arange(len(places))
@@ -280,9 +274,7 @@ class _StruckNodes(NodeAvailability):
         change_s[affected] = up_s
         return change_s
 
-    def _affected(
-        self, nodes: NDArray[np.int64], time_s: ArrayLike
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def _affected(self, nodes: Ints, time_s: ArrayLike) -> tuple[Ints, Ints, Floats]:
         """Return the indices of *nodes* that can be struck, their places in the disk, and their times."""
         place = self._place[nodes]
         affected = np.flatnonzero(place >= 0)

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import state_law
 from netfl.network.outage._daily import draw_shifts_s, recurring_window
 from netfl.network.outage._targets import Nodes, node_numbers
@@ -71,17 +71,17 @@ class Diurnal(Outage):
     def laws(self) -> tuple[Law, ...]:
         """Claim the state at a random instant, and the distribution of the shifts."""
 
-        def open_users(streams: Streams, size: int) -> tuple[NodeAvailability, NDArray[np.int64]]:
+        def open_users(streams: Streams, size: int) -> tuple[NodeAvailability, Ints]:
             graph: nx.Graph[str] = nx.Graph()
             users_only = self.model_copy(update={"nodes": "users"})
             return users_only.open(Layout(graph, np.zeros((size, 2))), streams), np.arange(size)
 
-        def state(streams: Streams, size: int) -> NDArray[np.float64]:
+        def state(streams: Streams, size: int) -> Floats:
             timeline, users = open_users(streams, size)
             instants_s = self.period * (3.0 + streams.rng("instants").random(size))
             return timeline.up(users, instants_s).astype(float)
 
-        def shift(streams: Streams, size: int) -> NDArray[np.float64]:
+        def shift(streams: Streams, size: int) -> Floats:
             timeline, users = open_users(streams, size)
             earliest_s = self.opens + self.period - self.spread / 2.0
             change_s = timeline.next_change(users, earliest_s)
@@ -110,13 +110,13 @@ class Diurnal(Outage):
 class _Windows(NodeAvailability):
     """One window per period for each node; nodes with opening NaN are always up."""
 
-    def __init__(self, opens_s: NDArray[np.float64], length_s: float, period_s: float) -> None:
+    def __init__(self, opens_s: Floats, length_s: float, period_s: float) -> None:
         self._opens_s, self._length_s, self._period_s = opens_s, length_s, period_s
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         opens_s = self._opens_s[nodes]
         return recurring_window(opens_s, self._length_s, self._period_s, time_s)[0] | np.isnan(opens_s)
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         _, change_s = recurring_window(self._opens_s[nodes], self._length_s, self._period_s, time_s)
         return np.where(np.isnan(change_s), np.inf, change_s)

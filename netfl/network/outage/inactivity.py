@@ -6,21 +6,13 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage import Ints, NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
-from netfl.network.outage._daily import (
-    DiurnalClock,
-    Weights,
-    check_period,
-    daily_laws,
-    draw_shifts_s,
-    settled_start_s,
-)
+from netfl.network.outage._daily import DiurnalClock, Weights, check_period, daily_laws, draw_shifts_s, settled_start_s
 from netfl.network.outage._distributions import DurationDistribution
 from netfl.network.outage._targets import Nodes, node_numbers, node_rows, user_faults
 from netfl.streams import Streams
@@ -84,7 +76,7 @@ class Inactivity(Outage):
         laws = daily_laws(self._open_rows, self._sojourns, self.weights, self.period)
         return laws if not self.diversity else laws[:2]
 
-    def _open_rows(self, row: NDArray[np.int64], streams: Streams) -> tuple[AlternatingRenewal, DiurnalClock]:
+    def _open_rows(self, row: Ints, streams: Streams) -> tuple[AlternatingRenewal, DiurnalClock]:
         count = int(row.max(initial=-1)) + 1
         activity = np.exp(self.diversity * streams.field("active").normal(np.arange(count)))
         clock = DiurnalClock(self.weights, self.period, draw_shifts_s(self.spread, count, streams), activity)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._daily import recurring_window
 from netfl.network.outage._targets import Nodes, node_numbers
@@ -87,16 +87,16 @@ class Maintenance(Outage):
 class _PlannedWindow(NodeAvailability):
     """One window of some nodes."""
 
-    def __init__(self, is_affected: NDArray[np.bool_], window: Window) -> None:
+    def __init__(self, is_affected: Bools, window: Window) -> None:
         self._is_affected, self._window = is_affected, window
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         return ~(self._is_affected[nodes] & self._window_at(time_s)[0])
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         return np.where(self._is_affected[nodes], self._window_at(time_s)[1], np.inf)
 
-    def _window_at(self, time_s: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def _window_at(self, time_s: ArrayLike) -> tuple[Bools, Floats]:
         """Return whether the window lasts at *time_s*, and until when this holds."""
         time, window = np.asarray(time_s, float), self._window
         first_s = np.full(time.shape, window.begins)

@@ -19,7 +19,7 @@ from netfl.units import Metres, Seconds
 
 
 class Regional(Outage):
-    """All nodes inside a disk go down and come up together: one alternating renewal process for the area.
+    """Nodes inside a disk go down and come up together: one alternating renewal process for the area.
 
     A link is affected if its cable, a straight line between its ends, passes through the disk, as in S. Neumayer,
     E. Modiano, "Network reliability under random circular cuts", GLOBECOM 2011.  Moving users count at their positions
