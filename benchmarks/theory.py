@@ -18,7 +18,7 @@ from rich.table import Table
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
 from netfl.network.channel.rayleigh import Rayleigh
-from netfl.network.mac._test_bench import slot_successes
+from netfl.network.mac._test_bench import BenchSetup, slot_successes
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.outage.renewal import Renewal
 from netfl.network.radio.link_budget import LinkBudget, Radio
@@ -34,7 +34,7 @@ def aloha() -> Iterator[tuple[str, NDArray[np.float64], float]]:
     """Successes per slot of n saturated users: n p (1-p)^(n-1)."""
     for users, probability in ((2, 0.5), (10, 0.05), (10, 0.1), (10, 0.3), (50, 0.02), (50, 0.06)):
         mac = SlottedAloha(probability=probability)
-        seen = slot_successes(mac, users, 1.0, STREAMS.at("aloha", users, probability), DRAWS)
+        seen = slot_successes(BenchSetup(mac, users, 1.0, STREAMS.at("aloha", users, probability)), DRAWS)
         yield (
             f"slotted ALOHA, n = {users}, p = {probability}",
             seen,

@@ -207,7 +207,7 @@ def test_what_is_known_of_users_who_are_cut_off_changes_nothing(tmp_path, monkey
     changes = {"users": 120, "rounds": 12, "access.mac.probability": 0.2, "record": "all"}
     asked = netfl.load(ROOT / "benchmarks/many_users.yaml", changes)
     known = netfl.trace(asked, tmp_path / "known")
-    monkeypatch.setattr("netfl.network.outage._combined.CombinedOutages.metered", property(lambda self: True))
+    monkeypatch.setattr("netfl.network.outage._combined.CombinedOutages.is_metered", property(lambda self: True))
     anew = netfl.trace(asked, tmp_path / "anew")
     for name in ("events", "rounds", "deliveries"):
         pd.testing.assert_frame_equal(known.table(name), anew.table(name), check_exact=True)

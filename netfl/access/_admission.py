@@ -26,7 +26,7 @@ _MOMENTS, _APART_S = 32, 61.0
 def build_admission(network: NetworkAccess, parts: NetworkConfig, setting: AccessContext) -> Admission:
     """Who decides who may try in *network*."""
     chooser = SelectionState(network.selection, _population(network, parts, setting))
-    heeds = frozenset[str]() if network.mac is None else network.mac.heeds
+    heeds = frozenset[str]() if network.mac is None else network.mac.user_metrics
     return (
         SelectionAdmission(chooser, heeds, setting.users) if heeds or not chooser.everybody else AdmitAll(setting.users)
     )

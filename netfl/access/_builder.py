@@ -87,7 +87,7 @@ def build_network(network: NetworkAccess, setting: AccessContext) -> NetworkConf
             faults += _unreachable(medium, network.radio, network.reception, sites.users, bits)
         faults += _too_long(network, medium.longest_s(bits), service)
         if network.mac is not None:
-            faults += [fault.under("mac") for fault in network.mac.misfits(medium.longest_s(bits))]
+            faults += [fault.under("mac") for fault in network.mac.airtime_faults(medium.longest_s(bits))]
     if faults:
         raise ScenarioError(faults)
     return NetworkConfig(
@@ -171,7 +171,7 @@ def _service(network: NetworkAccess, setting: AccessContext) -> RoundServiceConf
 def transport_of(network: NetworkAccess, bits: float) -> Transport:
     """What an update of *bits*, not yet compressed, is sent as."""
     said = network.transport or Transport()
-    return said.settled(said.up_bits(bits), None if network.mac is None else network.mac.most_bits)
+    return said.settled(said.up_bits(bits), None if network.mac is None else network.mac.max_payload_bits)
 
 
 def update_cut(network: NetworkAccess, model_bits: float) -> Segmentation:

@@ -58,7 +58,7 @@ def overload(network: NetworkAccess, setting: AccessContext) -> Iterator[str]:
         return  # nothing waits without end, or several can be received at once
     (traffic,), rates_bps = waiting, _rates_bps(network)
     each_hz = traffic.rate_hz(_air_bps(network)) or 0.0
-    most_hz = network.mac.most_hz(
+    most_hz = network.mac.max_frames_hz(
         traffic.size.mean / max(rates_bps), largest_frame_bits(network, setting) / min(rates_bps)
     )
     sites = build_layout(network, setting)

@@ -69,7 +69,7 @@ def network_faults(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fau
     if network.shared_air and network.interference == "collide" and network.capture is None:
         remedy = "set interference: sinr, or a capture ratio"
         yield Fault("shared_air", "then all cells together would be one collision domain", None, remedy)
-    if network.shared_air and network.mac is not None and network.mac.senses:
+    if network.shared_air and network.mac is not None and network.mac.has_carrier_sense:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
         remedy = "leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
         yield Fault("shared_air", problem, True, remedy)
@@ -143,7 +143,7 @@ def _served(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fault]:
                 yield Fault(f"spare.{cause}", f"has no effect: {why}", list(named), "leave it out")
     yield from _way_down(network)
     if network.transport is not None and network.mac is not None:
-        yield from (fault.under("transport") for fault in network.transport.misfits(network.mac.most_bits))
+        yield from (fault.under("transport") for fault in network.transport.misfits(network.mac.max_payload_bits))
     if network.round is not None and network.round.is_continuous and network.busy != "restart":
         problem = "has no effect: with this rule nobody is sent a version who is at an update"
         yield Fault("busy", problem, network.busy, "leave it out")
@@ -226,7 +226,7 @@ def fast_fading(network: NetworkAccess, setting: AccessContext) -> Iterator[str]
     slowest_bps = min(reception.rate_bps(radio.bandwidth, mode) for mode in modes)
     coherence_s, index = min((channel.coherence_s, index) for index, channel in enumerate(network.channel))
     bits = largest_frame_bits(network, setting)
-    airtime_s = bits / slowest_bps if network.mac is None else network.mac.longest_s(bits, slowest_bps)
+    airtime_s = bits / slowest_bps if network.mac is None else network.mac.max_airtime_s(bits, slowest_bps)
     if airtime_s <= _LONG * coherence_s:
         return
     fading, judging = kind_of(type(network.channel[index])), kind_of(type(reception))

@@ -14,13 +14,12 @@ from pydantic import AfterValidator, Field, field_validator
 from netfl.access._direct import DirectAccess, parse_number, shuffled_users
 from netfl.errors import Fault, ScenarioError
 from netfl.network.outage._availability_file import (
-    AvailabilitySchedule,
-    Row,
     limit_faults,
     past_period_faults,
     read_availability,
     unknown_user_faults,
 )
+from netfl.network.outage._schedule import AvailabilitySchedule, UserSchedule
 from netfl.network.periods import SLACK, STEPS
 from netfl.streams import Streams
 from netfl.types import AccessContext, Law, ScenarioFacts
@@ -65,7 +64,9 @@ class Availability(DirectAccess):
         rows, faults = self._read(setting.users)
         if faults:
             raise ScenarioError(faults)
-        return shuffled_users(self._present(AvailabilitySchedule.of(rows, setting.users), setting.rounds), setting)
+        return shuffled_users(
+            self._present(AvailabilitySchedule.from_rows(rows, setting.users), setting.rounds), setting
+        )
 
     def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
         """The share of a repeated file in which each user is there; not known where nothing repeats."""
@@ -109,11 +110,11 @@ class Availability(DirectAccess):
         return (Law.none("all is written down: nothing is drawn but the order in which users are heard"),)
 
     @cached_property
-    def _file(self) -> tuple[list[Row], list[Fault]]:
+    def _file(self) -> tuple[list[UserSchedule], list[Fault]]:
         """What the file says, read once."""
         return read_availability(self.file)
 
-    def _read(self, users: int) -> tuple[list[Row], list[Fault]]:
+    def _read(self, users: int) -> tuple[list[UserSchedule], list[Fault]]:
         """The rows of the file, and what keeps it from serving so many *users*."""
         rows, faults = self._file
         faults = [*faults, *unknown_user_faults(rows, users)]

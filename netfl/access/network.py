@@ -198,7 +198,7 @@ class NetworkAccess(WithSelection):
     @property
     def closed_loop(self) -> bool:
         """Where the selection or the MAC asks."""
-        return self.selection.asking or (self.mac is not None and self.mac.asking)
+        return self.selection.asking or (self.mac is not None and self.mac.needs_learner_metrics)
 
     @property
     def networked(self) -> bool:

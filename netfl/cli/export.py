@@ -118,11 +118,11 @@ def _write_positions(run: Run, path: Path, replica: int, every: str | None) -> N
 
 def _write_availability(run: Run, path: Path, replica: int, *, in_rounds: bool) -> None:
     """Write when users were there."""
-    from netfl.network.outage._availability_file import write
+    from netfl.network.outage._availability_file import write_availability
     from netfl.results.export import availability
 
     rows = availability(run, replica, in_rounds=in_rounds)
-    write(path, rows)
+    write_availability(path, rows)
     changes = sum(len(row.times) for row in rows)
     unit = "; the times are rounds, which an access reads with 'unit: rounds', and an outage cannot"
     typer.echo(f"{path}: {len(rows)} users, {changes} changes{unit if in_rounds else ''}")

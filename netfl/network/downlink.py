@@ -59,7 +59,7 @@ class IdealDownlink(DownlinkPath):
         self.ledger.downlink_bits += self.bits
         delay_s = self.routes.delay_s(tower.name, self.bits, now) + self.bits / self.rate_bps
         route = self.routes.numbers(tower.name, now)[None, :]
-        at_s = float(self.presence.together_later_s(route, now + delay_s)[0])
+        at_s = float(self.presence.all_up_later_s(route, now + delay_s)[0])
         if self.spare.outage and (spared := self.spare.among("outage", tower.cell.ids[users])).any():
             tower.expect(version, now + delay_s, users[spared])
             users = users[~spared]

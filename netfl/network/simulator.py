@@ -230,7 +230,7 @@ class NetworkSimulator:
     def _arrive(self, message: Message) -> None:
         """An update, or a packet, reaches the server."""
         now, server = self._env.now, self._parts.sites.server
-        if not message.immune and self._parts.presence.node_until_s(self._hub, now) <= now:
+        if not message.immune and self._parts.presence.node_up_until_s(self._hub, now) <= now:
             self._ledger.land(message, "lost", now, node=server)
         elif message.base == TRAFFIC:
             self._ledger.land(message, "delivered", now, node=server)

@@ -208,7 +208,7 @@ def _updates(
     service, (env, routes) = parts.service, above
     if service is None:
         return None
-    train = partial(_train, medium, service.samples) if parts.presence.metered else None
+    train = partial(_train, medium, service.samples) if parts.presence.is_metered else None
     conduct = UserBehaviour(service.busy, service.rule.needs_disconnected, train, service.luck, parts.spending)
     cut, compute_s = service.cut, service.compute_s[ids]
     if service.transport.grain != "packet":

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netfl
-from netfl.network.mac._slotted import slot_at, slots_from
-from netfl.network.outage._diurnal_clock import DiurnalClock
+from netfl.network.mac._slotted import first_slot_from, first_slots_from
+from netfl.network.outage._daily import DiurnalClock
 from netfl.network.periods import (
     MOST,
     after_rounding,
@@ -34,9 +34,11 @@ def test_a_multiple_of_the_length_begins_its_period(length_s, first):
     for times_s in (products, ends, np.nextafter(products, 0.0), np.nextafter(products, np.inf)):
         assert (periods_of(times_s, length_s)[1:] == numbers[1:]).all()
         assert (periods_from(times_s, length_s)[1:] == numbers[1:]).all()
-        assert (slots_from(times_s, length_s)[1:] == numbers[1:]).all()
+        assert (first_slots_from(times_s, length_s)[1:] == numbers[1:]).all()
     for number, time_s in zip(numbers.tolist(), products.tolist(), strict=True):
-        assert period_of(time_s, length_s) == period_from(time_s, length_s) == slot_at(time_s, length_s) == number
+        assert (
+            period_of(time_s, length_s) == period_from(time_s, length_s) == first_slot_from(time_s, length_s) == number
+        )
 
 
 @given(st.floats(0.0, 1e12), st.floats(1e-9, 1e9))

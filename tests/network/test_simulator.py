@@ -210,9 +210,9 @@ def test_presence_is_that_of_the_outages(planned):
         nodes = rng.permutation(6)[: rng.integers(1, 7)]
         up = outages.up(nodes, now_s)
         np.testing.assert_array_equal(presence.up(nodes, now_s), up)
-        np.testing.assert_array_equal(presence.until_s(nodes, now_s)[up], outages.next_change(nodes, now_s)[up])
+        np.testing.assert_array_equal(presence.up_until_s(nodes, now_s)[up], outages.next_change(nodes, now_s)[up])
         pairs = np.column_stack([nodes, np.roll(nodes, 1)])
-        together = presence.together_from_s(pairs, now_s)
+        together = presence.all_up_from_s(pairs, now_s)
         for pair, at_s in zip(pairs, together, strict=True):
             instants = np.array([now_s, *sorted(t for node in pair for _, t in plan.get(int(node), []) if t > now_s)])
             assert at_s == next(t for t in instants if outages.up(pair, np.full(2, t)).all())
@@ -221,7 +221,7 @@ def test_presence_is_that_of_the_outages(planned):
 @pytest.mark.slow
 def test_nodes_that_are_never_up_together(planned):
     plan = {0: [(10.0 * k, 10.0 * k + 5) for k in range(3000)], 1: [(10.0 * k + 5, 10.0 * k + 10) for k in range(3000)]}
-    assert NodeState(CombinedOutages([planned(plan)]), 2).together_from_s(np.array([[0, 1]]), 0.0)[0] == np.inf
+    assert NodeState(CombinedOutages([planned(plan)]), 2).all_up_from_s(np.array([[0, 1]]), 0.0)[0] == np.inf
 
 
 def test_users_who_collide_for_ever_end_the_run_with_a_message(make_world, monkeypatch):
@@ -235,10 +235,8 @@ def test_who_never_meets_the_tower_is_followed_once(make_cell, monkeypatch):
     """User 1 is up when the tower is not: that it never hears of anything is found once, not at each version."""
     span_s = range(0, 40_000, 10)
     plan = {1: [(at_s, at_s + 5.0) for at_s in span_s], 100: [(at_s + 5.0, at_s + 10.0) for at_s in span_s]}
-    asked, later = [], NodeState.together_later_s
-    monkeypatch.setattr(
-        NodeState, "together_later_s", lambda *args: asked.extend(args[1][:, 0].tolist()) or later(*args)
-    )
+    asked, later = [], NodeState.all_up_later_s
+    monkeypatch.setattr(NodeState, "all_up_later_s", lambda *args: asked.extend(args[1][:, 0].tolist()) or later(*args))
     cell = make_cell(2, plan=plan, compute_s=1e9)
     for version in range(6):
         cell.tower.expect(version, 100.0 * version)

@@ -35,7 +35,7 @@ def can_batch(parts: NetworkConfig, routes: Routes, ledger: EventLog) -> bool:
     plain = all(_plain(queue) for queue in queues)
     poisson = all(type(traffic) is Poisson and traffic.enters != "users" for traffic in parts.traffic)
     even = any(traffic.size.law == "fixed" for traffic in parts.traffic)
-    alone = parts.service is None and parts.presence.always_up and routes.fixed and not ledger.wants("forwarded")
+    alone = parts.service is None and parts.presence.is_always_up and routes.fixed and not ledger.wants("forwarded")
     return alone and poisson and plain and not (even and any(queue_capacity(queue) is not None for queue in queues))
 
 

@@ -68,7 +68,7 @@ class OutputPort:
         self._env, self._ends = env, (link.node, link.link)
         self._rate_bps, self._delay_s = link.rate_bps, link.delay_s
         self._buffer, self._presence, self._ledger, self._onward = buffer, presence, ledger, onward
-        self._frail, self._tells = not presence.always_up, ledger.wants("forwarded")
+        self._frail, self._tells = not presence.is_always_up, ledger.wants("forwarded")
         self._sending: Message | None = None
         self._began_s = 0.0
         self._timer = Timer(env, self._sent)
@@ -198,7 +198,7 @@ class OutputPort:
 
     def _dead(self, now: float) -> str:
         """Which of node and link is down, the node if both are; nothing if neither."""
-        until_s = self._presence.node_until_s
+        until_s = self._presence.node_up_until_s
         return next((name for name, node in self._ends if until_s(node, now) <= now), "")
 
     def _end(self, message: Message, fate: str, place: str = "") -> None:

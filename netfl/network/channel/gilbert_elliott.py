@@ -13,8 +13,7 @@ from netfl.network.channel import Channel, LinkGain
 from netfl.network.channel._correlation_laws import autocorrelation, gain_series
 from netfl.network.channel._markov_chain import Chain
 from netfl.network.layout import Layout
-from netfl.network.outage._alternating_laws import process_laws
-from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
 from netfl.network.outage._distributions import DurationDistribution
 from netfl.network.periods import periods_of
 from netfl.streams import Streams
@@ -103,10 +102,10 @@ class GilbertElliott(Channel):
             distribution=f"P({self.good_gain:g}) = {share:.4g}, P({self.bad_gain:g}) = {1.0 - share:.4g}",
             figures=figures,
         )
-        return (gain, *process_laws(*self._lifetimes))
+        return (gain, *Sojourns(*self._lifetimes).laws())
 
     def _build_gain(self, users: int, streams: Streams) -> LinkGain:
-        drawn = AlternatingRenewal(np.arange(users), *self._lifetimes, streams)
+        drawn = AlternatingRenewal(np.arange(users), Sojourns(*self._lifetimes), streams)
         block_s = _BLOCK * min(self.good, self.bad)
         leaves = -np.expm1(-block_s * (1.0 / self.good + 1.0 / self.bad)) / (self.good + self.bad)
         matrix = np.array(

@@ -1,37 +1,41 @@
 '''The MAC family: how the users of one cell share its medium.
 
-A MAC is one SimPy process per cell, written as a generator over a `netfl.network.radio.cell.Cell`: wait until
-somebody has
-something to send, decide who sends, let them, and begin again.  It holds its state in local variables, as arrays over
-the cell's users, who are numbered 0 … ``cell.size - 1``.  What it may use of the cell:
+A MAC is one SimPy process per cell, written as a generator over a `netfl.network.radio.cell.Cell`: wait until a user
+has a frame, decide who sends, let them send, repeat.  A frame is an update, a segment of one, or a packet.  The MAC
+keeps its state in local variables, as arrays over the cell's users, who are numbered 0 … ``cell.size - 1``.
 
-- ``cell.ready_s``: from when on each user has a frame to send, an update or a packet; infinity if none.  The future is
-  in it, too.
-- ``cell.backlog()``: who has one now and is not sending.  ``yield cell.work()``: wait until somebody has.
-- ``heard = yield cell.attempt(users)``: these users send, all at once; at the end of it comes whose frame was received.
-  It takes each frame's airtime, or the ``duration_s`` that you give; ``limit`` is how many attempts a frame has,
-  ``channel`` and ``mode`` (of the reception) are one for all or one for each.  A MAC with slots gives ``begin_s``, the
-  exact start of the slot, so that slots in a row do not add up their rounding.  Whoever was not received stays in the
-  backlog; whoever is cut off leaves it until it is back.
-- Attempts may overlap: a MAC need not wait for the end of one before it begins the next.  Whatever is on one channel at
-  the same time meets, and the medium says what becomes of it: all collide, the strongest is captured, or each is held
-  against its SINR.
-- ``cell.changes()``: whose ``ready_s`` is new, or whose attempt has failed, since you last asked; ``yield
-  cell.change(by_s)``: wait for that, or until *by_s*: for a MAC that plans ahead from ``ready_s`` and wants to be woken
-  only for what it has planned or when its plan no longer holds.
-- What a scheduler measures of users now: ``cell.snr_db(users)``, ``cell.modes(users)`` (those that they would send in),
-  ``cell.airtimes_s(users)`` (how long their next frames would take), ``cell.sizes(users)`` (in bits; one figure where
-  all are alike) and ``cell.connected(users)``.
-- What the network tells of users as each round opens, what `Mac.heeds` names: ``cell.told``, an array by name
-  (``norm``, ``loss``, ``age``) over the cell's users, NaN where it is not known; empty before it tells anything.
-- What it says of itself, beside its keys: `Mac.rate_bps`, where it knows the bit rate; `Mac.most_bits`, what one of its
-  frames can hold (larger updates are then sent in packets); `Mac.senses`, whether its users listen before they send.
-- ``cell.streams``: where to draw from; ``cell.env``: the clock; ``cell.ids``: the users' numbers in the whole network.
+**To write a MAC**, derive a class from `Mac` and define `Mac.serve` and ``laws``; the fields of the class are its YAML
+keys.  All other members have defaults.  `Mac.serve` uses these members of the cell:
 
-A complete MAC, which asks the users of the backlog in turn::
+- ``cell.ready_s``: time from which each user has a frame, ``[size]``, in s; infinity if it has none.  Values may lie in
+  the future, because the end of a training is known in advance.
+- ``cell.backlog()``: users that have a frame now and are not sending.  ``yield cell.work()``: wait for a backlog.
+- ``received = yield cell.attempt(users)``: let these users send at once, and wait until they end.  ``received`` tells
+  for each user whether its frame was received.  Users that failed stay in the backlog; a user that is cut off leaves it
+  until it is up again.  Options:
+
+  - ``duration_s``: time on the air; by default the airtime of each frame.
+  - ``limit``: attempts that a frame has; by default no limit.
+  - ``channel``, ``mode`` (of the reception): one for all users, or an array.
+  - ``begin_s``: exact start of the slot, for slotted MACs: the rounding of consecutive slots does not add up.
+
+- Attempts may overlap: a MAC need not wait for the end of one before it starts the next.  Frames on the same channel at
+  the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each is compared
+  with its SINR threshold.
+- ``cell.changes()``: users whose ``ready_s`` is new, or whose attempt failed, since the last call.  ``yield
+  cell.change(by_s)``: wait for such a change, or until *by_s*.  A MAC that plans ahead from ``ready_s`` uses both.
+- Measurements for a scheduler: ``cell.snr_db(users)``, ``cell.modes(users)`` (the mode that each would use now),
+  ``cell.airtimes_s(users)`` (of the next frames), ``cell.sizes(users)`` (bits; a single value if all are equal) and
+  ``cell.connected(users)``.
+- ``cell.told``: metrics of users that `Mac.user_metrics` requests (``norm``, ``loss``, ``age``), updated when a round
+  opens: one array ``[size]`` per name, NaN where unknown; empty before the first update.
+- ``cell.streams``: random streams of the cell; ``cell.env``: the clock; ``cell.ids``: numbers of the users in the
+  network.
+
+A complete MAC, which polls the users of the backlog in turn::
 
     class Polling(Mac):
-        """A tower that polls whoever has something to send, in turn.
+        """A tower that polls the users of the backlog in turn.
 
         Example::
 
@@ -40,7 +44,7 @@ A complete MAC, which asks the users of the backlog in turn::
         """
 
         poll: Annotated[Seconds, Field(ge=0)] = 0.001
-        """Time that one poll takes."""
+        """Duration of one poll."""
 
         def serve(self, cell):
             turn = 0
@@ -73,69 +77,69 @@ if TYPE_CHECKING:
 
 
 class Mac(Spec):
-    """The contract of a MAC."""
+    """Base class of all MACs."""
 
     @abstractmethod
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Own the medium of *cell* for the whole run."""
+        """Control the medium of *cell* for the whole run."""
 
     @property
     def rate_bps(self) -> float | None:
-        """The bit rate of what it sends, where the MAC says that itself; ``None``: the reception says it."""
+        """Bit rate of its frames; ``None`` leaves it to the reception."""
         return None
 
     @property
-    def most_bits(self) -> float | None:
-        """The largest payload of one frame, where there is a limit: a larger update is sent in packets."""
+    def max_payload_bits(self) -> float | None:
+        """Largest payload of one frame; ``None`` is no limit.  Larger updates are sent in segments."""
         return None
 
     @property
     def bandwidth_hz(self) -> float | None:
-        """The bandwidth that its airtimes are of, where the MAC says that itself: the radio must agree."""
+        """Bandwidth that its airtimes assume, which the radio must match; ``None`` leaves it to the radio."""
         return None
 
     @property
-    def senses(self) -> bool:
-        """Whether its users listen before they send: they hear those of their own cell, and no others."""
+    def has_carrier_sense(self) -> bool:
+        """True if users listen before they send; they sense the users of their cell only."""
         return False
 
     @property
-    def heeds(self) -> frozenset[str]:
-        """The figures of users that it goes by: of `netfl.types.QUESTIONS`, which closes the loop, and ``age``."""
+    def user_metrics(self) -> frozenset[str]:
+        """Metrics of users that it needs: of `netfl.types.QUESTIONS`, which close the loop to learning, and ``age``."""
         return frozenset()
 
     @property
-    def asking(self) -> bool:
-        """Whether it asks the learners."""
-        return bool(self.heeds & {*QUESTIONS})
+    def needs_learner_metrics(self) -> bool:
+        """True if it needs metrics that learners compute."""
+        return bool(self.user_metrics & {*QUESTIONS})
 
-    def most_hz(self, airtime_s: float, longest_s: float) -> float:
-        """A bound on the frames of a cell that leave it each second, received one at a time or given up.
+    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
+        """Return an upper bound on the frames per second that leave a cell, received one by one or given up.
 
         Args:
-            airtime_s: how long they are on the air in the mean, at the least.
-            longest_s: how long the longest frame is that there is.
+            airtime_s: lower bound on the mean airtime.
+            max_airtime_s: airtime of the longest frame.
         """
         return math.inf
 
-    def longest_s(self, bits: float, slowest_bps: float) -> float:
-        """Return how long a frame is on the air at the most, in s.
+    def max_airtime_s(self, bits: float, slowest_bps: float) -> float:
+        """Return the longest possible airtime of a frame, in s.
 
         Args:
-            bits: its payload.
-            slowest_bps: the bit rate of the slowest mode of the reception, for a MAC that does not set the rate itself.
+            bits: payload of the frame.
+            slowest_bps: rate of the slowest mode of the reception, for a MAC that does not set the rate itself.
         """
         return bits / (self.rate_bps or slowest_bps)
 
     def warnings(self, fastest_s: float, slowest_s: float) -> Iterator[str]:
-        """Return what is allowed but rarely wanted.
+        """Yield warnings about settings that are valid but rarely intended.
 
         Args:
-            fastest_s: how long the largest frame is on the air in the fastest mode of the reception.
-            slowest_s: the same in the slowest mode.
+            fastest_s: airtime of the largest frame in the fastest mode of the reception.
+            slowest_s: airtime of the largest frame in the slowest mode.
         """
         yield from ()
 
-    def misfits(self, airtime_s: float) -> Iterator[Fault]:
-        """What is wrong with this MAC where one update is *airtime_s* on the air; keys relative to this model."""
+    def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
+        """Yield the errors of a scenario in which one update takes *airtime_s*; keys are relative to this model."""
         yield from ()

@@ -1,4 +1,4 @@
-"""Random numbers of users, one after the other, made some ahead as many cost hardly more than one."""
+"""Random draws of users, generated in blocks."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 Users = NDArray[np.int64]
-_AHEAD = 16
+_BLOCK = 16
 
 
 class BufferedDraws:
-    """What each user of a cell draws next; what it draws does not depend on who else does, or when.
+    """The sequence of draws of each user of a cell, independent of when other users draw.
 
     Args:
-        draw: ``draw(ids, index)`` gives the index-th draw of each user, for arrays of one shape.
-        ids: the users' numbers in the whole network.
+        draw: ``draw(ids, index)`` returns the index-th draw of each user, for arrays of one shape.
+        ids: numbers of the users in the network.
     """
 
     def __init__(self, draw: Callable[[Users, Users], NDArray[Any]], ids: Users) -> None:
         self._draw, self._ids = draw, ids
-        self._made = np.zeros(len(ids), np.int64)
-        self._ahead = np.empty((len(ids), _AHEAD))
+        self._count = np.zeros(len(ids), np.int64)
+        self._buffer = np.empty((len(ids), _BLOCK))
 
     def next(self, users: Users) -> NDArray[np.float64]:
-        """The next draw of each of *users*, ``[n]``."""
-        made = self._made[users]
-        place = made % _AHEAD
-        empty = place == 0
-        if empty.any():
-            who = users[empty]
-            index = self._made[who][:, None] + np.arange(_AHEAD)
-            self._ahead[who] = self._draw(np.broadcast_to(self._ids[who][:, None], index.shape), index)
-        self._made[users] = made + 1
-        return np.asarray(self._ahead[users, place])
+        """Return the next draw of each of *users*, ``[n]``."""
+        count = self._count[users]
+        offset = count % _BLOCK
+        is_used_up = offset == 0
+        if is_used_up.any():
+            refilled = users[is_used_up]
+            index = self._count[refilled][:, None] + np.arange(_BLOCK)
+            self._buffer[refilled] = self._draw(np.broadcast_to(self._ids[refilled][:, None], index.shape), index)
+        self._count[users] = count + 1
+        return np.asarray(self._buffer[users, offset])

@@ -1,4 +1,4 @@
-"""What the MACs have in common in which the tower says who sends next, one after the other."""
+"""MACs in which the tower selects one user after the other."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Users = NDArray[np.int64]
 
 
 class TowerScheduler(Mac):
-    """A tower that asks one user after the other; nothing collides, and it never idles while somebody has a frame."""
+    """A tower that polls one user at a time: no collisions, and no idle time while there is a backlog."""
 
     poll: Annotated[Seconds, Field(ge=0)] = 0.0
-    """Time that asking one takes."""
+    """Duration of one poll."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
 
-    def most_hz(self, airtime_s: float, longest_s: float) -> float:
-        """One after the other."""
+    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
+        """Return the rate of consecutive polls and frames."""
         return 1.0 / (self.poll + airtime_s)
 
     def _serve(self, cell: Cell, pick: Callable[[Users], int]) -> Generator[simpy.Event, Any, None]:
-        """Own *cell*: of the backlog sends whom *pick* names; who is cut off does not answer, and is asked no more."""
+        """Serve the user of the backlog that *pick* selects; one that is cut off meanwhile does not answer."""
         while True:
-            cell.changes()  # none is of interest
+            cell.changes()  # discard them
             backlog = cell.backlog()
             if not backlog.size:
                 yield cell.work()
@@ -47,7 +47,7 @@ class TowerScheduler(Mac):
 
 
 def next_in_turn(backlog: Users, last: int) -> int:
-    """The first of *backlog*, which is in order, after *last*, and around.
+    """Return the first user of the sorted *backlog* after *last*, cyclically.
 
     >>> [next_in_turn(np.array([1, 4, 6]), last) for last in (0, 1, 5, 6)]
     [1, 4, 6, 1]

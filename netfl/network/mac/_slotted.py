@@ -1,10 +1,11 @@
-"""What slotted ALOHA on one channel and on many have in common: with which probability a user sends."""
+"""Slotted access: time in slots, and ALOHA with a fixed or an adaptive probability of sending."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
@@ -16,119 +17,143 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault, ModelError
 from netfl.network.mac import Mac
 from netfl.network.mac._random_draws import BufferedDraws
+from netfl.network.mac._test_bench import BenchSetup, carried_load_law, slot_successes
 from netfl.network.periods import MOST, period_from, periods_from
+from netfl.types import Law
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
 
-
-# What the slotted MACs share: time in slots, and a loop that wakes up for the slots in which somebody sends.
-
-
 Slots = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
+_MAX_DOUBLINGS = 10
+_LAW_USERS, _LAW_LOAD = 50, 0.3
 
 
-def serve_slots(
-    cell: Cell,
-    slot_s: float,
-    choose: Callable[[Slots, Slots], Slots],
-    limit: int | None,
-    *,
-    channel: Callable[[Slots], Slots] | None = None,
-    ended: Callable[[Slots, NDArray[np.bool_]], None] | None = None,
-) -> Generator[simpy.Event, Any, None]:
-    """Own *cell*: slot k begins at k·slot_s, and in it send all who chose it.
-
-    Slots in which the tower still hears the last attempt, as sound takes time to arrive, are passed over: whoever had
-    chosen one of them chooses again.
+@dataclass(frozen=True, slots=True)
+class SlottedCell:
+    """A cell whose time is divided into slots: slot k begins at k·slot_s.
 
     Args:
         cell: the cell.
-        slot_s: length of a slot, one airtime at least.
-        choose: ``choose(users, first)`` gives the slot in which each user sends next, not before its *first*.
-        limit: attempts that an update has.
-        channel: ``channel(users)`` gives the channel that each who sends now takes; one for all if not given.
-        ended: ``ended(users, heard)`` is told at the end who of those who sent was received.
+        slot_s: length of a slot, at least one airtime.
+        max_attempts: attempts that an update has; ``None`` is no limit.
+        pick_channel: ``pick_channel(users)`` returns the channel of each sender; ``None`` if there is one channel only.
     """
+
+    cell: Cell
+    slot_s: float
+    max_attempts: int | None = None
+    pick_channel: Callable[[Slots], Slots] | None = None
+
+    def channels(self, users: Slots) -> Slots:
+        """Return the channel on which each of *users* sends now."""
+        return np.zeros(len(users), np.int64) if self.pick_channel is None else self.pick_channel(users)
+
+    def start_s(self, slot: int) -> float:
+        """Return the start of a slot; infinity for ``NEVER``."""
+        return slot * self.slot_s if slot < NEVER else np.inf
+
+    def joining_slots(self, users: Slots) -> tuple[Slots, Slots]:
+        """Return those of *users* that have a frame, now or later, and the first slot of each."""
+        users = users[np.isfinite(self.cell.ready_s[users])]
+        return users, first_slots_from(self.cell.ready_s[users], self.slot_s)
+
+    def next_free_slot(self, slot: int) -> int:
+        """Return the first slot after *slot* that has not begun, when all frames of *slot* have arrived."""
+        return next_free_slot(slot, self.cell.env.now, self.slot_s)
+
+
+def serve_slots(
+    slotted: SlottedCell,
+    choose: Callable[[Slots, Slots], Slots],
+    end_slot: Callable[[Slots, NDArray[np.bool_]], None] | None = None,
+) -> Generator[simpy.Event, Any, None]:
+    """Let each user send in the slots that it chooses.
+
+    Slots in which the last frames still arrive at the tower, because of propagation delay, are skipped: users that had
+    chosen one of them choose again.
+
+    Args:
+        slotted: the cell.
+        choose: ``choose(users, first)`` returns the next slot of each user, not before its *first*.
+        end_slot: ``end_slot(users, received)`` is called after each slot with its senders.
+    """
+    cell, limit, has_channels = slotted.cell, slotted.max_attempts, slotted.pick_channel is not None
     chosen = np.full(cell.size, NEVER)
-    free = 0  # the first slot that has not been served
+    free = 0  # first slot that has not been served
     while True:
         users = cell.changes()
         if users.size:
             chosen[users] = NEVER
-            users = users[np.isfinite(cell.ready_s[users])]
-            chosen[users] = choose(users, np.maximum(slots_from(cell.ready_s[users], slot_s), free))
+            users, first = slotted.joining_slots(users)
+            chosen[users] = choose(users, np.maximum(first, free))
         slot = int(chosen.min())
-        start_s = slot * slot_s if slot < NEVER else np.inf
+        start_s = slotted.start_s(slot)
         if start_s > cell.env.now:
             yield cell.change(by_s=start_s)
             continue
         users = np.flatnonzero(chosen == slot)
-        on = 0 if channel is None else collapse_if_equal(channel(users))
-        heard = yield cell.attempt(users, limit=limit, channel=on, begin_s=start_s)
-        if ended is not None:
-            ended(users, heard)
-        free = next_free_slot(slot, cell.env.now, slot_s)
+        channel = collapse_if_equal(slotted.channels(users)) if has_channels else 0
+        received = yield cell.attempt(users, limit=limit, channel=channel, begin_s=start_s)
+        if end_slot is not None:
+            end_slot(users, received)
+        free = slotted.next_free_slot(slot)
         if free > slot + 1:
             users = np.flatnonzero((chosen > slot) & (chosen < free))
             chosen[users] = choose(users, np.full(len(users), free))
 
 
-def collapse_if_equal(each: NDArray[Any]) -> Any:
-    """One figure for all where all are the same, with which it is quicker to send."""
-    return each[0].item() if (each == each[0]).all() else each
+def collapse_if_equal(values: NDArray[Any]) -> Any:
+    """Return one value if all are equal, because the cell is faster with it; else *values*."""
+    return values[0].item() if (values == values[0]).all() else values
 
 
-def slots_from(time_s: NDArray[np.float64], slot_s: float) -> Slots:
-    """The first slot that begins at or after each time.
+def first_slots_from(time_s: NDArray[np.float64], slot_s: float) -> Slots:
+    """Return the first slot that begins at or after each time.
 
     Raises:
-        ModelError: one is too far to be counted.
+        ModelError: a time is too late for slots to be counted.
     """
     if time_s.size:
-        _check(time_s[time_s.argmax()], slot_s)  # a third of the time of max
+        _check_countable(time_s[time_s.argmax()], slot_s)  # a third of the time of max
     return periods_from(time_s, slot_s)
 
 
-def slot_at(time_s: float, slot_s: float) -> int:
-    """The same for one time."""
-    _check(time_s, slot_s)
+def first_slot_from(time_s: float, slot_s: float) -> int:
+    """Return the first slot that begins at or after a time."""
+    _check_countable(time_s, slot_s)
     return period_from(time_s, slot_s)
 
 
-def _check(time_s: float, slot_s: float) -> None:
-    """Refuse to count so many slots."""
+def _check_countable(time_s: float, slot_s: float) -> None:
     if time_s > MOST * slot_s:
         problem = f"somebody sends after more than {MOST:.2g} slots of {slot_s:.3g} s, which is more than are counted"
         raise ModelError("mac", f"{problem}; make slots longer, or training shorter (compute)")
 
 
 def next_free_slot(slot: int, now_s: float, slot_s: float) -> int:
-    """The first slot after *slot* that has not begun by *now_s*, when all that was sent in *slot* has been heard."""
-    return max(slot + 1, slot_at(now_s, slot_s))
+    """Return the first slot after *slot* that begins at or after *now_s*."""
+    return max(slot + 1, first_slot_from(now_s, slot_s))
 
 
-def slots_hz(slot_s: float, limit: int | None) -> float:
-    """The most frames that leave a channel each second: one in each slot, unless several can be given up in one."""
-    return 1.0 / slot_s if limit is None else np.inf
+def max_slot_frames_hz(slot_s: float, max_attempts: int | None) -> float:
+    """Return the highest rate of frames that leave one channel: one per slot, unless several can be given up in one."""
+    return 1.0 / slot_s if max_attempts is None else np.inf
 
 
-def too_short(slot_s: float | None, airtime_s: float) -> Iterator[Fault]:
-    """The fault of a slot in which an update does not fit."""
+def slot_faults(slot_s: float | None, airtime_s: float) -> Iterator[Fault]:
+    """Yield an error if an update does not fit into a slot."""
     if slot_s is not None and slot_s < airtime_s:
         yield Fault("slot", f"an update takes {airtime_s:.6g} s on the air", slot_s, "make it longer, or leave it out")
 
 
-# Slotted access whose probability of sending changes from slot to slot, alike for all who have something to send.
-
-
 class AdaptiveRule(ABC):
-    """How the probability follows from the number of users with something to send, or from what is heard.
+    """A rule that adapts the probability of sending, which is the same for all users of the backlog.
 
     Args:
-        channels: the number of channels, each of which is to be used by one in the mean.
+        channels: number of channels; the rule aims at one sender per channel on average.
     """
 
     def __init__(self, channels: int) -> None:
@@ -136,52 +161,52 @@ class AdaptiveRule(ABC):
 
     @abstractmethod
     def probability(self, estimate: float, backlog: int) -> float:
-        """With which each sends."""
+        """Return the probability with which each user sends."""
 
-    def idle(self, estimate: float, slots: int) -> float:
-        """The estimate after so many idle slots."""
+    def after_idle(self, estimate: float, slots: int) -> float:
+        """Return the estimate of the backlog after a number of idle slots."""
         return estimate
 
-    def heard(self, estimate: float, collided: int) -> float:
-        """The estimate after a slot in which so many channels had collisions."""
+    def after_attempts(self, estimate: float, collided: int) -> float:
+        """Return the estimate of the backlog after a slot with attempts, with collisions on *collided* channels."""
         return estimate
 
 
 class KnownBacklog(AdaptiveRule):
-    """Everybody knows how many have something to send."""
+    """Every user knows the number of users n of the backlog: p = channels / n."""
 
     def probability(self, estimate: float, backlog: int) -> float:
-        """Channels / n."""
+        """Return channels / n."""
         return self.channels / backlog
 
 
 class PseudoBayesian(AdaptiveRule):
-    """Everybody estimates it from what the tower hears in each slot."""
+    """Every user estimates the backlog from the feedback of each slot."""
 
     ARRIVALS = math.exp(-1.0)
-    """New ones in each slot and channel that the estimate assumes: the most that can be carried."""
+    """New users per slot and channel that the estimate assumes: the capacity."""
 
     def probability(self, estimate: float, backlog: int) -> float:
-        """Channels / estimate."""
+        """Return channels / estimate."""
         return self.channels / estimate
 
-    def idle(self, estimate: float, slots: int) -> float:
-        """One less in each slot and channel."""
+    def after_idle(self, estimate: float, slots: int) -> float:
+        """Subtract one and add the arrivals, per slot and channel."""
         return max(self.channels * self.ARRIVALS, estimate - slots * self.channels * (1.0 - self.ARRIVALS))
 
-    def heard(self, estimate: float, collided: int) -> float:
-        """1 / (e - 2) more for each collision, and one less for each channel without."""
-        least = self.channels * self.ARRIVALS
-        return max(least, estimate + least - (self.channels - collided) + collided / (math.e - 2.0))
+    def after_attempts(self, estimate: float, collided: int) -> float:
+        """Add 1 / (e - 2) per collision, and subtract one per channel without a collision."""
+        arrivals = self.channels * self.ARRIVALS
+        return max(arrivals, estimate + arrivals - (self.channels - collided) + collided / (math.e - 2.0))
 
 
 class _State(NamedTuple):
-    """Where time stands.
+    """Progress of adaptive access.
 
     Attributes:
-        slot: the slot that comes next.
+        slot: next slot.
         hazard: Σ -log(1 - p) over the slots so far.
-        estimate: that of the rule.
+        estimate: estimate of the rule.
     """
 
     slot: int
@@ -189,96 +214,87 @@ class _State(NamedTuple):
     estimate: float
 
 
-def serve_adaptive(
-    cell: Cell, slot_s: float, rule: AdaptiveRule, limit: int | None, channel: Callable[[Slots], Slots]
-) -> Generator[simpy.Event, Any, None]:
-    """Own *cell*: in slot k all who have something to send do so with the same probability p_k.
+_END = _State(NEVER, 0.0, 0.0)
 
-    Each draws an exponential number E when it joins, and sends in the first slot at whose end Σ -log(1 - p_k) since
-    then is E or more: that is so in each slot with probability p_k, independently.
 
-    Args:
-        cell: the cell.
-        slot_s: length of a slot, one airtime at least.
-        rule: what p is.
-        limit: attempts that an update has.
-        channel: ``channel(users)`` gives the channel that each who sends now takes.
+def serve_adaptive(slotted: SlottedCell, rule: AdaptiveRule) -> Generator[simpy.Event, Any, None]:
+    """Let all users of the backlog send in slot k with the same probability p_k of *rule*.
+
+    Each user draws an exponential threshold E when it joins.  It sends in the first slot at whose end Σ -log(1 - p_k)
+    since then is at least E, which has probability p_k in each slot, independently.
     """
+    cell = slotted.cell
     thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
     joins, targets = np.full(cell.size, NEVER), np.full(cell.size, np.inf)
-    state = _State(0, 0.0, rule.idle(0.0, 1))
+    state = _State(0, 0.0, rule.after_idle(0.0, 1))
     while True:
         users = cell.changes()
         if users.size:
-            state = _ahead(rule, state, targets, max(state.slot, slot_at(cell.env.now, slot_s)))
+            now = max(state.slot, first_slot_from(cell.env.now, slotted.slot_s))
+            state = _skip_idle_slots(rule, state, targets, now)
             joins[users], targets[users] = NEVER, np.inf
-            users = users[np.isfinite(cell.ready_s[users])]
-            joins[users] = slots_from(cell.ready_s[users], slot_s)
+            users, first = slotted.joining_slots(users)
+            joins[users] = first
         new = np.flatnonzero(joins <= state.slot)
         if new.size:
             targets[new] = state.hazard + thresholds.next(new)
             joins[new] = NEVER
-        then = _ahead(rule, state, targets, int(joins.min()))
-        start_s = then.slot * slot_s if then.slot < NEVER else np.inf
+        ahead = _skip_idle_slots(rule, state, targets, int(joins.min()))
+        start_s = slotted.start_s(ahead.slot)
         if start_s > cell.env.now:
             yield cell.change(by_s=start_s)
-        elif then.slot == joins.min():
-            state = then
+        elif ahead.slot == joins.min():
+            state = ahead
         else:
-            hazard, due = _due(rule, then, targets)
+            hazard, due = _due(rule, ahead, targets)
             targets[due] = np.inf
-            collided = yield from _send(cell, due, limit, channel(due), start_s)
-            state = _State(next_free_slot(then.slot, cell.env.now, slot_s), hazard, rule.heard(then.estimate, collided))
+            collided = yield from _send(slotted, due, start_s)
+            state = _State(slotted.next_free_slot(ahead.slot), hazard, rule.after_attempts(ahead.estimate, collided))
 
 
-def _ahead(rule: AdaptiveRule, state: _State, targets: NDArray[np.float64], until: int) -> _State:
-    """The state at the first slot from that of *state* on in which somebody sends, but not beyond slot *until*."""
-    backlog, least = int(np.count_nonzero(targets < np.inf)), float(targets.min())
+def _skip_idle_slots(rule: AdaptiveRule, state: _State, targets: NDArray[np.float64], until: int) -> _State:
+    """Return the state at the first slot in which a user sends, but at most at slot *until*."""
+    backlog, lowest = int(np.count_nonzero(targets < np.inf)), float(targets.min())
     slot, hazard, estimate = state
     if not backlog:
-        return state._replace(slot=until, estimate=rule.idle(estimate, until - slot)) if until < NEVER else _END
+        return state._replace(slot=until, estimate=rule.after_idle(estimate, until - slot)) if until < NEVER else _END
     while slot < until:
-        further = hazard + _hazard(rule.probability(estimate, backlog))
-        if further >= least:
+        next_hazard = hazard + _hazard(rule.probability(estimate, backlog))
+        if next_hazard >= lowest:
             break
-        slot, hazard, estimate = slot + 1, further, rule.idle(estimate, 1)
+        slot, hazard, estimate = slot + 1, next_hazard, rule.after_idle(estimate, 1)
     return _State(slot, hazard, estimate)
 
 
-_END = _State(NEVER, 0.0, 0.0)
-
-
 def _due(rule: AdaptiveRule, state: _State, targets: NDArray[np.float64]) -> tuple[float, Slots]:
-    """Who sends in the slot of *state*, and the hazard after it for those who do not."""
-    further = state.hazard + _hazard(rule.probability(state.estimate, int(np.count_nonzero(targets < np.inf))))
-    due = np.flatnonzero((targets <= further) & (targets < np.inf))
-    return further if further < np.inf else state.hazard, due
+    """Return the hazard after the slot of *state*, and the users that send in it."""
+    hazard = state.hazard + _hazard(rule.probability(state.estimate, int(np.count_nonzero(targets < np.inf))))
+    due = np.flatnonzero((targets <= hazard) & (targets < np.inf))
+    return hazard if hazard < np.inf else state.hazard, due
 
 
 def _hazard(probability: float) -> float:
-    """-log(1 - p); infinite from 1 on."""
+    """Return -log(1 - p); infinity from 1 on."""
     return -math.log1p(-probability) if probability < 1.0 else math.inf
 
 
-def _send(
-    cell: Cell, users: Slots, limit: int | None, channel: Slots, begin_s: float
-) -> Generator[simpy.Event, NDArray[np.bool_], int]:
-    """Let *users* send; on how many channels several did and none was received."""
-    sent = cell.connected(users)
-    heard = yield cell.attempt(users, limit=limit, channel=collapse_if_equal(channel), begin_s=begin_s)
-    senders = np.bincount(channel[sent])
-    good = np.bincount(channel[heard], minlength=len(senders))
-    return int(np.count_nonzero((senders > 1) & (good == 0)))
-
-
-_MOST_DOUBLINGS = 10
+def _send(slotted: SlottedCell, users: Slots, start_s: float) -> Generator[simpy.Event, NDArray[np.bool_], int]:
+    """Let *users* send; return the number of channels on which several did and none was received."""
+    cell, channel = slotted.cell, slotted.channels(users)
+    has_sent = cell.connected(users)
+    received = yield cell.attempt(
+        users, limit=slotted.max_attempts, channel=collapse_if_equal(channel), begin_s=start_s
+    )
+    senders = np.bincount(channel[has_sent])
+    successes = np.bincount(channel[received], minlength=len(senders))
+    return int(np.count_nonzero((senders > 1) & (successes == 0)))
 
 
 class Aloha(Mac):
-    """Slotted ALOHA with a probability that is fixed or adapts itself."""
+    """Slotted ALOHA with a fixed or an adaptive probability."""
 
     probability: Annotated[float, Field(gt=0, le=1)] | None = None
-    """p, with which a user that has something to send does so in a slot; exactly one of this and ``adaptive``."""
+    """p, with which a user of the backlog sends in a slot; give either this or ``adaptive``."""
     adaptive: Literal["known", "pseudo_bayesian", "backoff"] | None = None
     """How p adapts itself."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
@@ -287,79 +303,92 @@ class Aloha(Mac):
     """Length of a slot; ``null`` takes the airtime of one update."""
 
     @model_validator(mode="after")
-    def _one_rule(self) -> Self:
-        """One way to say it."""
+    def _check_rule(self) -> Self:
         if (self.probability is None) == (self.adaptive is None):
             raise ValueError("give probability or adaptive, exactly one of them")
         return self
 
-    def most_hz(self, airtime_s: float, longest_s: float) -> float:
-        """One in each slot, unless several can be given up in one."""
-        return slots_hz(self.slot or longest_s, self.max_attempts)
+    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
+        """Return one frame per slot, unless several can be given up in one."""
+        return max_slot_frames_hz(self.slot or max_airtime_s, self.max_attempts)
 
-    def misfits(self, airtime_s: float) -> Iterator[Fault]:
-        """A slot that is too short."""
-        yield from too_short(self.slot, airtime_s)
+    def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
+        """Yield an error if the slot is too short."""
+        yield from slot_faults(self.slot, airtime_s)
 
     def _serve(self, cell: Cell, channels: int) -> Generator[simpy.Event, Any, None]:
-        """Own *cell*, whose users pick one of so many channels at random for each attempt."""
-        slot_s, channel = self.slot or cell.airtime_s, channel_picker(cell, channels)
+        """Serve *cell*, whose users pick one of the channels at random for each attempt."""
+        pick = channel_picker(cell, channels) if channels > 1 else None
+        slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick)
         if self.adaptive == "known":
-            return serve_adaptive(cell, slot_s, KnownBacklog(channels), self.max_attempts, channel)
+            return serve_adaptive(slotted, KnownBacklog(channels))
         if self.adaptive == "pseudo_bayesian":
-            return serve_adaptive(cell, slot_s, PseudoBayesian(channels), self.max_attempts, channel)
-        pick = channel if channels > 1 else None
+            return serve_adaptive(slotted, PseudoBayesian(channels))
         if self.adaptive == "backoff":
-            choose, ended = _backoff(cell)
-            return serve_slots(cell, slot_s, choose, self.max_attempts, channel=pick, ended=ended)
-        return serve_slots(cell, slot_s, _fixed(cell, self.probability or 1.0), self.max_attempts, channel=pick)
+            return serve_slots(slotted, *_backoff(cell))
+        return serve_slots(slotted, _geometric_gaps(cell, self.probability or 1.0))
+
+    def _laws(self, m: int, formula: str, source: str) -> tuple[Law, ...]:
+        """Claim the throughput on *m* channels, of a saturated cell or under Poisson arrivals."""
+        if self.adaptive == "backoff":
+            return (Law.none("how often k failures come in a row has no closed form, and grows without bounds with n"),)
+        if self.adaptive == "pseudo_bayesian":
+            return (carried_load_law(self, self.slot or 1.0, _LAW_USERS * m, _LAW_LOAD * m),)
+        users = max(_LAW_USERS, 2 * m) if self.probability is None else min(round(m / self.probability), 100)
+        p = min(1.0, m / users) if self.probability is None else self.probability
+        mean, pairs = users * p * (1 - p / m) ** (users - 1), 0.0
+        if m > 1 and users > 1:
+            pairs = (m - 1) / m * users * (users - 1) * p**2 * (1 - 2 * p / m) ** (users - 2)
+        return (
+            Law(
+                "successes per slot",
+                f"{formula} with n = {users} users that always have something to send{source}",
+                lambda streams, size: slot_successes(BenchSetup(self, users, self.slot or 1.0, streams), size),
+                mean=mean,
+                variance=mean + pairs - mean**2,
+            ),
+        )
 
 
 def channel_picker(cell: Cell, channels: int) -> Callable[[Slots], Slots]:
-    """The channel that each user takes for its next attempt."""
-    luck = BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
-
-    def pick(users: Slots) -> Slots:
-        if channels == 1:
-            return np.zeros(len(users), np.int64)
-        return (channels * luck.next(users)).astype(np.int64)
-
-    return pick
+    """Return the function that draws the channel of each user's next attempt."""
+    uniforms = BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
+    return lambda users: (channels * uniforms.next(users)).astype(np.int64)
 
 
-def _fixed(cell: Cell, probability: float) -> Callable[[Slots, Slots], Slots]:
-    """Draw for each user how many slots it lets pass before its next attempt."""
+def _geometric_gaps(cell: Cell, probability: float) -> Callable[[Slots, Slots], Slots]:
+    """Draw the number of slots to each user's next attempt."""
     gaps = BufferedDraws(partial(cell.streams.field("gap").geometric, probability), cell.ids)
-    turn = np.full(cell.size, -1)
+    next_slot = np.full(cell.size, -1)
 
     def choose(users: Slots, first: Slots) -> Slots:
-        over = turn[users] < first  # a gap that is not over has no memory of when it began: it serves on
-        again = users[over]
-        turn[again] = first[over] - 1 + gaps.next(again).astype(np.int64)
-        return turn[users]
+        is_over = next_slot[users] < first  # an unfinished gap is memoryless, and is used again
+        drawing = users[is_over]
+        next_slot[drawing] = first[is_over] - 1 + gaps.next(drawing).astype(np.int64)
+        return next_slot[users]
 
     return choose
 
 
 def _backoff(cell: Cell) -> tuple[Callable[[Slots, Slots], Slots], Callable[[Slots, NDArray[np.bool_]], None]]:
-    """The same with p = 2^-failures of the update at hand, and what counts the failures."""
-    gaps, turn = BufferedDraws(cell.streams.field("gap").uniform, cell.ids), np.full(cell.size, -1)
+    """Draw gaps with p = 2^-failures of the current update; return this function and the one that counts failures."""
+    gaps, next_slot = BufferedDraws(cell.streams.field("gap").uniform, cell.ids), np.full(cell.size, -1)
     failures, ready_s = np.zeros(cell.size, np.int64), np.full(cell.size, np.nan)
 
     def choose(users: Slots, first: Slots) -> Slots:
-        new = cell.ready_s[users] != ready_s[users]
+        is_new = cell.ready_s[users] != ready_s[users]
         ready_s[users] = cell.ready_s[users]
-        failures[users[new]] = 0
-        over = new | (turn[users] < first)
-        again, first = users[over], first[over]
-        trials = np.log(gaps.next(again))
-        doublings = np.minimum(failures[again], _MOST_DOUBLINGS)
+        failures[users[is_new]] = 0
+        is_over = is_new | (next_slot[users] < first)
+        drawing, first = users[is_over], first[is_over]
+        trials = np.log(gaps.next(drawing))
+        doublings = np.minimum(failures[drawing], _MAX_DOUBLINGS)
         with np.errstate(divide="ignore"):
             trials /= np.log1p(-(0.5**doublings))
-        turn[again] = first - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
-        return turn[users]
+        next_slot[drawing] = first - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
+        return next_slot[users]
 
-    def ended(users: Slots, heard: NDArray[np.bool_]) -> None:
-        failures[users] = np.where(heard, 0, failures[users] + 1)
+    def count_failures(users: Slots, received: NDArray[np.bool_]) -> None:
+        failures[users] = np.where(received, 0, failures[users] + 1)
 
-    return choose, ended
+    return choose, count_failures

@@ -1,8 +1,9 @@
-"""One cell on a clear medium, for holding MACs to their closed forms."""
+"""One cell on an ideal medium, on which MACs are compared with their closed forms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,27 @@ from netfl.network.users import WholeUpdates
 from netfl.streams import Streams
 from netfl.types import Law, NullRecorder, StatisticClaim
 
-Again = Callable[[NDArray[np.int64], float], NDArray[np.float64]]
-"""``again(users, now)``: when the next updates of users whose last have just ended are ready."""
-_FEWEST_ROWS, _SLOTS_OF_A_ROW = 100, 200
+NextReady = Callable[[NDArray[np.int64], float], NDArray[np.float64]]
+"""``next_ready(users, now)``: times at which the next updates of users whose last ones have just ended are ready."""
+_MIN_ROWS, _SLOTS_PER_ROW = 100, 200
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSetup:
+    """A MAC, the number of users of its cell, the airtime of one update and the source of random draws."""
+
+    mac: Mac
+    users: int
+    airtime_s: float
+    streams: Streams
 
 
 class RayleighMedium(Medium):
-    """A clear medium on which every user's SNR is drawn anew for each airtime of 1 bit, exponential with mean 1.
+    """An ideal medium on which the SNR of every user is drawn for each airtime of 1 bit, exponential with mean 1.
 
     Args:
-        rate_bps: as of a clear medium.
-        gains: the SNR of each user in each airtime, linear, ``[airtimes, users]``.
+        rate_bps: bit rate of the medium.
+        gains: linear SNR of each user in each airtime, ``[airtimes, users]``.
     """
 
     def __init__(self, rate_bps: float, gains: NDArray[np.float64]) -> None:
@@ -40,140 +51,128 @@ class RayleighMedium(Medium):
         self._gains_db = 10.0 * np.log10(gains)
 
     def snr_db(self, ids: NDArray[np.int64], tower: tuple[str, int], time_s: float) -> NDArray[np.float64]:
-        """That of the airtime that begins at *time_s*."""
+        """Return the SNR in the airtime that begins at *time_s*."""
         return np.asarray(self._gains_db[round(time_s * self._rate_bps), ids])
 
 
-class MacTestBench:
-    """A cell whose users get another update when the last has been heard or given up.
+class MacTestBench(NullRecorder):
+    """A cell whose users get another update when the last one has been delivered or given up.
 
     Attributes:
         env: the clock.
         cell: the cell.
-        heard: of every update that got through: when it was ready, began to be sent, and was heard.
-        users: whose they were.
+        deliveries: times at which each delivered update was ready, first sent and received.
+        users: the users of these updates.
     """
 
-    def __init__(
-        self,
-        mac: Mac,
-        users: int,
-        airtime_s: float,
-        streams: Streams,
-        again: Again,
-        medium: Medium | None = None,
-    ) -> None:
-        self.env, self._again, self.heard = simpy.Environment(0.0), again, list[tuple[float, float, float]]()
-        self.users: list[int] = []
+    def __init__(self, setup: BenchSetup, next_ready: NextReady, medium: Medium | None = None) -> None:
+        self.env, self._next_ready = simpy.Environment(0.0), next_ready
+        self.deliveries, self.users = list[tuple[float, float, float]](), list[int]()
+        users = setup.users
         self._ready_s = np.zeros(users)
         ledger = EventLog(self, users, lambda: None)
         self._updates = WholeUpdates(np.arange(users), np.zeros(users), 1.0, "tower:0", ledger)
-        medium, place = medium or Medium(1.0 / airtime_s), ("tower:0", users)
+        medium, place = medium or Medium(1.0 / setup.airtime_s), ("tower:0", users)
         self.cell = Cell(
-            self.env, place, self._updates, medium=medium, ether=SharedChannel(), streams=streams, uplink=self._uplink
+            self.env,
+            place,
+            self._updates,
+            medium=medium,
+            ether=SharedChannel(),
+            streams=setup.streams,
+            uplink=self._uplink,
         )
         Tower(self.cell, users, self._updates, medium).expect(0, 0.0)
-        self.env.process(mac.serve(self.cell))
+        self.env.process(setup.mac.serve(self.cell))
 
-    def wants(self, kind: str) -> bool:
-        """No steps are recorded."""
-        return False
-
-    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, **told: Any) -> None:
-        """An update failed for good."""
+    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, **details: Any) -> None:
+        """Replace an update that was given up."""
         self._refill(np.atleast_1d(np.asarray(user, np.int64)))
 
-    def figures(self, values: Mapping[str, float]) -> None:
-        """None."""
-
-    def spent(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Nothing."""
-
     def _uplink(self, message: Message) -> None:
-        """An update got through."""
-        self.heard.append((self._ready_s[message.user], message.sent_s, self.env.now))
+        self.deliveries.append((self._ready_s[message.user], message.sent_s, self.env.now))
         self.users.append(message.user)
         self._refill(np.array([message.user]))
 
     def _refill(self, users: NDArray[np.int64]) -> None:
-        """The next updates of *users*."""
-        self._ready_s[users] = self._again(users, self.env.now)
+        self._ready_s[users] = self._next_ready(users, self.env.now)
         self._updates.start(users, self._ready_s[users], 0)
 
 
 def saturated_users(users: NDArray[np.int64], now: float) -> NDArray[np.float64]:
-    """Users that always have something to send."""
+    """Give users a new update at once."""
     return np.full(len(users), now)
 
 
-def slot_successes(mac: Mac, users: int, airtime_s: float, streams: Streams, slots: int) -> NDArray[np.float64]:
-    """For each slot of one airtime, how many updates got through in it; all users always have one to send."""
-    bench = MacTestBench(mac, users, airtime_s, streams, saturated_users)
-    bench.env.run(until=(slots + 0.5) * airtime_s)
-    ends = np.array([heard_s for _, _, heard_s in bench.heard])
-    return np.bincount(np.rint(ends / airtime_s).astype(np.int64) - 1, minlength=slots).astype(float)
+def slot_successes(setup: BenchSetup, slots: int) -> NDArray[np.float64]:
+    """Return the number of updates received in each slot of one airtime, with saturated users."""
+    bench = MacTestBench(setup, saturated_users)
+    bench.env.run(until=(slots + 0.5) * setup.airtime_s)
+    ends = np.array([received_s for _, _, received_s in bench.deliveries])
+    return np.bincount(np.rint(ends / setup.airtime_s).astype(np.int64) - 1, minlength=slots).astype(float)
 
 
-def waiting_times(mac: Mac, users: int, airtime_s: float, streams: Streams, size: int) -> NDArray[np.float64]:
-    """How long updates wait that are ready at instants independent of the frames of one airtime per user."""
-    rng, frame_s = streams.rng("instants"), users * airtime_s
-    bench = MacTestBench(mac, users, airtime_s, streams, lambda who, now: now + frame_s * rng.random(len(who)))
-    while len(bench.heard) < size + users:
+def waiting_times(setup: BenchSetup, size: int) -> NDArray[np.float64]:
+    """Return the waits of updates that are ready at random instants of a frame of one airtime per user."""
+    rng, frame_s = setup.streams.rng("instants"), setup.users * setup.airtime_s
+    bench = MacTestBench(setup, lambda users, now: now + frame_s * rng.random(len(users)))
+    while len(bench.deliveries) < size + setup.users:
         bench.env.step()
-    return np.array([sent_s - ready_s for ready_s, sent_s, _ in bench.heard if ready_s > 0])
+    return np.array([sent_s - ready_s for ready_s, sent_s, _ in bench.deliveries if ready_s > 0])
 
 
-def service_turns(
-    mac: Mac, users: int, airtime_s: float, streams: Streams, size: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Who is served in each of *size* turns, and with what SNR (linear, of mean 1); all always have one to send."""
-    gains = streams.rng("gains").exponential(size=(size + 1, users))
-    bench = MacTestBench(mac, users, airtime_s, streams, saturated_users, RayleighMedium(1.0 / airtime_s, gains))
-    while len(bench.heard) < size:
+def service_turns(setup: BenchSetup, size: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the user served in each of *size* turns and its linear SNR of mean 1, with saturated users."""
+    gains = setup.streams.rng("gains").exponential(size=(size + 1, setup.users))
+    bench = MacTestBench(setup, saturated_users, RayleighMedium(1.0 / setup.airtime_s, gains))
+    while len(bench.deliveries) < size:
         bench.env.step()
     winners = np.array(bench.users)
     return winners, gains[np.arange(size), winners]
 
 
 def attempt_outcomes(
-    mac: Mac, users: int, airtime_s: float, streams: Streams, again: Again, span_s: float, rows: int
+    setup: BenchSetup, next_ready: NextReady, span_s: float, rows: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How many attempts were received, and how many ended, in *rows* spans after a first, ``[rows, 1]`` each."""
-    bench = MacTestBench(mac, users, airtime_s, streams, again)
+    """Return the attempts received and the attempts ended in *rows* spans after a first one, ``[rows, 1]`` each."""
+    bench = MacTestBench(setup, next_ready)
     counts = np.empty((rows + 1, 2))
     for row in range(rows + 1):
         bench.env.run(until=(row + 1) * span_s)
-        counts[row] = len(bench.heard), len(bench.heard) + sum(bench.cell.failed.values())
-    good, all_ = np.diff(counts, axis=0).T
-    return good[:, None], all_[:, None]
+        counts[row] = len(bench.deliveries), len(bench.deliveries) + sum(bench.cell.failed.values())
+    received, ended = np.diff(counts, axis=0).T
+    return received[:, None], ended[:, None]
 
 
-def poisson_cell(mac: Mac, users: int, airtime_s: float, streams: Streams, load: float) -> tuple[Cell, EventLog]:
-    """A cell of Poisson packets, *load* of them in an airtime from all users together, and what counts them."""
-    env, ledger = simpy.Environment(0.0), EventLog(NullRecorder(), users, lambda: None, nodes=users)
+def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
+    """Return a cell of Poisson packets, *load* per airtime of all users together, and the log that counts them."""
+    env, users, airtime_s = simpy.Environment(0.0), setup.users, setup.airtime_s
+    ledger = EventLog(NullRecorder(), users, lambda: None, nodes=users)
     traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
-    packets = UserPacketQueue(np.arange(users), traffic, 1.0 / airtime_s, "tower:0", ledger, streams.at("traffic"))
+    packets = UserPacketQueue(
+        np.arange(users), traffic, 1.0 / airtime_s, "tower:0", ledger, setup.streams.at("traffic")
+    )
 
     def uplink(message: Message) -> None:
         ledger.land(message, "delivered", env.now)
 
     medium, ether = Medium(1.0 / airtime_s), SharedChannel()
-    cell = Cell(env, ("tower:0", users), packets, medium=medium, ether=ether, streams=streams, uplink=uplink)
-    env.process(mac.serve(cell))
+    cell = Cell(env, ("tower:0", users), packets, medium=medium, ether=ether, streams=setup.streams, uplink=uplink)
+    env.process(setup.mac.serve(cell))
     return cell, ledger
 
 
 def carried_load_law(mac: Mac, airtime_s: float, users: int, load: float) -> Law:
-    """The law of a MAC that carries whatever comes, so long as that is no more than *load* packets in an airtime."""
+    """Return the claim that a MAC carries all Poisson arrivals of *load* packets per airtime."""
 
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-        cell, ledger = poisson_cell(mac, users, airtime_s, streams, load)
-        rows = max(_FEWEST_ROWS, size // _SLOTS_OF_A_ROW)
+        cell, ledger = poisson_cell(BenchSetup(mac, users, airtime_s, streams), load)
+        rows = max(_MIN_ROWS, size // _SLOTS_PER_ROW)
         counts = np.empty((rows + 1, 1))
         for row in range(rows + 1):
-            cell.env.run(until=(row + 1) * _SLOTS_OF_A_ROW * airtime_s)
+            cell.env.run(until=(row + 1) * _SLOTS_PER_ROW * airtime_s)
             counts[row] = ledger.meter.delivered
-        return np.diff(counts, axis=0) / _SLOTS_OF_A_ROW
+        return np.diff(counts, axis=0) / _SLOTS_PER_ROW
 
     statement = (
         f"as much as comes: Poisson arrivals to {users} users, {load:g} in a slot, are carried with bounded delay"

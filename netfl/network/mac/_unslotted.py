@@ -1,4 +1,4 @@
-"""What the MACs without slots share: attempts that may overlap, and a loop that wakes up when somebody sends."""
+"""MACs without slots: attempts may overlap, and the process wakes up only when a user sends."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ Users = NDArray[np.int64]
 
 
 class RetryState:
-    """What has become of the attempts of a cell's users, which nobody waits for.
-
-    Args:
-        cell: the cell.
+    """Failures and end times of the attempts of a cell's users, whose ends the MAC does not wait for.
 
     Attributes:
-        failures: those of the frame at hand that have failed, ``[size]``.
-        over_s: when each user's last attempt is over, ``[size]``.
+        failures: failed attempts of the current frame, ``[size]``.
+        over_s: end of each user's last attempt, ``[size]``.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -33,51 +30,53 @@ class RetryState:
         self.failures = np.zeros(cell.size, np.int64)
         self.over_s = np.full(cell.size, -np.inf)
         self._ready_s = np.full(cell.size, np.nan)
-        self._sent = np.zeros(cell.size, np.bool_)
-        self._heard: dict[int, tuple[NDArray[np.bool_], int]] = {}
+        self._has_sent = np.zeros(cell.size, np.bool_)
+        self._results: dict[int, tuple[NDArray[np.bool_], int]] = {}
 
-    def send(self, users: Users, limit: int | None, duration_s: NDArray[np.float64], **how: NDArray[np.int64]) -> None:
-        """Let *users* send, for *duration_s* each."""
+    def send(
+        self, users: Users, limit: int | None, duration_s: NDArray[np.float64], **options: NDArray[np.int64]
+    ) -> None:
+        """Let *users* send for *duration_s* each; *options* are the channel and the mode of each."""
         self.over_s[users] = self._cell.env.now + duration_s
-        self._sent[users] = True
-        one = {key: collapse_if_equal(each) for key, each in how.items()}
-        heard = self._cell.attempt(users, limit=limit, duration_s=collapse_if_equal(duration_s), **one)
-        told = np.asarray(heard.value)  # filled in as the attempts end
-        self._heard.update((user, (told, place)) for place, user in enumerate(users.tolist()))
+        self._has_sent[users] = True
+        collapsed = {key: collapse_if_equal(values) for key, values in options.items()}
+        end = self._cell.attempt(users, limit=limit, duration_s=collapse_if_equal(duration_s), **collapsed)
+        received = np.asarray(end.value)  # filled in as the attempts end
+        self._results.update((user, (received, place)) for place, user in enumerate(users.tolist()))
 
     def changes(self) -> Users:
-        """The users who have a frame to plan anew, as it is another one or its last attempt has failed."""
+        """Return the users to plan again: with another frame, or after a failed attempt."""
         users = np.unique(self._cell.changes())
-        ready_s, sent = self._cell.ready_s[users], self._sent[users]
-        other = ready_s != self._ready_s[users]
-        for place in np.flatnonzero(sent):
-            heard, which = self._heard.pop(int(users[place]))
-            other[place] |= heard[which]
-        self._sent[users] = False
+        ready_s, has_sent = self._cell.ready_s[users], self._has_sent[users]
+        is_new = ready_s != self._ready_s[users]
+        for place in np.flatnonzero(has_sent):
+            received, index = self._results.pop(int(users[place]))
+            is_new[place] |= received[index]
+        self._has_sent[users] = False
         self._ready_s[users] = ready_s
-        self.failures[users] = np.where(other, 0, self.failures[users] + sent)
-        return np.asarray(users[other | sent])
+        self.failures[users] = np.where(is_new, 0, self.failures[users] + has_sent)
+        return np.asarray(users[is_new | has_sent])
 
 
-def serve_free(
-    cell: Cell, tries: RetryState, plan: Callable[[Users], NDArray[np.float64]], send: Callable[[Users], None]
+def serve_unslotted(
+    cell: Cell, retries: RetryState, plan: Callable[[Users], NDArray[np.float64]], send: Callable[[Users], None]
 ) -> Generator[simpy.Event, Any, None]:
-    """Own *cell*: everybody sends when its time has come, whatever the others do.
+    """Let each user of *cell* send at its planned time, independently of the others.
 
     Args:
         cell: the cell.
-        tries: that of the cell.
-        plan: ``plan(users)`` gives when each user sends next; infinity for never.
-        send: ``send(users)`` lets them.
+        retries: attempts of this cell.
+        plan: ``plan(users)`` returns the time of the next attempt of each; infinity for none.
+        send: ``send(users)`` starts their attempts.
     """
     next_s = np.full(cell.size, np.inf)
     while True:
-        users = tries.changes()
+        users = retries.changes()
         if users.size:
             next_s[users] = plan(users)
-        at_s = float(next_s.min())
-        if at_s > cell.env.now:
-            yield cell.change(by_s=at_s)
+        start_s = float(next_s.min())
+        if start_s > cell.env.now:
+            yield cell.change(by_s=start_s)
         else:
             due = np.flatnonzero(next_s <= cell.env.now)
             next_s[due] = np.inf

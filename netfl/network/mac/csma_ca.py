@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from math import ceil, inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import simpy
@@ -18,7 +18,7 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.mac import Mac
-from netfl.network.mac._test_bench import MacTestBench, saturated_users
+from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import Bitrate, Bits
@@ -26,260 +26,19 @@ from netfl.units import Bitrate, Bits
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
 
-
-# Stations that count down random numbers of idle slots: the heart of CSMA/CA.
-#
-# Times within an idle period are whole nanoseconds from its beginning, so that slots never drift apart.  Stations that
-# wait with frozen counters are kept by the *virtual slot* in which their counter runs out: the number of idle slots
-# that
-# have been counted since the start of the run.  A busy period freezes them all by standing still, which costs nothing;
-# the cost of an event is that of a heap, whatever the number of stations.
-
-
 _NS = 1e-9
 _SLACK_S = 1e-8
-"""By how much the clock may miss an instant, by rounding."""
+"""Rounding error of the clock at an instant."""
 _DRAWS = 4096
-_SIZES = 256
-"""Sizes of frames whose durations are kept: few are in use, or each is another."""
+_CACHED_SIZES = 256
+"""Frame sizes whose timing is cached."""
 _COLLISION = attrgetter("collision")
-
-
-@dataclass(frozen=True, slots=True)
-class FrameTiming:
-    """Durations around one frame, in nanoseconds.
-
-    Args:
-        slot: an idle slot.
-        difs: idle time before slots are counted.
-        success: from the beginning of a sequence to the end of its ACK.
-        data: the data frame.
-        lead: what precedes it: RTS and CTS.
-        collision: from the beginning to the end of what collides.
-        timeout: from there to when the colliders count slots again.
-        bystanders: from there to when the others do.
-    """
-
-    slot: int
-    difs: int
-    success: int
-    data: int
-    lead: int
-    collision: int
-    timeout: int
-    bystanders: int
-
-
-class Contention:
-    """The stations of one cell.
-
-    Args:
-        cell: the cell.
-        spaces: the durations around a frame of so many bits.
-        cw: the least and the greatest contention window.
-        limit: attempts that a frame has.
-        continues: whether the window continues with the next frame after one that was given up or abandoned.
-    """
-
-    def __init__(
-        self,
-        cell: Cell,
-        spaces: Callable[[float], FrameTiming],
-        cw: tuple[int, int],
-        limit: int | None,
-        *,
-        continues: bool,
-    ) -> None:
-        self._cell, self._limit, self._continues, (self._least, self._most) = cell, limit, continues, cw
-        self._spaces = lru_cache(_SIZES)(spaces)
-        self._slot = self._spaces(cell.most_bits).slot
-        self._wait = self._difs = self._spaces(cell.most_bits).difs  # idle time before slots are counted
-        self._idle_since_s, self._period = 0.0, 0
-        self._virtual = 0  # idle slots counted before this idle period
-        self._window = [self._least] * cell.size
-        self._failures = [0] * cell.size  # of the frame at hand
-        self._in_row = [0] * cell.size  # of whatever frames, since the window was set back
-        self._due = [-1] * cell.size  # the virtual slot in which a station's counter runs out
-        self._drawn = [-1] * cell.size  # the idle period before which it was drawn
-        self._queued = [False] * cell.size  # whether a station has a frame and contends
-        self._waited: set[int] = set()  # those who had a frame when they were cut off: once back, they back off
-        self._frozen: list[tuple[int, int]] = []  # heap of (virtual slot, station)
-        self._late: list[tuple[int, int, int]] = []  # (begins to count at, slots, station) of those out of step
-        self._coming: list[tuple[float, int]] = []  # heap of (when, station) of frames that will come
-        self._uniforms = _uniforms(cell.streams.rng("backoff"))
-
-    def serve(self) -> Generator[simpy.Event, Any, None]:
-        """Own the medium."""
-        cell, env = self._cell, self._cell.env
-        while True:
-            self._take_note()
-            offset = self._next_offset()
-            start_s = inf if offset is None else self._idle_since_s + offset * _NS
-            until_s = min(start_s, self._coming[0][0]) if self._coming else start_s
-            if until_s > env.now + _SLACK_S and not (cell.quiet and offset is not None):
-                yield cell.change(until_s)
-                if cell.changed or self._comes_by(until_s):
-                    continue
-            if start_s <= until_s and offset is not None:
-                yield from self._send(offset)
-
-    def _comes_by(self, time_s: float) -> bool:
-        """Whether a frame will have come by then."""
-        return bool(self._coming) and self._coming[0][0] <= time_s + _SLACK_S
-
-    def _take_note(self) -> None:
-        """Stations whose frames have come, gone or changed."""
-        cell, now = self._cell, self._cell.env.now
-        if cell.changed:
-            users = cell.changes()
-            if cell.quiet:  # whoever is named has a frame
-                for user in users.tolist():
-                    if not self._queued[user]:
-                        self._join(user, now)
-                return
-            for user, ready_s in zip(users.tolist(), cell.ready_s[users].tolist(), strict=True):
-                if ready_s > now:
-                    self._withdraw(user)
-                    if ready_s < inf:
-                        heappush(self._coming, (ready_s, user))
-                elif not self._queued[user]:
-                    self._join(user, ready_s)
-        while self._comes_by(now):
-            came_s, user = heappop(self._coming)
-            if not self._queued[user] and cell.ready_s[user] == came_s:
-                self._join(user, came_s)
-
-    def _join(self, user: int, came_s: float) -> None:
-        """A frame has come to a station: its counter may still run, or have run out; then the medium decides."""
-        offset = round((came_s - self._idle_since_s) / _NS)
-        left = self._due[user] - self._virtual
-        counted = (offset - self._wait) // self._slot  # negative before slots are counted
-        over = left < 0 or left <= counted or (left == 0 and self._drawn[user] != self._period)
-        self._queued[user] = True
-        back = user in self._waited
-        self._waited.discard(user)
-        if counted >= 0 and (over or back):
-            late = (offset + self._difs, self._draw(user), user) if back else (offset, 0, user)
-            self._late.append(late)
-            return
-        if over or back:
-            self._draw(user)
-        heappush(self._frozen, (self._due[user], user))
-
-    def _withdraw(self, user: int) -> None:
-        """A station has no frame any more, or is cut off."""
-        cut_off = self._queued[user] and not self._cell.connected(np.array([user]))[0]
-        if cut_off:
-            self._waited.add(user)
-        self._queued[user] = False
-        self._failures[user] = 0
-        if cut_off or not self._continues:
-            self._set_back(user)
-        if self._late:
-            self._late = [one for one in self._late if one[2] != user]
-
-    def _draw(self, user: int) -> int:
-        """A new counter: so many slots."""
-        slots = int(next(self._uniforms) * (self._window[user] + 1))
-        self._due[user], self._drawn[user] = self._virtual + slots, self._period
-        return slots
-
-    def _next_offset(self) -> int | None:
-        """When the next station sends, from the beginning of the idle period; ``None`` if nobody has a frame."""
-        frozen = self._frozen
-        while frozen and not (self._queued[frozen[0][1]] and self._due[frozen[0][1]] == frozen[0][0]):
-            heappop(frozen)
-        offset = self._wait + (frozen[0][0] - self._virtual) * self._slot if frozen else None
-        for begins, slots, user in self._late:
-            at = begins + slots * self._slot
-            if self._queued[user] and (offset is None or at < offset):
-                offset = at
-        return offset
-
-    def _take(self, offset: int) -> list[int]:
-        """The stations whose turn is at *offset*; none of them waits any more."""
-        slot, frozen, senders = self._slot, self._frozen, dict[int, None]()
-        while frozen and self._wait + (frozen[0][0] - self._virtual) * slot == offset:
-            due, user = heappop(frozen)
-            if self._queued[user] and self._due[user] == due:
-                senders[user] = None
-        for begins, slots, user in self._late:
-            if begins + slots * slot == offset and self._queued[user]:
-                senders[user] = None
-        for user in senders:
-            self._queued[user] = False
-        if self._late:
-            self._late = [one for one in self._late if one[2] not in senders]
-        return list(senders)
-
-    def _freeze(self, offset: int) -> None:
-        """Somebody begins to send at *offset*: all who wait stop counting."""
-        slot = self._slot
-        if offset > self._wait:
-            self._virtual += (offset - self._wait) // slot
-        late, self._late = self._late, []
-        for begins, slots, user in late:
-            counted = (offset - begins) // slot if offset > begins else 0
-            self._due[user] = self._virtual + slots - counted
-            heappush(self._frozen, (self._due[user], user))
-        self._period += 1
-
-    def _send(self, offset: int) -> Generator[simpy.Event, Any, None]:
-        """Let those send whose turn it is, and see what becomes of it; where all are cut off, the slot stays idle."""
-        cell = self._cell
-        chosen = self._take(offset)
-        senders = cell.present(chosen)
-        if len(senders) < len(chosen):
-            self._waited.update(set(chosen) - set(senders))
-            if not senders:
-                return
-        self._freeze(offset)
-        numbers, alone = np.array(senders), len(senders) == 1
-        sizes = cell.sizes(numbers)
-        spaces = self._spaces(sizes[0]) if len(sizes) == 1 else max(map(self._spaces, sizes), key=_COLLISION)
-        duration = spaces.lead + spaces.data if alone else spaces.collision
-        frames_s = [] if cell.quiet else cell.ready_s[numbers].tolist()
-        start_s = self._idle_since_s + offset * _NS if cell.quiet else 0.0
-        told = yield cell.attempt(numbers, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)
-        heard = told.tolist()
-        answer = spaces.success - duration
-        self._idle_since_s, self._wait, begins = cell.env.now, spaces.bystanders, spaces.timeout
-        if True in heard:
-            self._idle_since_s, self._wait, begins = cell.env.now + answer * _NS, spaces.difs, spaces.difs
-        elif alone:
-            self._wait = answer + spaces.difs
-        for place, (user, good) in enumerate(zip(senders, heard, strict=True)):
-            self._settle(user, begins, good=good, kept=cell.quiet or cell.ready_s[user] == frames_s[place])
-
-    def _settle(self, user: int, begins: int, *, good: bool, kept: bool) -> None:
-        """A station draws its next counter, with a doubled window if its frame failed; it may have *kept* the frame."""
-        self._failures[user] += 1
-        self._in_row[user] += 1
-        over = good or not kept or self._failures[user] == self._limit
-        if over:
-            self._failures[user] = 0
-        if good or (over and not self._continues) or self._in_row[user] > (self._limit or inf):
-            self._set_back(user)
-        else:
-            self._window[user] = min(2 * self._window[user] + 1, self._most)
-        slots = self._draw(user)
-        if not good and (kept or self._cell.ready_s[user] <= self._cell.env.now):
-            self._queued[user] = True
-            self._late.append((begins, slots, user))
-
-    def _set_back(self, user: int) -> None:
-        """A station's window is the least again."""
-        self._window[user], self._in_row[user] = self._least, 0
-
-
-def _uniforms(rng: np.random.Generator) -> Iterator[float]:
-    """Uniform draws, a block at a time."""
-    while True:
-        yield from rng.random(_DRAWS).tolist()
-
-
-# The timings of IEEE 802.11, in whole nanoseconds.
-
+_KEEPS_WINDOW = 2020
+"""The edition whose window continues after a drop, and whose colliders wait DIFS after the time-out."""
+_HEADER_BITS = 36 * 8
+"""MAC header 24, LLC and SNAP 8, frame check sequence 4 bytes."""
+_MAX_PAYLOAD_BITS = (2304 - 8) * 8.0
+"""An MSDU has 2304 bytes at most (IEEE 802.11-2020 §9.2.4.8), of which LLC and SNAP take 8."""
 
 Standard = Literal["802.11a", "802.11b", "802.11g"]
 
@@ -289,19 +48,19 @@ ACK_BITS, RTS_BITS, CTS_BITS = 112, 160, 112
 
 @dataclass(frozen=True)
 class PhyTiming:
-    """One physical layer.
+    """Timing of one physical layer of IEEE 802.11, in ns; rates in Mb/s.
 
     Args:
         slot: a slot.
         sifs: the short inter-frame space.
         preamble: preamble and header before the first bit of a frame.
-        symbol: what airtimes are rounded up to.
+        symbol: airtimes are rounded up to a multiple of it.
         extra_bits: bits that the physical layer adds to each frame.
         tail: silence that belongs to each frame.
-        rates: the bit rates that it has, in Mb/s, the default first.
-        control: the rate of ACK, RTS and CTS for each data rate, in Mb/s, the first for the default.
-        slowest: the rate at which an ACK is assumed to be sent when nothing is known of it, in Mb/s.
-        cw: the least and the greatest contention window.
+        rates: data rates, the default first.
+        control: rates of ACK, RTS and CTS, the one for the default data rate first.
+        slowest: rate at which an unknown ACK is assumed to be sent.
+        cw: minimum and maximum contention window.
         decodes: whether stations that overhear a collision take it for a frame in error.
     """
 
@@ -322,43 +81,32 @@ class PhyTiming:
         """SIFS and two slots."""
         return self.sifs + 2 * self.slot
 
-    def airtime(self, bits: float, rate: float) -> int:
-        """How long a frame of *bits*, MAC header included, is on the air at *rate* Mb/s."""
-        per_symbol = rate * self.symbol / 1000.0
-        return self.preamble + ceil((bits + self.extra_bits) / per_symbol - 1e-9) * self.symbol + self.tail
-
-    def control_rate(self, rate: float) -> float:
-        """The rate at which a data frame at *rate* is acknowledged: the highest control rate not above it."""
-        return max((one for one in self.control if one <= rate), default=self.slowest)
-
     @property
     def timeout(self) -> int:
-        """From the end of a frame to when its sender knows that no answer comes (§10.3.2.11)."""
+        """Time from the end of a frame until its sender knows that no answer comes (§10.3.2.11)."""
         return self.sifs + self.slot + self.preamble
 
     @property
     def eifs(self) -> int:
-        """The extended inter-frame space after a frame in error (§10.3.2.3.7)."""
+        """Extended inter-frame space after a frame in error (§10.3.2.3.7)."""
         return self.sifs + self.airtime(ACK_BITS, self.slowest) + self.difs
+
+    def airtime(self, bits: float, rate: float) -> int:
+        """Return the airtime of a frame of *bits*, MAC header included."""
+        per_symbol = rate * self.symbol / 1000.0
+        return self.preamble + ceil((bits + self.extra_bits) / per_symbol - 1e-9) * self.symbol + self.tail
+
+    def control_rate(self, rate: float) -> float:
+        """Return the highest control rate that is not above the data rate *rate*."""
+        return max((control for control in self.control if control <= rate), default=self.slowest)
 
 
 _OFDM = (6.0, 9.0, 12.0, 18.0, 24.0, 36.0, 48.0, 54.0)
+_DSSS = (11.0, 5.5, 2.0, 1.0)
 
 PHYS: dict[Standard, PhyTiming] = {
     "802.11a": PhyTiming(9_000, 16_000, 20_000, 4_000, 22, 0, _OFDM, (6.0, 12.0, 24.0), 6.0, (15, 1023), decodes=False),
-    "802.11b": PhyTiming(
-        20_000,
-        10_000,
-        192_000,
-        1_000,
-        0,
-        0,
-        (11.0, 5.5, 2.0, 1.0),
-        (11.0, 5.5, 2.0, 1.0),
-        1.0,
-        (31, 1023),
-        decodes=True,
-    ),
+    "802.11b": PhyTiming(20_000, 10_000, 192_000, 1_000, 0, 0, _DSSS, _DSSS, 1.0, (31, 1023), decodes=True),
     "802.11g": PhyTiming(
         9_000, 10_000, 20_000, 4_000, 22, 6_000, _OFDM[::-1], (24.0, 12.0, 6.0), 6.0, (15, 1023), decodes=False
     ),
@@ -367,34 +115,59 @@ PHYS: dict[Standard, PhyTiming] = {
 slots, with 6 µs of signal extension after each frame (§18)."""
 
 
+@dataclass(frozen=True, slots=True)
+class FrameTiming:
+    """Durations around one frame, in ns.
+
+    Args:
+        slot: an idle slot.
+        difs: idle time before slots are counted.
+        success: from the beginning of a sequence to the end of its ACK.
+        data: the data frame.
+        lead: RTS and CTS before the data frame.
+        collision: from the beginning to the end of the colliding frames.
+        timeout: from there until the colliders count slots again.
+        bystanders: from there until the others count slots again.
+    """
+
+    slot: int
+    difs: int
+    success: int
+    data: int
+    lead: int
+    collision: int
+    timeout: int
+    bystanders: int
+
+
 class CsmaCa(Mac):
     """The DCF of IEEE 802.11-2020 §10.3: listen, wait a random number of idle slots, send, double the wait on failure.
 
     **Backoff.**  A station draws a number of slots, uniform on 0 … CW, and counts it down in idle slots.  Counters
-    freeze while the medium is busy; a slot in which somebody begins to send counts for nobody, so that the slot right
-    after a success can be used by its winner alone, which may have drawn 0.  (In Bianchi's chain, IEEE J-SAC 18(3),
-    2000, a busy slot counts, which makes throughputs a few per cent different.)  After each of its frames a station
-    draws anew, with or without another frame.  A frame that finds the medium idle for DIFS, and its station's counter
-    run out, is sent at once.
+    freeze while the medium is busy; a slot in which a station begins to send counts for no station, so the slot right
+    after a success can be used only by its winner, which may have drawn 0.  (In Bianchi's chain, IEEE J-SAC 18(3),
+    2000, a busy slot counts, which changes throughputs by a few per cent.)  After each of its frames a station
+    draws a new number, with or without another frame.  A frame that finds the medium idle for DIFS, and its station's
+    counter at zero, is sent at once.
 
-    **The window.**  CW is doubled, 2 CW + 1, with every failure up to its greatest value.  A success sets it back, and
-    so does being cut off.  A frame that is given up after ``max_attempts`` or abandoned does not: CW continues with the
+    **The window.**  CW is doubled, 2 CW + 1, with every failure up to its maximum.  A success resets it, and
+    so does an outage.  A frame that is given up after ``max_attempts`` or abandoned does not: CW continues with the
     next frame, until the station has failed once more than ``max_attempts`` times in a row (§10.3.3 and §10.3.4.4, in
-    the form that §10.23.2.2 gives for the retry counter of a QoS station).  With ``edition: 2016`` CW is set back
+    the form that §10.23.2.2 gives for the retry counter of a QoS station).  With ``edition: 2016`` CW is reset
     whenever a frame is given up or abandoned, as §10.3.3 of that edition is commonly read.
 
     **Frames.**  The payload with 36 bytes of MAC and LLC headers, at the rate of the standard's physical layer, then
-    SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell hear each other.  One
-    frame holds at most 2304 bytes of MSDU, 2296 of payload.  A larger update is sent in several, each of which contends
-    for itself (``access.transport``).  With ``max_attempts`` the first of them that is given up ends the update, unless
-    the transport has an ``arq``.
+    SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell sense each other.  One
+    frame holds at most 2304 bytes of MSDU, 2296 of payload.  A larger update is sent in several frames, each of which
+    contends separately (``access.transport``).  With ``max_attempts`` the first of them that is given up ends the
+    update, unless the transport has an ``arq``.
 
     **After a collision.**  The colliders wait for the end of the ACK (CTS) time-out, which lasts SIFS, a slot and the
     preamble (§10.3.2.11), and then for DIFS, before they count slots (§10.3.4.3).  With ``edition: 2016`` they count
     from the end of the time-out, as the medium has been idle for longer than DIFS by then.  The bystanders wait DIFS
-    where they cannot decode anything of the overlapping preambles and merely sense energy (OFDM), or EIFS where they
-    take it for a frame in error (DSSS; §10.3.2.3.7); ``after_collision`` overrides that.  A frame that fades alone is
-    heard by the bystanders, who leave room for its ACK; after a captured frame all wait for its ACK.
+    if they cannot decode the overlapping preambles and only sense energy (OFDM), or EIFS if they
+    take the collision for a frame in error (DSSS; §10.3.2.3.7); ``after_collision`` overrides this.  The bystanders of
+    a frame that fades alone decode it and leave room for its ACK; after a captured frame all wait for its ACK.
 
     Example::
 
@@ -404,7 +177,7 @@ class CsmaCa(Mac):
     """
 
     standard: Standard = "802.11a"
-    """Whose timings: 802.11a, 802.11b (long preamble) or 802.11g (without 802.11b stations)."""
+    """Timing: 802.11a, 802.11b (long preamble) or 802.11g (without 802.11b stations)."""
     rate: Annotated[Bitrate, Field(gt=0)] | None = None
     """Rate of the data, one of the standard's; by default 6 Mbps (802.11a), 11 Mbps (802.11b), 54 Mbps (802.11g)."""
     rts: Annotated[Bits, Field(ge=0)] | None = None
@@ -412,73 +185,73 @@ class CsmaCa(Mac):
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which a frame is given up; ``null`` is no limit."""
     edition: Literal[2016, 2020] = 2020
-    """The edition of IEEE 802.11 whose rules apply after a failure; the older is closer to Bianchi's model."""
+    """Edition of IEEE 802.11 whose rules apply after a failure; 2016 is closer to Bianchi's model."""
     after_collision: Literal["difs", "eifs"] | None = None
-    """How long bystanders wait after a collision; ``null``: what the physical layer makes of it."""
+    """Wait of bystanders after a collision; ``null`` follows the physical layer."""
 
     @property
     def rate_bps(self) -> float:
-        """The rate of the data."""
-        return self._rate * 1e6
+        """Rate of the data."""
+        return self._rate_mbps * 1e6
 
     @property
-    def most_bits(self) -> float:
-        """That of the largest MSDU."""
-        return _MOST_BITS
+    def max_payload_bits(self) -> float:
+        """Payload of the largest MSDU."""
+        return _MAX_PAYLOAD_BITS
 
     @property
-    def senses(self) -> bool:
-        """All stations of a cell hear each other."""
+    def has_carrier_sense(self) -> bool:
+        """True: all stations of a cell sense each other."""
         return True
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """A rate that the standard does not have."""
+        """Yield an error for a rate that the standard does not have."""
         rates = PHYS[self.standard].rates
-        if self._rate not in rates:
-            told = ", ".join(f"{rate:g}" for rate in sorted(rates))
-            yield Fault("rate", f"{self.standard} has no such rate", self.rate, f"one of {told} Mbps")
+        if self._rate_mbps not in rates:
+            listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
+            yield Fault("rate", f"{self.standard} has no such rate", self.rate, f"one of {listed} Mbps")
 
-    def spaces(self, bits: float) -> FrameTiming:
-        """The times that a frame with *bits* of payload takes, and the spaces around it, in nanoseconds."""
+    def frame_timing(self, bits: float) -> FrameTiming:
+        """Return the durations around a frame with *bits* of payload."""
         phy = PHYS[self.standard]
-        control = phy.control_rate(self._rate)
-        data, ack = phy.airtime(bits + _HEADER_BITS, self._rate), phy.airtime(ACK_BITS, control)
-        handshake, first = 0, data
+        control = phy.control_rate(self._rate_mbps)
+        data, ack = phy.airtime(bits + _HEADER_BITS, self._rate_mbps), phy.airtime(ACK_BITS, control)
+        lead, first = 0, data
         if self.rts is not None and bits > self.rts:
             first = phy.airtime(RTS_BITS, control)
-            handshake = first + phy.sifs + phy.airtime(CTS_BITS, control) + phy.sifs
-        pause = phy.difs if self.edition == _CONTINUES else 0
-        eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
+            lead = first + phy.sifs + phy.airtime(CTS_BITS, control) + phy.sifs
+        pause = phy.difs if self.edition == _KEEPS_WINDOW else 0
+        has_eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
         return FrameTiming(
             slot=phy.slot,
             difs=phy.difs,
-            success=handshake + data + phy.sifs + ack,
+            success=lead + data + phy.sifs + ack,
             data=data,
-            lead=handshake,
+            lead=lead,
             collision=first,
             timeout=phy.timeout + pause,
-            bystanders=phy.eifs if eifs else phy.difs,
+            bystanders=phy.eifs if has_eifs else phy.difs,
         )
 
-    def most_hz(self, airtime_s: float, longest_s: float) -> float:
-        """One at a time, unless several can be given up at once."""
+    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
+        """Return one frame at a time, unless several can be given up at once."""
         return math.inf if self.max_attempts is not None else 1.0 / airtime_s
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let the stations contend."""
-        cw, continues = PHYS[self.standard].cw, self.edition == _CONTINUES
-        return Contention(cell, self.spaces, cw, self.max_attempts, continues=continues).serve()
+        cw, keeps_window = PHYS[self.standard].cw, self.edition == _KEEPS_WINDOW
+        return Contention(cell, self.frame_timing, cw, self.max_attempts, keeps_window=keeps_window).serve()
 
     def laws(self) -> tuple[Law, ...]:
-        """The cycle of a station that is alone; for more there is no closed form under the standard's freezing rule."""
-        spaces, most = self.spaces(1.0), PHYS[self.standard].cw[0]
-        least_s, slot_s = (spaces.difs + spaces.success) * 1e-9, spaces.slot * 1e-9
+        """Claim the cycle of a lone station; the standard's freezing rule has no closed form for more stations."""
+        timing, cw_min = self.frame_timing(1.0), PHYS[self.standard].cw[0]
+        shortest_s, slot_s = (timing.difs + timing.success) * 1e-9, timing.slot * 1e-9
 
         def cycles(streams: Streams, size: int) -> NDArray[np.float64]:
-            bench = MacTestBench(self, 1, least_s, streams, saturated_users)
-            while len(bench.heard) <= size:
+            bench = MacTestBench(BenchSetup(self, 1, shortest_s, streams), saturated_users)
+            while len(bench.deliveries) <= size:
                 bench.env.step()
-            return np.round(np.diff([heard_s for _, _, heard_s in bench.heard]), 9)  # whole nanoseconds again
+            return np.round(np.diff([received_s for _, _, received_s in bench.deliveries]), 9)  # whole nanoseconds
 
         return (
             Law(
@@ -486,23 +259,233 @@ class CsmaCa(Mac):
                 "DIFS + k slots + frame, SIFS and ACK, with k uniform on 0 … CWmin; "
                 "more stations: scenarios/validation/dcf.yaml, beside a slot-exact reference",
                 draw=cycles,
-                mean=least_s + slot_s * most / 2,
-                variance=slot_s**2 * most * (most + 2) / 12,
+                mean=shortest_s + slot_s * cw_min / 2,
+                variance=slot_s**2 * cw_min * (cw_min + 2) / 12,
                 cdf=lambda x: (
-                    np.clip(np.floor((np.asarray(x) - least_s) / slot_s + 1e-3) + 1, 0, most + 1) / (most + 1)
+                    np.clip(np.floor((np.asarray(x) - shortest_s) / slot_s + 1e-3) + 1, 0, cw_min + 1) / (cw_min + 1)
                 ),
             ),
         )
 
     @cached_property
-    def _rate(self) -> float:
-        """Mb/s."""
+    def _rate_mbps(self) -> float:
         return PHYS[self.standard].rates[0] if self.rate is None else self.rate / 1e6
 
 
-_CONTINUES = 2020
-"""The edition whose window continues after a drop, and whose colliders wait DIFS after the time-out."""
-_HEADER_BITS = 36 * 8
-"""MAC header 24, LLC and SNAP 8, frame check sequence 4 bytes."""
-_MOST_BITS = (2304 - 8) * 8.0
-"""An MSDU has 2304 bytes at most (IEEE 802.11-2020 §9.2.4.8), of which LLC and SNAP take 8."""
+class _Countdown(NamedTuple):
+    """A station whose slots do not begin with those of the others: when it begins to count, and how many slots."""
+
+    begin: int
+    slots: int
+    user: int
+
+
+class Contention:
+    """The stations of one cell that count down idle slots.
+
+    Times within an idle period are whole nanoseconds from its beginning, so slots never drift apart.  Stations that
+    wait with frozen counters are sorted by the *virtual slot* in which their counter runs out: the number of idle slots
+    counted since the start of the run.  Virtual time stands still in a busy period, which freezes all counters at no
+    cost.  An event costs one heap operation, whatever the number of stations.
+
+    Args:
+        cell: the cell.
+        timing: durations around a frame of a given size in bits.
+        cw: minimum and maximum contention window.
+        limit: attempts that a frame has.
+        keeps_window: whether the window continues with the next frame after one that was given up or abandoned.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        timing: Callable[[float], FrameTiming],
+        cw: tuple[int, int],
+        limit: int | None,
+        *,
+        keeps_window: bool,
+    ) -> None:
+        self._cell, self._limit, self._keeps_window, (self._cw_min, self._cw_max) = cell, limit, keeps_window, cw
+        self._timing = lru_cache(_CACHED_SIZES)(timing)
+        self._slot = self._timing(cell.most_bits).slot
+        self._wait = self._difs = self._timing(cell.most_bits).difs  # idle time before slots are counted
+        self._idle_since_s, self._period = 0.0, 0
+        self._virtual = 0  # idle slots counted before this idle period
+        self._window = [self._cw_min] * cell.size
+        self._failures = [0] * cell.size  # of the current frame
+        self._failures_in_row = [0] * cell.size  # of any frames, since the window was reset
+        self._due = [-1] * cell.size  # virtual slot in which a station's counter runs out
+        self._drawn = [-1] * cell.size  # idle period before which it was drawn
+        self._is_queued = [False] * cell.size  # whether a station has a frame and contends
+        self._was_waiting: set[int] = set()  # stations cut off with a frame: they back off when they are up again
+        self._frozen: list[tuple[int, int]] = []  # heap of (virtual slot, station)
+        self._late: list[_Countdown] = []
+        self._coming: list[tuple[float, int]] = []  # heap of (time, station) of future frames
+        self._uniforms = _uniforms(cell.streams.rng("backoff"))
+
+    def serve(self) -> Generator[simpy.Event, Any, None]:
+        """Control the medium."""
+        cell, env = self._cell, self._cell.env
+        while True:
+            self._update_stations()
+            offset = self._next_offset()
+            start_s = inf if offset is None else self._idle_since_s + offset * _NS
+            until_s = min(start_s, self._coming[0][0]) if self._coming else start_s
+            if until_s > env.now + _SLACK_S and not (cell.quiet and offset is not None):
+                yield cell.change(until_s)
+                if cell.changed or self._is_frame_due(until_s):
+                    continue
+            if start_s <= until_s and offset is not None:
+                yield from self._send(offset)
+
+    def _is_frame_due(self, time_s: float) -> bool:
+        return bool(self._coming) and self._coming[0][0] <= time_s + _SLACK_S
+
+    def _update_stations(self) -> None:
+        """Take in the stations whose frames are new, gone or changed."""
+        cell, now = self._cell, self._cell.env.now
+        if cell.changed:
+            users = cell.changes()
+            if cell.quiet:  # every changed user has a frame
+                for user in users.tolist():
+                    if not self._is_queued[user]:
+                        self._join(user, now)
+                return
+            for user, ready_s in zip(users.tolist(), cell.ready_s[users].tolist(), strict=True):
+                if ready_s > now:
+                    self._withdraw(user)
+                    if ready_s < inf:
+                        heappush(self._coming, (ready_s, user))
+                elif not self._is_queued[user]:
+                    self._join(user, ready_s)
+        while self._is_frame_due(now):
+            ready_s, user = heappop(self._coming)
+            if not self._is_queued[user] and cell.ready_s[user] == ready_s:
+                self._join(user, ready_s)
+
+    def _join(self, user: int, ready_s: float) -> None:
+        """Queue a station with a new frame: its counter may still run, or have run out; then the medium decides."""
+        offset = round((ready_s - self._idle_since_s) / _NS)
+        left = self._due[user] - self._virtual
+        counted = (offset - self._wait) // self._slot  # negative before slots are counted
+        has_run_out = left < 0 or left <= counted or (left == 0 and self._drawn[user] != self._period)
+        self._is_queued[user] = True
+        was_waiting = user in self._was_waiting
+        self._was_waiting.discard(user)
+        if counted >= 0 and (has_run_out or was_waiting):
+            begin, slots = (offset + self._difs, self._draw(user)) if was_waiting else (offset, 0)
+            self._late.append(_Countdown(begin, slots, user))
+            return
+        if has_run_out or was_waiting:
+            self._draw(user)
+        heappush(self._frozen, (self._due[user], user))
+
+    def _withdraw(self, user: int) -> None:
+        """Remove a station that has no frame any more, or is cut off."""
+        is_cut_off = self._is_queued[user] and not self._cell.connected(np.array([user]))[0]
+        if is_cut_off:
+            self._was_waiting.add(user)
+        self._is_queued[user] = False
+        self._failures[user] = 0
+        if is_cut_off or not self._keeps_window:
+            self._reset_window(user)
+        if self._late:
+            self._late = [late for late in self._late if late.user != user]
+
+    def _draw(self, user: int) -> int:
+        """Draw a new counter, and return its slots."""
+        slots = int(next(self._uniforms) * (self._window[user] + 1))
+        self._due[user], self._drawn[user] = self._virtual + slots, self._period
+        return slots
+
+    def _next_offset(self) -> int | None:
+        """Return when the next station sends, from the beginning of the idle period; ``None`` without a frame."""
+        frozen = self._frozen
+        while frozen and not (self._is_queued[frozen[0][1]] and self._due[frozen[0][1]] == frozen[0][0]):
+            heappop(frozen)
+        offset = self._wait + (frozen[0][0] - self._virtual) * self._slot if frozen else None
+        for begin, slots, user in self._late:
+            end = begin + slots * self._slot
+            if self._is_queued[user] and (offset is None or end < offset):
+                offset = end
+        return offset
+
+    def _take(self, offset: int) -> list[int]:
+        """Return the stations that send at *offset*, and remove them from the queue."""
+        slot, frozen, senders = self._slot, self._frozen, dict[int, None]()
+        while frozen and self._wait + (frozen[0][0] - self._virtual) * slot == offset:
+            due, user = heappop(frozen)
+            if self._is_queued[user] and self._due[user] == due:
+                senders[user] = None
+        for begin, slots, user in self._late:
+            if begin + slots * slot == offset and self._is_queued[user]:
+                senders[user] = None
+        for user in senders:
+            self._is_queued[user] = False
+        if self._late:
+            self._late = [late for late in self._late if late.user not in senders]
+        return list(senders)
+
+    def _freeze(self, offset: int) -> None:
+        """Stop all counters at *offset*, where a station begins to send."""
+        slot = self._slot
+        if offset > self._wait:
+            self._virtual += (offset - self._wait) // slot
+        late, self._late = self._late, []
+        for begin, slots, user in late:
+            counted = (offset - begin) // slot if offset > begin else 0
+            self._due[user] = self._virtual + slots - counted
+            heappush(self._frozen, (self._due[user], user))
+        self._period += 1
+
+    def _send(self, offset: int) -> Generator[simpy.Event, Any, None]:
+        """Let the due stations send and process the outcome; if all are cut off, the slot stays idle."""
+        cell = self._cell
+        chosen = self._take(offset)
+        senders = cell.present(chosen)
+        if len(senders) < len(chosen):
+            self._was_waiting.update(set(chosen) - set(senders))
+            if not senders:
+                return
+        self._freeze(offset)
+        users, is_alone = np.array(senders), len(senders) == 1
+        sizes = cell.sizes(users)
+        timing = self._timing(sizes[0]) if len(sizes) == 1 else max(map(self._timing, sizes), key=_COLLISION)
+        duration = timing.lead + timing.data if is_alone else timing.collision
+        frames_s = [] if cell.quiet else cell.ready_s[users].tolist()
+        start_s = self._idle_since_s + offset * _NS if cell.quiet else 0.0
+        received = (yield cell.attempt(users, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)).tolist()
+        answer = timing.success - duration
+        self._idle_since_s, self._wait, begin = cell.env.now, timing.bystanders, timing.timeout
+        if True in received:
+            self._idle_since_s, self._wait, begin = cell.env.now + answer * _NS, timing.difs, timing.difs
+        elif is_alone:
+            self._wait = answer + timing.difs
+        for place, (user, is_success) in enumerate(zip(senders, received, strict=True)):
+            has_frame = cell.quiet or cell.ready_s[user] == frames_s[place]
+            self._end_attempt(user, begin, is_success=is_success, has_frame=has_frame)
+
+    def _end_attempt(self, user: int, begin: int, *, is_success: bool, has_frame: bool) -> None:
+        """Draw a station's next counter, with a doubled window if its frame failed; it may still have the frame."""
+        self._failures[user] += 1
+        self._failures_in_row[user] += 1
+        is_over = is_success or not has_frame or self._failures[user] == self._limit
+        if is_over:
+            self._failures[user] = 0
+        if is_success or (is_over and not self._keeps_window) or self._failures_in_row[user] > (self._limit or inf):
+            self._reset_window(user)
+        else:
+            self._window[user] = min(2 * self._window[user] + 1, self._cw_max)
+        slots = self._draw(user)
+        if not is_success and (has_frame or self._cell.ready_s[user] <= self._cell.env.now):
+            self._is_queued[user] = True
+            self._late.append(_Countdown(begin, slots, user))
+
+    def _reset_window(self, user: int) -> None:
+        self._window[user], self._failures_in_row[user] = self._cw_min, 0
+
+
+def _uniforms(rng: np.random.Generator) -> Iterator[float]:
+    """Draw uniforms a block at a time."""
+    while True:
+        yield from rng.random(_DRAWS).tolist()

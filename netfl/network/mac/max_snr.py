@@ -1,4 +1,4 @@
-"""Opportunistic access: the one with the best channel sends."""
+"""Opportunistic access: the user with the best channel sends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import simpy
 from numpy.typing import NDArray
 
 from netfl.network.mac._scheduled import TowerScheduler, Users
-from netfl.network.mac._test_bench import service_turns
+from netfl.network.mac._test_bench import BenchSetup, service_turns
 from netfl.streams import Streams
 from netfl.types import Law, StatisticClaim
 
@@ -21,13 +21,13 @@ _LAW_USERS = 6
 
 
 class MaxSnr(TowerScheduler):
-    """Of those that have something to send the one with the highest SNR does so; the tower measures that for nothing.
+    """The user of the backlog with the highest SNR sends; the tower measures the SNR at no cost.
 
-    Best for the sum rate and unfair: whoever is far away waits until all others are silent or faded (R. Knopp and P. A.
-    Humblet, IEEE ICC 1995).  With n users under independent Rayleigh fading of one mean, who all have something to
-    send, the winner's power gain is the largest of n exponentials: P(gain ≤ x) = (1 - e^-x)^n, with mean 1 + 1/2 + …
+    This maximises the sum rate and is unfair: distant users wait until all others are idle or faded (R. Knopp and P. A.
+    Humblet, IEEE ICC 1995).  For n saturated users under independent Rayleigh fading of equal mean, the winner's power
+    gain is the largest of n exponentials: P(gain ≤ x) = (1 - e^-x)^n, with mean 1 + 1/2 + …
     + 1/n and variance 1 + 1/4 + … + 1/n² (Tse and Viswanath, Fundamentals of Wireless Communication, §6.6), and
-    each wins equally often.  Among equals the lowest number wins.
+    each user wins equally often.  Ties go to the user with the lowest number.
 
     Example::
 
@@ -36,7 +36,7 @@ class MaxSnr(TowerScheduler):
     """
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """The best now."""
+        """Serve the user with the highest SNR."""
 
         def pick(backlog: Users) -> int:
             return int(backlog[cell.snr_db(backlog).argmax()])
@@ -44,23 +44,23 @@ class MaxSnr(TowerScheduler):
         return self._serve(cell, pick)
 
     def laws(self) -> tuple[Law, ...]:
-        """The winner and its gain."""
-        n, still = _LAW_USERS, self.model_copy(update={"poll": 0.0})
+        """Claim the distribution of the winner and of its gain."""
+        n, model = _LAW_USERS, self.model_copy(update={"poll": 0.0})
         terms = 1.0 / np.arange(1, n + 1)
         setting = f"of n = {n} users under independent Rayleigh fading of mean 1 that always have something to send"
 
-        def winners(streams: Streams, size: int) -> NDArray[np.float64]:
-            wins, _ = service_turns(still, n, 1.0, streams, size // 4)
-            return np.asarray(wins[:, None] == np.arange(n), float)
+        def is_winner(streams: Streams, size: int) -> NDArray[np.float64]:
+            winners, _ = service_turns(BenchSetup(model, n, 1.0, streams), size // 4)
+            return np.asarray(winners[:, None] == np.arange(n), float)
 
         return (
             Law(
                 "power gain of the winner",
                 f"P(gain ≤ x) = (1 - e^-x)^n {setting}",
-                lambda streams, size: service_turns(still, n, 1.0, streams, size)[1],
+                lambda streams, size: service_turns(BenchSetup(model, n, 1.0, streams), size)[1],
                 mean=float(terms.sum()),
                 variance=float(np.square(terms).sum()),
                 cdf=lambda x: (-np.expm1(-np.asarray(x))) ** n,
-                figures=(StatisticClaim("share of the turns", "1/n each", winners, [1.0 / n] * n),),
+                figures=(StatisticClaim("share of the turns", "1/n each", is_winner, [1.0 / n] * n),),
             ),
         )

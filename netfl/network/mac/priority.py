@@ -1,4 +1,4 @@
-"""Priority by contract: who has the larger weight sends first, or more often."""
+"""Priority by contract: users with larger weights send first, or more often."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault
 from netfl.network.mac._scheduled import TowerScheduler, Users, next_in_turn
-from netfl.network.mac._test_bench import service_turns
+from netfl.network.mac._test_bench import BenchSetup, service_turns
 from netfl.network.queue._weights import Weights
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts, StatisticClaim
@@ -19,22 +19,22 @@ from netfl.types import Law, ScenarioFacts, StatisticClaim
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
 
-_LAW_USERS, _MOST_LAW_USERS = 3, 50
+Pick = Callable[[Users], int]
+_LAW_USERS, _MAX_LAW_USERS = 3, 50
 
 
 class Priority(TowerScheduler):
-    """Whose turn it is follows from weights that users have by contract.
+    """The tower selects users by contractual weights.
 
-    - ``strict``: of those that have something to send the one of the largest weight, equals in turn; the others starve
-      while it has.
-    - ``lottery``: one at random, user i with probability w_i / Σ w over those that have something to send (C.
+    - ``strict``: the user of the backlog with the largest weight, equal weights in turn; the others starve meanwhile.
+    - ``lottery``: one at random, user i with probability w_i / Σ w over the backlog (C.
       Waldspurger and W. Weihl, "Lottery scheduling", OSDI 1994).
-    - ``stride``: the same shares as evenly as can be: each turn moves a user 1/w_i on, and the one least far on is
-      next.  Of any two users that always have something to send, neither is ever more than one turn from its share of
-      theirs; who has had nothing to send starts where the others are (Waldspurger and Weihl, MIT/LCS/TM-528, 1995; for
-      frames of one length S. J. Golestani's self-clocked fair queueing, IEEE INFOCOM 1994).
+    - ``stride``: the same shares as evenly as possible: each turn advances a user by 1/w_i, and the user with the
+      smallest progress is next.  Of any two saturated users, neither is ever more than one turn from its share of
+      their turns; a user that had nothing to send starts where the others are (Waldspurger and Weihl, MIT/LCS/TM-528,
+      1995; for frames of one length S. J. Golestani's self-clocked fair queueing, IEEE INFOCOM 1994).
 
-    Shares are counted in turns, whatever becomes of the attempts.
+    Shares are counted in turns, whatever the outcome of the attempts.
 
     Example::
 
@@ -44,54 +44,45 @@ class Priority(TowerScheduler):
     """
 
     weights: Weights
-    """The users' weights, by their numbers in the network: a list from user 0 on, or a mapping; the others have 1."""
+    """Weights of the users, by their numbers in the network: a list from user 0 on, or a mapping; the others have 1."""
     by: Literal["strict", "lottery", "stride"] = "strict"
-    """How the weights decide."""
+    """The rule that applies the weights."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Weights of users that there are not."""
+        """Yield an error for weights of unknown users."""
         yield from facts.strangers("weights", self.weights)
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """As the weights say."""
+        """Serve users by their weights."""
         picks = {"strict": _strict, "lottery": _lottery, "stride": _stride}
-        return self._serve(cell, picks[self.by](cell, self._of(cell.ids)))
+        return self._serve(cell, picks[self.by](cell, self._weights_of(cell.ids)))
 
-    def _of(self, ids: Users) -> NDArray[np.float64]:
-        """The weights of users."""
+    def _weights_of(self, ids: Users) -> NDArray[np.float64]:
         return np.array([self.weights.get(user, 1.0) for user in ids.tolist()])
 
     def laws(self) -> tuple[Law, ...]:
-        """The shares of users that always have something to send."""
-        users = min(max(_LAW_USERS, *self.weights, 0) + 1, _MOST_LAW_USERS)
-        weights = self._of(np.arange(users))
+        """Claim the shares of saturated users."""
+        users = min(max(_LAW_USERS, *self.weights, 0) + 1, _MAX_LAW_USERS)
+        weights = self._weights_of(np.arange(users))
         if self.by == "strict":
             weights = (weights == weights.max()).astype(float)
         means, model = weights / weights.sum(), self.model_copy(update={"poll": 0.0})
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            winners, _ = service_turns(model, users, 1.0, streams, size)
+            winners, _ = service_turns(BenchSetup(model, users, 1.0, streams), size)
             return np.asarray(winners[:, None] == np.arange(users), float)
 
-        statement = "w / Σ w" if self.by != "strict" else "even among those of the largest weight, none for the others"
-        at = [f"user {user}" for user in range(users)]
-        figure = StatisticClaim(
-            "share of the turns",
-            f"{statement}; {users} users that always have something to send",
-            draw,
-            means.tolist(),
-            at,
-        )
-        return (Law("whose turn it is", figure.formula, figures=(figure,)),)
-
-
-Pick = Callable[[Users], int]
+        formula = "w / Σ w" if self.by != "strict" else "even among those of the largest weight, none for the others"
+        formula = f"{formula}; {users} users that always have something to send"
+        labels = [f"user {user}" for user in range(users)]
+        claim = StatisticClaim("share of the turns", formula, draw, means.tolist(), labels)
+        return (Law("whose turn it is", formula, figures=(claim,)),)
 
 
 def _strict(cell: Cell, weights: NDArray[np.float64]) -> Pick:
-    """The largest first, equals in turn."""
-    last = np.full(len(np.unique(weights)), -1)
-    rank = np.unique(weights, return_inverse=True)[1]
+    """Pick a user of the largest weight, equal weights in turn."""
+    levels, rank = np.unique(weights, return_inverse=True)
+    last = np.full(len(levels), -1)
 
     def pick(backlog: Users) -> int:
         best = rank[backlog].max()
@@ -102,30 +93,30 @@ def _strict(cell: Cell, weights: NDArray[np.float64]) -> Pick:
 
 
 def _lottery(cell: Cell, weights: NDArray[np.float64]) -> Pick:
-    """At random."""
-    luck = cell.streams.rng("lottery")
+    """Pick a user at random, with probabilities proportional to the weights."""
+    rng = cell.streams.rng("lottery")
 
     def pick(backlog: Users) -> int:
-        up_to = np.cumsum(weights[backlog])
-        return int(backlog[np.searchsorted(up_to, luck.random() * up_to[-1], side="right")])
+        cumulated = np.cumsum(weights[backlog])
+        return int(backlog[np.searchsorted(cumulated, rng.random() * cumulated[-1], side="right")])
 
     return pick
 
 
 def _stride(cell: Cell, weights: NDArray[np.float64]) -> Pick:
-    """The one least far on."""
-    strides, now, there = 1.0 / weights, 0.0, np.zeros(cell.size, np.bool_)
-    passed = strides.copy()  # how far on each will be after its next turn
+    """Pick the user with the smallest progress."""
+    strides, now, was_in_backlog = 1.0 / weights, 0.0, np.zeros(cell.size, np.bool_)
+    progress = strides.copy()  # of each user after its next turn
 
     def pick(backlog: Users) -> int:
         nonlocal now
-        new = backlog[~there[backlog]]
-        passed[new] = np.maximum(passed[new], now + strides[new])
-        there[:] = False
-        there[backlog] = True
-        user = int(backlog[passed[backlog].argmin()])
-        now = float(passed[user])
-        passed[user] += strides[user]
+        new = backlog[~was_in_backlog[backlog]]
+        progress[new] = np.maximum(progress[new], now + strides[new])
+        was_in_backlog[:] = False
+        was_in_backlog[backlog] = True
+        user = int(backlog[progress[backlog].argmin()])
+        now = float(progress[user])
+        progress[user] += strides[user]
         return user
 
     return pick

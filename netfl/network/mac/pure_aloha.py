@@ -1,4 +1,4 @@
-"""Pure ALOHA: who has something to send does so at once."""
+"""Pure ALOHA: users send at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pydantic import Field
 
 from netfl.network.mac import Mac
 from netfl.network.mac._random_draws import BufferedDraws
-from netfl.network.mac._test_bench import attempt_outcomes
-from netfl.network.mac._unslotted import RetryState, Users, serve_free
+from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes
+from netfl.network.mac._unslotted import RetryState, Users, serve_unslotted
 from netfl.streams import Streams
 from netfl.types import Law, StatisticClaim
 from netfl.units import Seconds
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
 
 _LAW_USERS, _LAW_LOAD = 20, 0.5
-_ROWS, _ATTEMPTS_OF_A_ROW = 100, 200
+_MIN_ROWS, _ATTEMPTS_PER_ROW = 100, 200
 
 
 class PureAloha(Mac):
-    """Whoever has something to send does so at once, and after a failure again after an exponential time.
+    """Users send at once, and again an exponential time after a failure.
 
-    Attempts that overlap at all collide.  A sender learns at the end of its attempt whether it was received.
+    Attempts that overlap collide.  A sender learns at the end of its attempt whether it was received.
 
-    Exact: n users that are silent for exponential times of mean β, be it as they have nothing to send or as they back
-    off, and then send for T, are independent of each other whatever collides; one who begins finds another silent with
-    probability β / (β + T), and it stays so for T with exp(-T/β), so an attempt is received with probability
-    (exp(-T/β) β / (β + T))^(n-1).  With G = n T / (β + T) attempts per airtime that tends to exp(-2G) for large n, and
+    Exact: n users that are silent for exponential times of mean β, because they have nothing to send or back off, and
+    then send for T, are independent of each other despite collisions; a sender finds another user silent with
+    probability β / (β + T), and this user stays silent for T with exp(-T/β), so an attempt is received with probability
+    (exp(-T/β) β / (β + T))^(n-1).  With G = n T / (β + T) attempts per airtime it tends to exp(-2G) for large n, and
     the throughput to G exp(-2G) (Abramson, AFIPS 1970).
 
     Example::
@@ -49,43 +49,44 @@ class PureAloha(Mac):
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
 
-    def most_hz(self, airtime_s: float, longest_s: float) -> float:
-        """One at a time, unless several can be given up at once."""
+    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
+        """Return one frame at a time, unless several can be given up at once."""
         return math.inf if self.max_attempts is not None else 1.0 / airtime_s
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Let everybody send when it likes."""
-        tries, pauses = RetryState(cell), BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
+        """Let users send when they are ready, and after their backoff."""
+        retries, pauses = RetryState(cell), BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
 
         def plan(users: Users) -> NDArray[np.float64]:
-            at_s: NDArray[np.float64] = np.maximum(cell.ready_s[users], tries.over_s[users])
-            again = tries.failures[users] > 0
-            if again.any():
-                at_s[again] = cell.env.now + self.backoff * pauses.next(users[again])
-            return at_s
+            start_s: NDArray[np.float64] = np.maximum(cell.ready_s[users], retries.over_s[users])
+            has_failed = retries.failures[users] > 0
+            if has_failed.any():
+                start_s[has_failed] = cell.env.now + self.backoff * pauses.next(users[has_failed])
+            return start_s
 
         def send(users: Users) -> None:
-            tries.send(users, self.max_attempts, cell.airtimes_s(users))
+            retries.send(users, self.max_attempts, cell.airtimes_s(users))
 
-        return serve_free(cell, tries, plan, send)
+        return serve_unslotted(cell, retries, plan, send)
 
     def laws(self) -> tuple[Law, ...]:
-        """The share of attempts that are received, at half an attempt for each airtime."""
+        """Claim the share of attempts that are received, at half an attempt per airtime."""
         users, pause_s = _LAW_USERS, self.backoff
         airtime_s = pause_s * _LAW_LOAD / (users - _LAW_LOAD)
         share = (math.exp(-airtime_s / pause_s) * pause_s / (pause_s + airtime_s)) ** (users - 1)
 
         def draw(streams: Streams, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            rng, rows = streams.rng("pauses"), max(_ROWS, size // _ATTEMPTS_OF_A_ROW)
-            span_s = _ATTEMPTS_OF_A_ROW * airtime_s / _LAW_LOAD
-            return attempt_outcomes(
-                self, users, airtime_s, streams, lambda who, now: now + rng.exponential(pause_s, len(who)), span_s, rows
-            )
+            rng, rows = streams.rng("pauses"), max(_MIN_ROWS, size // _ATTEMPTS_PER_ROW)
+
+            def next_ready(users: Users, now: float) -> NDArray[np.float64]:
+                return now + rng.exponential(pause_s, len(users))
+
+            setup, span_s = BenchSetup(self, _LAW_USERS, airtime_s, streams), _ATTEMPTS_PER_ROW * airtime_s / _LAW_LOAD
+            return attempt_outcomes(setup, next_ready, span_s, rows)
 
         statement = (
             f"(exp(-T/β) β / (β + T))^(n-1), n = {users} users that have something new as soon as they would try "
             f"again, {_LAW_LOAD:g} attempts per airtime T; tends to exp(-2G)"
         )
-        return (
-            Law("attempts that are received", statement, figures=(StatisticClaim("share", statement, draw, (share,)),)),
-        )
+        claim = StatisticClaim("share", statement, draw, (share,))
+        return (Law("attempts that are received", statement, figures=(claim,)),)

@@ -1,4 +1,4 @@
-"""Round robin: whoever has something to send does so in turn."""
+"""Round robin: the users of the backlog send in turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import simpy
 from numpy.typing import NDArray
 
 from netfl.network.mac._scheduled import TowerScheduler, Users, next_in_turn
-from netfl.network.mac._test_bench import MacTestBench, saturated_users
+from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -21,10 +21,10 @@ _LAW_USERS = 5
 
 
 class RoundRobin(TowerScheduler):
-    """The users that have something to send do so in turn, in the order of their numbers; the others are skipped.
+    """The users of the backlog send in turn, in the order of their numbers; the others are skipped.
 
-    With n users that always have something to send, each sends every n (poll + T) for frames of T: the turns come at
-    even distances.  With no time to poll the tower works whenever there is work, and the mean wait in a cell is that
+    Each of n saturated users sends every n (poll + T) for frames of T, at equal distances.  With ``poll: 0`` the tower
+    is never idle while there is a backlog, and the mean wait in a cell is that
     of a single queue: T ρ / (2 (1 - ρ)) for Poisson arrivals that keep it busy for a share ρ of the time (conservation:
     L. Kleinrock, Queueing Systems II, 1976, §3.4).
 
@@ -36,7 +36,7 @@ class RoundRobin(TowerScheduler):
     """
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """After the last the next in order."""
+        """Serve the next user in order."""
         last = -1
 
         def pick(backlog: Users) -> int:
@@ -47,15 +47,15 @@ class RoundRobin(TowerScheduler):
         return self._serve(cell, pick)
 
     def laws(self) -> tuple[Law, ...]:
-        """The time from turn to turn."""
+        """Claim the time between two turns of a user."""
         airtime_s = self.poll or 1.0
         gap_s = _LAW_USERS * (self.poll + airtime_s)
 
         def gaps(streams: Streams, size: int) -> NDArray[np.float64]:
-            bench = MacTestBench(self, _LAW_USERS, airtime_s, streams, saturated_users)
-            while len(bench.heard) < size + _LAW_USERS:
+            bench = MacTestBench(BenchSetup(self, _LAW_USERS, airtime_s, streams), saturated_users)
+            while len(bench.deliveries) < size + _LAW_USERS:
                 bench.env.step()
-            ends_s = np.array([heard_s for _, _, heard_s in bench.heard])
+            ends_s = np.array([received_s for _, _, received_s in bench.deliveries])
             return np.asarray(np.round((ends_s[_LAW_USERS:] - ends_s[:-_LAW_USERS]) / gap_s, 9) * gap_s)
 
         statement = f"n (poll + T), n = {_LAW_USERS} users that always have something to send, T = {airtime_s:g} s"

@@ -1,8 +1,11 @@
-"""The outage family: when users, towers, routers and links are cut off.
+"""The outage family: times at which users, towers, routers and links are down.
 
-A node that is down neither sends nor receives; a transmission is lost if either end is down at any time of it, unless
-the outage spares uploads.  A user that is cut off goes on computing.  A network may have several outages: a node is
-up when all of them let it be.
+A node that is down neither sends nor receives.  A transmission is lost if either end is down at any time of it, unless
+the outage spares uploads.  A user that is down continues to compute.  A network may have several outages: a node is
+up when it is up in all of them.
+
+To write an outage, derive a class from `Outage` and define `Outage.open`, which returns a `NodeAvailability`, and
+``laws``.
 """
 
 from __future__ import annotations
@@ -17,53 +20,56 @@ from netfl.network.layout import Layout
 from netfl.registry import Spec
 from netfl.streams import Streams
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
 
 class NodeAvailability(ABC):
-    """When the nodes of one network are up: a function of (node, time), in any order of asking.
+    """The states of a network's nodes, as a function of (node, time) that may be asked in any order.
 
-    Nodes are numbered as in `Layout`, links among them; those that the outage does not concern are always up.
+    Nodes are numbered as in `Layout`, including links.  Nodes that the outage does not affect are always up.
     """
 
     @property
-    def exact(self) -> bool:
-        """Whether `next_change` never gives an instant at which nothing changes."""
+    def is_exact(self) -> bool:
+        """True if `next_change` only returns instants at which the state changes."""
         return True
 
     @property
-    def metered(self) -> bool:
-        """Whether what users do changes when they are up, so that it must be told with `train` and `transmit`."""
+    def is_metered(self) -> bool:
+        """True if states depend on the activity of users, which `train` and `transmit` then report."""
         return False
 
     @abstractmethod
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each node is up at *time_s*, ``[n]``; at the instant of a change the new state holds."""
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
+        """Return whether each node is up at *time_s*, ``[n]``; at the instant of a change the new state holds."""
 
     @abstractmethod
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """The first instant after *time_s* at which each node changes, ``[n]``; infinity if never.
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
+        """Return the first instant after *time_s* at which each node changes, ``[n]``; infinity if never.
 
-        A timeline that is not `exact` looks ahead only so far: it may give an earlier instant, up to which it is sure
-        that nothing changes.
+        If not `is_exact`, the result may be an earlier instant before which nothing changes.
         """
 
-    def train(self, users: NDArray[np.int64], time_s: ArrayLike, samples: ArrayLike) -> None:  # noqa: B027
-        """Each of *users* trains on so many samples, at *time_s*; only `metered` timelines care."""
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:  # noqa: B027
+        """Report that each of *users* trains on *samples* examples at *time_s*."""
 
-    def transmit(self, users: NDArray[np.int64], time_s: ArrayLike, bits: ArrayLike) -> None:  # noqa: B027
-        """Each of *users* begins to transmit so many bits, at *time_s*; only `metered` timelines care."""
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:  # noqa: B027
+        """Report that each of *users* starts to transmit *bits* at *time_s*."""
 
 
 class Outage(Spec):
-    """The contract of an outage."""
+    """Base class of all outages."""
 
     spares: Literal["nothing", "uploads"] = "nothing"
-    """What it leaves alone: ``nothing``: it cuts transmissions off; ``uploads``: a transmission that has begun is
-    finished even when the outage begins meanwhile, so that it acts between uploads only."""
+    """Transmissions that it spares: ``nothing``: it interrupts all; ``uploads``: a transmission that has begun
+    continues although the outage begins meanwhile, so the outage acts between uploads only."""
 
     def changes_hz(self, users: int) -> float:
-        """Roughly how often a second anybody goes down or comes up, for an estimate of work; 0 if that is seldom."""
+        """Return the approximate rate at which nodes go down or up, to estimate the work; 0 if it is low."""
         return 0.0
 
     @abstractmethod
-    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
-        """The outage at work on the nodes of *sites*."""
+    def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
+        """Return the states of the nodes of *layout* under this outage."""

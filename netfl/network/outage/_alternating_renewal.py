@@ -1,89 +1,176 @@
-"""Nodes that alternate between up and down for times drawn from two laws: an alternating renewal process."""
+"""Nodes that alternate between up and down for random times: an alternating renewal process."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from netfl.network.outage import NodeAvailability
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability
 from netfl.network.outage._distributions import DurationDistribution
-from netfl.network.outage._diurnal_clock import DiurnalClock
 from netfl.streams import Streams
+from netfl.types import Law
+
+if TYPE_CHECKING:
+    from netfl.network.outage._daily import DiurnalClock
 
 Start = float | Literal["stationary", "up"]
+Draw = Callable[[Streams, int], Floats]
 
 _STEP = 8
 _SPAN = 2 * _STEP
 _STRIDE = 16 * _STEP
 _LEAP = 1 << 18
-"""Sojourns that are drawn at once where the time asked for is far away."""
+"""Sojourns that are drawn at once if the requested time is far away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sojourns:
+    """The distributions of an alternating renewal process.
+
+    Args:
+        up: distribution of a sojourn up.
+        down: distribution of a sojourn down.
+        start: ``stationary``; ``up``, all up with a whole sojourn ahead; or the end of a first sojourn up, in s.
+    """
+
+    up: DurationDistribution
+    down: DurationDistribution
+    start: Start = "stationary"
+
+    @property
+    def share_up(self) -> float:
+        """Long-run share of time up, E[up] / (E[up] + E[down])."""
+        return self.up.mean / (self.up.mean + self.down.mean)
+
+    def laws(self) -> tuple[Law, ...]:
+        """Return the claims of the process."""
+
+        def sojourn(is_up: bool, streams: Streams, size: int) -> Floats:
+            process, rows = self._open(streams, size)
+            begin_s = process.next_change(rows, 0.0)
+            begin_s = np.where(process.up(rows, begin_s) == is_up, begin_s, process.next_change(rows, begin_s))
+            return process.next_change(rows, begin_s) - begin_s
+
+        laws = (
+            sojourn_law("up", self.up, partial(sojourn, True)),
+            sojourn_law("down", self.down, partial(sojourn, False)),
+        )
+        return (*laws, *self._stationary_laws()) if self.start == "stationary" else laws
+
+    def _open(self, streams: Streams, size: int) -> tuple[AlternatingRenewal, Ints]:
+        rows = np.arange(size)
+        return AlternatingRenewal(rows, self, streams), rows
+
+    def _stationary_laws(self) -> tuple[Law, ...]:
+        share, instant_s, up, down = self.share_up, 1.7 * (self.up.mean + self.down.mean), self.up, self.down
+
+        def state(streams: Streams, size: int) -> Floats:
+            process, rows = self._open(streams, size)
+            return process.up(rows, instant_s).astype(float)
+
+        def residual(streams: Streams, size: int) -> Floats:
+            process, rows = self._open(streams, size)
+            return process.next_change(rows, instant_s) - instant_s
+
+        by_state = state_law(
+            "state at any instant (1 is up)", "up with probability E[up] / (E[up] + E[down])", state, share
+        )
+        if max(up.moment(3), down.moment(3)) == np.inf:
+            return (by_state,)
+        first, second = (
+            share * up.moment(power + 1) / ((power + 1) * up.mean)
+            + (1.0 - share) * down.moment(power + 1) / ((power + 1) * down.mean)
+            for power in (1, 2)
+        )
+        by_residual = Law(
+            "time to the next change, from any instant, in s",
+            "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the sojourn X that one is in",
+            draw=residual,
+            mean=first,
+            variance=second - first**2 if max(up.moment(5), down.moment(5)) < np.inf else None,
+        )
+        return (by_state, by_residual)
+
+
+def state_law(quantity: str, statement: str, draw: Draw, share: float) -> Law:
+    """Return the claim that a node is up with probability *share*."""
+    return Law(quantity, statement, draw=draw, mean=share, variance=share * (1.0 - share))
+
+
+def sojourn_law(state: str, distribution: DurationDistribution, draw: Draw) -> Law:
+    """Return the claim that the sojourns in a state have a distribution."""
+    return Law(
+        f"sojourn {state} in s",
+        f"{distribution.law} with mean {distribution.mean:g} s, all sojourns independent",
+        draw=draw,
+        mean=distribution.mean if distribution.provable(1) else None,
+        variance=distribution.variance if distribution.provable(2) else None,
+        cdf=None if distribution.law == "fixed" else distribution.cdf,
+    )
 
 
 class AlternatingRenewal(NodeAvailability):
-    """A timeline of alternating sojourns, drawn as they are asked for, in any order.
+    """Alternating sojourns, drawn when they are asked for, in any order.
 
-    A *row* is one such process; nodes may share a row and then change together.  Sojourn k of a row is keyed by
-    (row, k), and instants of change are sums in the order of k, so that no answer depends on what was asked before.
-    Only a window of each row's changes is kept, and the instant of every 128th, from which asking back walks anew.
+    A *row* is one process; nodes that share a row change together.  Sojourn k of a row is keyed by (row, k), and the
+    instants of change are sums in the order of k, so no result depends on earlier calls.  Memory holds a window of each
+    row's changes, and every 128th instant as a *mark*, from which earlier changes are drawn again.
 
     Args:
-        row: each node's row, ``[nodes]``; -1 for nodes that are always up.
-        up: the law of a sojourn up.
-        down: the law of a sojourn down.
-        streams: where draws come from.
-        start: ``stationary``; ``up``, all up with a whole sojourn before them; or the end of a first sojourn up.
-        clock: what sojourns up are measured on; ``None`` for the common clock.  With one, processes start up.
-        origin_s: when they start, one time or each row's; nothing is to be asked of earlier times.
+        row: row of each node, ``[nodes]``; -1 for nodes that are always up.
+        sojourns: distributions of the sojourns, and the start.
+        streams: source of random draws.
+        clock: clock that measures sojourns up; ``None`` for the common clock.  With one, processes start up.
+        origin_s: start of the processes, one time or one per row; earlier times must not be asked.
     """
 
     def __init__(
         self,
-        row: NDArray[np.int64],
-        up: DurationDistribution,
-        down: DurationDistribution,
+        row: Ints,
+        sojourns: Sojourns,
         streams: Streams,
-        start: Start = "stationary",
         *,
         clock: DiurnalClock | None = None,
         origin_s: ArrayLike = 0.0,
     ) -> None:
         rows = int(row.max(initial=-1)) + 1
-        self._row, self._up, self._down, self._field = row, up, down, streams.field("sojourn")
+        self._row, self._sojourns, self._field = row, sojourns, streams.field("sojourn")
         self._clock = clock
-        self._starts_up, self._first_s = self._begin(rows, start, streams)
+        self._starts_up, self._first_s = self._begin(rows, streams)
         # the last row stands for the nodes that are always up
         self._starts_up = np.append(self._starts_up, True)
         self._ends_s = np.full((rows + 1, _SPAN), np.inf)  # changes index … index + _SPAN - 1 of each row
         self._index = np.zeros(rows + 1, np.int64)
         since_s = np.append(np.broadcast_to(np.asarray(origin_s, float), rows), -np.inf)
-        self._since_s = since_s  # change index - 1: where the window begins
-        self._marks_s = since_s[:, None].copy()  # in column j, change j * _STRIDE - 1; infinity where it is not known
+        self._since_s = since_s  # change index - 1: begin of the window
+        self._marks_s = since_s[:, None].copy()  # in column j, change j * _STRIDE - 1; infinity if unknown
         self._rewind(np.arange(rows), since_s[:-1].copy())
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each node is up."""
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
+        """Return whether each node is up."""
         return self._look(nodes, time_s)[0]
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """When each node's sojourn ends."""
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
+        """Return the end of each node's sojourn."""
         return self._look(nodes, time_s)[1]
 
-    def sojourn_s(self, rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The length of each row's sojourn number *index*, from 0; the two broadcast."""
+    def _lengths_s(self, rows: Ints, index: Ints) -> Floats:
+        """Return the lengths of sojourns *index*, from 0; rows and index broadcast."""
         is_up = self._starts_up[rows] ^ (index % 2 == 1)
-        row, at = np.broadcast_arrays(rows, index)
+        row, number = np.broadcast_arrays(rows, index)
         lengths_s = np.empty(is_up.shape)
-        for law, mine in ((self._up, is_up), (self._down, ~is_up)):
-            lengths_s[mine] = law.draw(self._field, row[mine], at[mine])
+        for distribution, chosen in ((self._sojourns.up, is_up), (self._sojourns.down, ~is_up)):
+            lengths_s[chosen] = distribution.draw(self._field, row[chosen], number[chosen])
         return np.where(index == 0, self._first_s[rows], lengths_s)
 
-    def _follow(
-        self, rows: NDArray[np.int64], from_s: NDArray[np.float64], index: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """When the sojourns of *rows* with the numbers *index*, ``[n, k]``, end, from *from_s* on."""
-        lengths_s = self.sojourn_s(rows[:, None], index)
+    def _follow(self, rows: Ints, from_s: Floats, index: Ints) -> Floats:
+        """Return the ends of consecutive sojourns *index*, ``[n, k]``, of which the first begin at *from_s*."""
+        lengths_s = self._lengths_s(rows[:, None], index)
         if self._clock is None:
             lengths_s[:, 0] += from_s
             return np.cumsum(lengths_s, axis=1)
@@ -93,111 +180,107 @@ class AlternatingRenewal(NodeAvailability):
             lengths_s[:, column] = from_s = np.where(is_up, on_clock_s, from_s + lengths_s[:, column])
         return lengths_s
 
-    def _begin(self, rows: int, start: Start, streams: Streams) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Each row's first state and how long it lasts."""
+    def _begin(self, rows: int, streams: Streams) -> tuple[Bools, Floats]:
+        """Draw each row's first state and how long it lasts."""
+        up, down, start = self._sojourns.up, self._sojourns.down, self._sojourns.start
         if start == "stationary":
-            starts_up = streams.rng("start").random(rows) < availability(self._up, self._down)
-            rest_of_up = self._up.residual(streams.at("rest of up"), rows)
-            return starts_up, np.where(starts_up, rest_of_up, self._down.residual(streams.at("rest of down"), rows))
-        whole = self._up.draw(self._field, np.arange(rows), 0) if start == "up" else np.full(rows, start)
-        return np.ones(rows, bool), whole
+            starts_up = streams.rng("start").random(rows) < self._sojourns.share_up
+            rest_of_up = up.residual(streams.at("rest of up"), rows)
+            return starts_up, np.where(starts_up, rest_of_up, down.residual(streams.at("rest of down"), rows))
+        first_s = up.draw(self._field, np.arange(rows), 0) if start == "up" else np.full(rows, start)
+        return np.ones(rows, bool), first_s
 
-    def _look(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Each node's state at *time_s*, and until when it lasts."""
+    def _look(self, nodes: Ints, time_s: ArrayLike) -> tuple[Bools, Floats]:
+        """Return each node's state at *time_s*, and its end."""
         rows = self._row[nodes]
         time = np.broadcast_to(np.asarray(time_s, float), rows.shape)
-        past = time < self._since_s[rows]
-        if past.any():
-            self._rewind(*_earliest(rows[past], time[past]))
+        is_before = time < self._since_s[rows]
+        if is_before.any():
+            self._rewind(*_earliest(rows[is_before], time[is_before]))
         state, until_s = np.empty(len(rows), bool), np.empty(len(rows))
-        todo: NDArray[np.int64] = np.arange(len(rows))
+        todo: Ints = np.arange(len(rows))
         while todo.size:
-            row, at = rows[todo], time[todo]
+            row, at_s = rows[todo], time[todo]
             ends_s = self._ends_s.take(row, axis=0)
-            here = at < ends_s[:, -1]
-            passed = (ends_s <= at[:, None]).argmin(axis=1)  # of those who are not here, looked at again below
+            is_inside = at_s < ends_s[:, -1]
+            passed = (ends_s <= at_s[:, None]).argmin(axis=1)  # wrong outside of the window, and repeated below
             state[todo] = self._starts_up[row] ^ (passed % 2 == 1)
             until_s[todo] = ends_s[np.arange(len(row)), passed]
-            if here.all():
+            if is_inside.all():
                 break
-            todo = todo[~here]
-            self._approach(*_earliest(row[~here], at[~here]))
+            todo = todo[~is_inside]
+            self._approach(*_earliest(row[~is_inside], at_s[~is_inside]))
         return state, until_s
 
-    def _approach(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
-        """Move the windows of *rows* on towards *time_s*: to a mark on the way there, by a leap, or a step."""
+    def _approach(self, rows: Ints, time_s: Floats) -> None:
+        """Move the windows of *rows* towards *time_s*: to a mark on the way, by a leap, or by a step."""
         mark = self._mark(rows, time_s)
-        ahead = mark * _STRIDE > self._index[rows]
-        near = ~ahead & (np.isfinite(self._marks_s[rows]).sum(axis=1) > mark + 1)  # the mark that comes next is known
-        if ahead.any():
-            self._rewind(rows[ahead], time_s[ahead])
-        if near.any():
-            self._advance(rows[near])
-        rows, time_s = rows[~(ahead | near)], time_s[~(ahead | near)]
-        far = self._clock is None and len(rows) > 0
-        mean_s = (self._up.mean + self._down.mean) / 2
-        to_go = float((time_s - self._ends_s[rows, -1]).min()) / mean_s if far else 0.0
-        strides = int(min(0.9 * to_go, _LEAP / max(1, len(rows)))) // _STRIDE
+        is_ahead = mark * _STRIDE > self._index[rows]
+        # whether the next mark is known
+        is_near = ~is_ahead & (np.isfinite(self._marks_s[rows]).sum(axis=1) > mark + 1)
+        if is_ahead.any():
+            self._rewind(rows[is_ahead], time_s[is_ahead])
+        if is_near.any():
+            self._advance(rows[is_near])
+        rows, time_s = rows[~(is_ahead | is_near)], time_s[~(is_ahead | is_near)]
+        can_leap = self._clock is None and len(rows) > 0
+        mean_s = (self._sojourns.up.mean + self._sojourns.down.mean) / 2
+        distance = float((time_s - self._ends_s[rows, -1]).min()) / mean_s if can_leap else 0.0
+        strides = int(min(0.9 * distance, _LEAP / max(1, len(rows)))) // _STRIDE
         if strides:
             self._leap(rows, time_s, strides)
         elif len(rows):
             self._advance(rows)
 
-    def _mark(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The number of each row's last known mark that is not after *time_s*."""
+    def _mark(self, rows: Ints, time_s: Floats) -> Ints:
+        """Return the number of each row's last known mark up to *time_s*."""
         return np.asarray((self._marks_s[rows] <= time_s[:, None]).sum(axis=1) - 1)
 
-    def _rewind(self, rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> None:
-        """Put the windows of *rows* to the last known mark that is not after *time_s*."""
+    def _rewind(self, rows: Ints, time_s: Floats) -> None:
+        """Move the windows of *rows* to their last known mark up to *time_s*."""
         mark = self._mark(rows, time_s)
         self._index[rows] = mark * _STRIDE - _SPAN
         self._ends_s[rows] = self._marks_s[rows, mark][:, None]
         self._advance(rows)
         self._advance(rows)
 
-    def _leap(self, rows: NDArray[np.int64], time_s: NDArray[np.float64], strides: int) -> None:
-        """Move the windows of *rows* on by many sojourns at once, and back to a mark where that was beyond *time_s*."""
+    def _leap(self, rows: Ints, time_s: Floats, strides: int) -> None:
+        """Move the windows of *rows* by many sojourns at once, and back to a mark where this is beyond *time_s*."""
         skipped, window_s, index = strides * _STRIDE, self._ends_s[rows], self._index[rows]
-        further_s = self._follow(rows, window_s[:, -1], index[:, None] + np.arange(_SPAN, _SPAN + skipped))
-        ends_s = np.hstack([window_s, further_s])
+        next_s = self._follow(rows, window_s[:, -1], index[:, None] + np.arange(_SPAN, _SPAN + skipped))
+        ends_s = np.hstack([window_s, next_s])
         to_mark = _STRIDE - index % _STRIDE
         places = np.arange(0, skipped, _STRIDE)
         marks_s = np.take_along_axis(ends_s, to_mark[:, None] - 1 + places, axis=1)
-        self._keep(rows[:, None], (index + to_mark)[:, None] // _STRIDE + np.arange(strides), marks_s)
+        self._keep_marks(rows[:, None], (index + to_mark)[:, None] // _STRIDE + np.arange(strides), marks_s)
         self._ends_s[rows], self._since_s[rows] = ends_s[:, skipped:], ends_s[:, skipped - 1]
         self._index[rows] = index + skipped
-        beyond = self._since_s[rows] > time_s
-        if beyond.any():
-            self._rewind(rows[beyond], time_s[beyond])
+        is_beyond = self._since_s[rows] > time_s
+        if is_beyond.any():
+            self._rewind(rows[is_beyond], time_s[is_beyond])
 
-    def _keep(self, rows: NDArray[np.int64], columns: NDArray[np.int64], marks_s: NDArray[np.float64]) -> None:
-        """Remember marks of *rows*."""
+    def _keep_marks(self, rows: Ints, columns: Ints, marks_s: Floats) -> None:
         missing = int(columns.max()) + 1 - self._marks_s.shape[1]
         if missing > 0:
-            room = max(missing, self._marks_s.shape[1])
-            self._marks_s = np.pad(self._marks_s, ((0, 0), (0, room)), constant_values=np.inf)
+            added = max(missing, self._marks_s.shape[1])
+            self._marks_s = np.pad(self._marks_s, ((0, 0), (0, added)), constant_values=np.inf)
         self._marks_s[rows, columns] = marks_s
 
-    def _advance(self, rows: NDArray[np.int64]) -> None:
-        """Move the windows of *rows* on by half their span; a step is even, so that parity tells the state."""
-        kept = self._ends_s[rows, _STEP:]
+    def _advance(self, rows: Ints) -> None:
+        """Move the windows of *rows* by half their span, an even number, so that parity gives the state."""
+        kept_s = self._ends_s[rows, _STEP:]
         self._since_s[rows] = self._ends_s[rows, _STEP - 1]
         self._index[rows] += _STEP
         index = self._index[rows, None] + np.arange(_STEP, _SPAN)
-        self._ends_s[rows] = np.hstack([kept, self._follow(rows, kept[:, -1], index)])
+        self._ends_s[rows] = np.hstack([kept_s, self._follow(rows, kept_s[:, -1], index)])
         marked = rows[(self._index[rows] >= 0) & (self._index[rows] % _STRIDE == 0)]
         if marked.size:
-            self._keep(marked, self._index[marked] // _STRIDE, self._since_s[marked])
+            self._keep_marks(marked, self._index[marked] // _STRIDE, self._since_s[marked])
 
 
-def _earliest(rows: NDArray[np.int64], time_s: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Each of *rows* once, with the least of its times."""
+def _earliest(rows: Ints, time_s: Floats) -> tuple[Ints, Floats]:
+    """Return each of *rows* once, with the earliest of its times."""
     unique, place = np.unique(rows, return_inverse=True)
-    least_s = np.full(len(unique), np.inf)
-    np.minimum.at(least_s, place, time_s)
-    return unique, least_s
-
-
-def availability(up: DurationDistribution, down: DurationDistribution) -> float:
-    """The long-run share of time up, E[up] / (E[up] + E[down])."""
-    return up.mean / (up.mean + down.mean)
+    earliest_s = np.full(len(unique), np.inf)
+    np.minimum.at(earliest_s, place, time_s)
+    return unique, earliest_s

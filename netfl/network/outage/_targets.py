@@ -1,4 +1,4 @@
-"""Which nodes an outage strikes, as a scenario says it."""
+"""The nodes that an outage affects, as a scenario specifies them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.layout import Layout
+from netfl.network.outage import Ints
 from netfl.types import ScenarioFacts
 
 Group = Literal["users", "towers", "routers", "links"]
 
 
-def _checked(value: Any) -> Any:
-    """*value* if it is a group or a list of user numbers and names, each once."""
+def _check_nodes(value: Any) -> Any:
+    """Check that *value* is a group or a list of distinct user numbers and names."""
     remedy = f"{', '.join(get_args(Group))}, or a list such as [0, 7, tower:1, tower:1-server]"
     if isinstance(value, list | tuple):
         entries = list(value)
@@ -31,70 +31,73 @@ def _checked(value: Any) -> Any:
     raise PydanticCustomError("nodes", "no group of nodes and no list of them", {"remedy": remedy})
 
 
-Nodes = Annotated[Group | tuple[int | str, ...], BeforeValidator(_checked)]
+Nodes = Annotated[Group | tuple[int | str, ...], BeforeValidator(_check_nodes)]
 """``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and of names such as ``tower:0`` or, for a
-link, ``tower:0-server``, whichever end comes first."""
+link, ``tower:0-server`` with its ends in either order."""
 
 
-def node_faults(nodes: Group | tuple[int | str, ...], facts: ScenarioFacts) -> Iterator[Fault]:
-    """Users that there are not."""
+def user_faults(nodes: Group | tuple[int | str, ...], facts: ScenarioFacts, problem: str) -> Iterator[Fault]:
+    """Yield errors for unknown users, and for nodes that are not users."""
     yield from facts.strangers("nodes", nodes)
+    others = [nodes] if isinstance(nodes, str) else [node for node in nodes if isinstance(node, str)]
+    if others and nodes != "users":
+        yield Fault("nodes", problem, others, "write users, or numbers of users")
 
 
 def approximate_count(nodes: Group | tuple[int | str, ...], users: int) -> int:
-    """Roughly how many nodes that is: of towers, routers and links one, as they are only known when laid out."""
+    """Return the number of nodes, or 1 for a group of towers, routers or links, which depends on the layout."""
     return 1 if isinstance(nodes, str) and nodes != "users" else users if isinstance(nodes, str) else len(nodes)
 
 
-def node_numbers(nodes: Group | tuple[int | str, ...], sites: Layout) -> NDArray[np.int64]:
-    """The node numbers that *nodes* stands for.
+def node_numbers(nodes: Group | tuple[int | str, ...], layout: Layout) -> Ints:
+    """Return the numbers of *nodes*.
 
     Raises:
-        ScenarioError: there are none, or a name is not one of the network's.
+        ScenarioError: there are none, or a name is unknown.
     """
     if isinstance(nodes, str):
-        found = group_numbers(nodes, sites)
-        if not found.size:
+        numbers = group_numbers(nodes, layout)
+        if not numbers.size:
             raise ScenarioError([Fault("nodes", f"this topology has no {nodes}", nodes, "name what it has")])
-        return found
-    strangers = [node for node in nodes if isinstance(node, str) and node_number(node, sites) is None]
-    if strangers:
-        raise ScenarioError([Fault("nodes", "no such node", name, suggest_node(name, sites)) for name in strangers])
-    found = np.array([node if isinstance(node, int) else sites.number(node) for node in nodes])
-    if len(set(found)) < len(found):
+        return numbers
+    unknown = [node for node in nodes if isinstance(node, str) and node_number(node, layout) is None]
+    if unknown:
+        raise ScenarioError([Fault("nodes", "no such node", name, suggest_node(name, layout)) for name in unknown])
+    numbers = np.array([node if isinstance(node, int) else layout.number(node) for node in nodes])
+    if len(set(numbers)) < len(numbers):
         raise ScenarioError([Fault("nodes", "a link is named from both its ends", list(nodes), "name it once")])
-    return found
+    return numbers
 
 
-def group_numbers(group: Group, sites: Layout) -> NDArray[np.int64]:
-    """The numbers of all nodes of *group*."""
+def group_numbers(group: Group, layout: Layout) -> Ints:
+    """Return the numbers of all nodes of *group*."""
     if group == "users":
-        return np.arange(sites.users)
+        return np.arange(layout.users)
     if group == "links":
-        return np.arange(sites.nodes - len(sites.links), sites.nodes)
-    return np.array([sites.number(name) for name in sites.with_role(group.removesuffix("s"))], np.int64)
+        return np.arange(layout.nodes - len(layout.links), layout.nodes)
+    return np.array([layout.number(name) for name in layout.with_role(group.removesuffix("s"))], np.int64)
 
 
-def node_number(name: str, sites: Layout) -> int | None:
-    """The number of what can be down by that *name*; ``None`` if there is no such thing.  The server never is."""
+def node_number(name: str, layout: Layout) -> int | None:
+    """Return the number of a tower, router or link; ``None`` for unknown names and the server, which is always up."""
     try:
-        return None if name == sites.server else sites.number(name)
+        return None if name == layout.server else layout.number(name)
     except KeyError:
         return None
 
 
-def suggest_node(name: str, sites: Layout) -> str:
-    """A hint for a misspelt *name*: the nearest node, or link if it looks like one."""
-    nodes = [node for node in sites.names if node != sites.server]
+def suggest_node(name: str, layout: Layout) -> str:
+    """Return a hint for a misspelt *name*: the closest node, or link if it looks like one."""
+    nodes = [node for node in layout.names if node != layout.server]
     if "-" in name:
-        turned = ["-".join(reversed(link.split("-"))) for link in sites.links]
-        hint = suggest(name, [*sites.links, *turned, *nodes])
-        return hint if hint.startswith("did you") else suggest(name, sites.links)
+        reversed_links = ["-".join(reversed(link.split("-"))) for link in layout.links]
+        hint = suggest(name, [*layout.links, *reversed_links, *nodes])
+        return hint if hint.startswith("did you") else suggest(name, layout.links)
     return suggest(name, nodes)
 
 
-def node_rows(struck: NDArray[np.int64], sites: Layout) -> NDArray[np.int64]:
-    """A row of its own for each struck node, in their order, and -1 for the rest, ``[nodes]``."""
-    row = np.full(sites.nodes, -1)
-    row[struck] = np.arange(len(struck))
+def node_rows(affected: Ints, layout: Layout) -> Ints:
+    """Return the position of each node in *affected*, and -1 for the others, ``[nodes]``."""
+    row = np.full(layout.nodes, -1)
+    row[affected] = np.arange(len(affected))
     return row

@@ -8,100 +8,54 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._diurnal_clock import surrounding_instants
-from netfl.network.outage._targets import Nodes, node_faults, node_numbers
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
+from netfl.network.outage._daily import draw_shifts_s, recurring_window, surrounding_instants
+from netfl.network.outage._targets import Nodes, node_numbers, node_rows, user_faults
 from netfl.registry import Spec
 from netfl.streams import RandomField, Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import Joules, Probability, Seconds, Watts
 
-# Where a function that rises from below 0 to 0 or above crosses it.
-
-
-_MOST = 128
-"""Values asked for; fifteen do as a rule, and a hundred where every step is a halving."""
-
-
-def find_crossing(
-    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """The place from which on *function* is 0 or above, to the last bits, ``[n]``.
-
-    By Chandrupatla's method (Adv. Eng. Softw. 28, 1997): inverse quadratic interpolation where the last three points
-    say that it is safe, halving where not.
-
-    Args:
-        function: of one place each, ``[n]``; continuous.
-        low: where it is below 0, or is 0 already, ``[n]``.
-        high: where it is 0 or above, ``[n]``.
-    """
-    new, other = np.array(high), np.array(low)
-    new_f, other_f = function(new), function(other)
-    step = np.full(len(new), 0.5)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for _ in range(_MOST):
-            least = np.spacing(np.maximum(np.abs(new), np.abs(other)))
-            done = (np.abs(other - new) <= least) | (new_f == 0.0)
-            if done.all():
-                break
-            at = np.where(done, new, new + step * (other - new))
-            at_f = function(at)
-            same = (at_f >= 0.0) == (new_f >= 0.0)
-            old, old_f = np.where(same, new, other), np.where(same, new_f, other_f)
-            other, other_f = np.where(same, other, new), np.where(same, other_f, new_f)
-            new, new_f = at, at_f
-            place, level = (new - other) / (old - other), (new_f - other_f) / (old_f - other_f)
-            safe = (level**2 < place) & ((1.0 - level) ** 2 < 1.0 - place)
-            there = new_f / (other_f - new_f) * old_f / (other_f - old_f)
-            there += (old - new) / (other - new) * new_f / (old_f - new_f) * other_f / (old_f - other_f)
-            edge = np.minimum(least / np.abs(other - new), 0.5)
-            step = np.clip(np.where(safe & np.isfinite(there), there, 0.5), edge, 1.0 - edge)
-    return np.where(new_f >= 0.0, new, other)
-
-
-# Where a battery's energy comes from: nothing, a charger, the sun.
-
-
 DAY_S = 86400.0
-Gain = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Energy as a function of the time up to which it is counted, each ``[n]``."""
+_AHEAD = 16
+"""Segments of the energy source that are searched for a change at once."""
+_DARK_W = 1e-300
+_MAX_EVALUATIONS = 128
+"""Limit of the search for a crossing; fifteen are typical, and a hundred if every step is a bisection."""
+
+EnergyGain = Callable[[Floats], Floats]
+"""Energy as a function of the end of the time over which it is counted, each ``[n]``."""
 
 
 class EnergySource(Protocol):
-    """Power for each user over time, cut into segments in which power less a constant drain keeps its sign."""
+    """Power of each user over time, cut into segments in which power minus a constant drain keeps its sign."""
 
-    def until_s(
-        self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """When the segment that begins at *from_s*, or that it lies in, ends, ``[n]``; later than *from_s*."""
+    def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
+        """Return the end of the segment of *from_s*, ``[n]``; later than *from_s*."""
 
-    def gain(self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]) -> Gain:
-        """Energy that comes in less what is drained, from *from_s* to a later time of the same segment."""
+    def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
+        """Return the energy supplied minus the energy drained, from *from_s* to a later time of the same segment."""
 
 
 class Charger(Spec):
-    """A charger of constant power, plugged in all the time or in one window of each day."""
+    """A charger of constant power, plugged in always or in one window of each day."""
 
     power: Annotated[Watts, Field(gt=0)]
-    """What it gives."""
+    """Its power."""
     opens: Annotated[Seconds, Field(ge=0, le=DAY_S)] | None = None
-    """When it is plugged in, from the start of the day; time 0 is one.  Without, it always is."""
+    """Time at which it is plugged in, from the start of the day, as at time 0; by default it always is."""
     closes: Annotated[Seconds, Field(ge=0, le=DAY_S)] | None = None
-    """When it is unplugged, perhaps after midnight."""
+    """Time at which it is unplugged, possibly after midnight."""
     spread: Annotated[Seconds, Field(ge=0, le=DAY_S)] = 0.0
     """Width of the interval, around 0, from which the shift of each user's window is drawn."""
 
     @model_validator(mode="after")
-    def _window(self) -> Charger:
-        """Both ends of a window, or none."""
+    def _check_window(self) -> Charger:
         if (self.opens is None) != (self.closes is None):
             raise ValueError("give opens and closes, or neither")
         if self.opens is not None and (self.closes or 0.0) % DAY_S == self.opens % DAY_S:
@@ -111,11 +65,11 @@ class Charger(Spec):
         return self
 
     def open(self, users: int, streams: Streams) -> EnergySource:
-        """The charger of each user."""
+        """Return the chargers of *users* users."""
         if self.opens is None or self.closes is None:
-            return _Plugged(self.power, np.zeros(users), DAY_S, always=True)
-        shift_s = self.spread * (streams.field("shift").uniform(np.arange(users)) - 0.5)
-        return _Plugged(self.power, self.opens + shift_s, (self.closes - self.opens) % DAY_S, always=False)
+            return _PluggedIn(self.power, np.zeros(users), np.inf)
+        opens_s = self.opens + draw_shifts_s(self.spread, users, streams)
+        return _PluggedIn(self.power, opens_s, (self.closes - self.opens) % DAY_S)
 
 
 class Solar(Spec):
@@ -128,352 +82,37 @@ class Solar(Spec):
     peak: Annotated[Watts, Field(gt=0)]
     """Power at noon of a clear day."""
     sunrise: Annotated[Seconds, Field(ge=0, le=DAY_S)] = DAY_S / 4.0
-    """When the sun rises, from the start of the day; time 0 is one."""
+    """Time of sunrise, from the start of the day, as at time 0."""
     sunset: Annotated[Seconds, Field(ge=0, le=DAY_S)] = 3.0 * DAY_S / 4.0
-    """When it sets."""
+    """Time of sunset."""
     clouds: Annotated[float, Field(ge=0, le=1)] = 0.0
     """The largest share of the power that clouds can take."""
 
     @model_validator(mode="after")
-    def _daylight(self) -> Solar:
-        """A day between morning and evening."""
+    def _check_daylight(self) -> Solar:
         if self.sunset <= self.sunrise:
             raise ValueError("the sun sets before it rises")
         return self
 
     def open(self, users: int, streams: Streams) -> EnergySource:
-        """The sun on all users."""
+        """Return the solar power of the users."""
         return _Sun(self, streams.field("clouds"))
 
 
-class NoSupply:
-    """No energy comes in."""
-
-    def until_s(
-        self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Never."""
-        return np.full(len(users), np.inf)
-
-    def gain(self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]) -> Gain:
-        """The drain alone."""
-        return _constant(-drain_w, from_s)
-
-
-class _Plugged:
-    """Constant power, always or in a window of the day."""
-
-    def __init__(self, power_w: float, opens_s: NDArray[np.float64], length_s: float, *, always: bool) -> None:
-        self._power_w, self._opens_s, self._length_s, self._always = power_w, opens_s, length_s, always
-
-    def until_s(
-        self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """When it is plugged in or out."""
-        if self._always:
-            return np.full(len(users), np.inf)
-        opened_s, opens_s = surrounding_instants(self._opens_s[users], DAY_S, from_s)
-        closes_s = opened_s + self._length_s
-        return np.where(from_s < closes_s, closes_s, opens_s)
-
-    def gain(self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]) -> Gain:
-        """Power times time."""
-        opened_s, _ = surrounding_instants(self._opens_s[users], DAY_S, from_s)
-        plugged = self._always | (from_s < opened_s + self._length_s)
-        return _constant(self._power_w * plugged - drain_w, from_s)
-
-
-class _Sun:
-    """Half a sine each day; a day's segments end where the power meets the drain, at noon if it never does."""
-
-    def __init__(self, solar: Solar, clouds: RandomField) -> None:
-        self._solar, self._clouds, self._length_s = solar, clouds, solar.sunset - solar.sunrise
-
-    def until_s(
-        self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Sunrise, where power begins to exceed the drain, where it ceases to, or sunset."""
-        rise_s, next_s = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
-        angle = np.arcsin(np.minimum(drain_w / np.maximum(self._peak_w(rise_s), _DARK_W), 1.0))
-        early_s = angle / np.pi * self._length_s
-        edges_s = rise_s + np.array([early_s, self._length_s - early_s, np.full(len(users), self._length_s)])
-        edges_s = np.vstack([edges_s, next_s])
-        return np.asarray(np.where(edges_s > from_s, edges_s, np.inf).min(axis=0))
-
-    def gain(self, users: NDArray[np.int64], from_s: NDArray[np.float64], drain_w: NDArray[np.float64]) -> Gain:
-        """∫ peak · f · sin, in closed form, less the drain."""
-        rise_s, _ = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
-        scale_j = self._peak_w(rise_s) * self._length_s / np.pi
-
-        def cosine(at_s: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.asarray(np.cos(np.pi * np.minimum(np.maximum((at_s - rise_s) / self._length_s, 0.0), 1.0)))
-
-        begin = cosine(from_s)
-        return lambda to_s: scale_j * (begin - cosine(to_s)) - drain_w * (to_s - from_s)
-
-    def _peak_w(self, rise_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Power at noon of the day with this sunrise; the day before time 0 is a clear one."""
-        day = np.rint((rise_s - self._solar.sunrise) / DAY_S).astype(np.int64)
-        factor = 1.0 - self._solar.clouds * self._clouds.uniform(0, np.maximum(day, 0))
-        return self._solar.peak * np.where(day >= 0, factor, 1.0)
-
-
-_DARK_W = 1e-300
-
-
-def _constant(power_w: NDArray[np.float64], from_s: NDArray[np.float64]) -> Gain:
-    """Power times time, none for ever being none."""
-
-    def gain_j(to_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        with np.errstate(invalid="ignore"):
-            return np.where(power_w == 0.0, 0.0, power_w * (to_s - from_s))
-
-    return gain_j
-
-
-def time_when_met_s(
-    gain: Gain, from_s: NDArray[np.float64], to_s: NDArray[np.float64], wanted_j: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """When, within a segment from *from_s* to *to_s* in which it comes about, *gain* is *wanted_j*, ``[n]``."""
-    if np.isinf(to_s).all():  # the power is constant
-        return np.asarray(from_s + np.abs(wanted_j / gain(from_s + 1.0)))
-    return find_crossing(lambda at_s: np.abs(gain(at_s)) - np.abs(wanted_j), from_s, to_s)
-
-
-# The charge of batteries over time, as uses are told.
-
-
-_AHEAD = 16
-"""Segments of the supply over which a change is looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatteryCosts:
-    """What drains a battery, in joules and watts."""
-
-    training_j: float
-    sample_j: float
-    bit_j: float
-    idle_w: float
-
-
-@dataclass(slots=True)
-class _State:
-    """When, how much charge, and whether up: of each battery, ``[n]``, or along a chain of each, ``[n, knots]``."""
-
-    time_s: NDArray[np.float64]
-    charge_j: NDArray[np.float64]
-    up: NDArray[np.bool_]
-
-    def of(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> _State:
-        """Those of *rows*, apart from these."""
-        return _State(self.time_s[rows], self.charge_j[rows], self.up[rows])
-
-    def put(self, rows: NDArray[np.int64] | NDArray[np.bool_], state: _State) -> None:
-        """Let *rows* be in *state*."""
-        self.time_s[rows], self.charge_j[rows], self.up[rows] = state.time_s, state.charge_j, state.up
-
-    def at(self, knots: NDArray[np.int64]) -> _State:
-        """One knot of each chain."""
-        rows = np.arange(len(knots))
-        return _State(self.time_s[rows, knots], self.charge_j[rows, knots], self.up[rows, knots])
-
-    def changes(self, knots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Where, after one knot of each chain, the state is not as there, ``[n, knots]``."""
-        after = np.arange(self.up.shape[1]) > knots[:, None]
-        return np.asarray(after & (self.up != self.at(knots).up[:, None]))
-
-    def chain(self) -> _State:
-        """Chains that come to this state, with nothing before."""
-        every = np.repeat(np.arange(len(self.time_s))[:, None], _AHEAD + 1, axis=1)
-        chain = self.of(every)
-        chain.time_s[:, :-1] = -np.inf
-        return chain
-
-    def add(self, rows: NDArray[np.int64], state: _State) -> None:
-        """Let the chains of *rows* go on to *state*; what lies furthest back is forgotten."""
-        for kept, new in ((self.time_s, state.time_s), (self.charge_j, state.charge_j), (self.up, state.up)):
-            kept[rows, :-1] = kept[rows, 1:]
-            kept[rows, -1] = new
-
-
-class BatteryState(NodeAvailability):
-    """Batteries: from its last use each follows a chain of knots, the ends of segments and its own changes.
-
-    An answer is read off the last knot before the time that is asked, so that it does not depend on what was asked
-    before; the last knots that were reached are kept, so that the chain need not be walked anew.
-
-    Args:
-        row: each node's battery, ``[nodes]``; -1 for those without.
-        charge_j: what is in each at time 0, ``[batteries]``.
-        capacity_j: what is in a full one.
-        restart_j: with how much a user that ran empty is up again.
-        costs: what drains them.
-        supply: what charges them.
-    """
-
-    def __init__(
-        self,
-        row: NDArray[np.int64],
-        charge_j: NDArray[np.float64],
-        capacity_j: float,
-        restart_j: float,
-        costs: BatteryCosts,
-        supply: EnergySource,
-    ) -> None:
-        self._row, self._capacity_j, self._restart_j = row, capacity_j, restart_j
-        self._costs, self._supply = costs, supply
-        self._used = _State(np.zeros(len(charge_j)), charge_j.copy(), charge_j > 0.0)
-        self._kept = self._used.chain()
-        self._past: dict[int, list[float]] = {}
-        self._began_up = self._used.up.copy()
-
-    @property
-    def exact(self) -> bool:
-        """It looks only some segments ahead."""
-        return False
-
-    @property
-    def metered(self) -> bool:
-        """Unless they only idle."""
-        return bool(self._costs.training_j or self._costs.sample_j or self._costs.bit_j)
-
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each battery has not run empty, or is charged again."""
-        return self._look(nodes, time_s, ahead=False)[0]
-
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """When it runs empty, or is charged again; or until when it is looked ahead."""
-        return self._look(nodes, time_s, ahead=True)[1]
-
-    def charge_j(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """What is in each battery at *time_s*, not before its last use, ``[n]``; all nodes must have one."""
-        rows = self._row[nodes]
-        at_s = np.broadcast_to(np.asarray(time_s, float), rows.shape)
-        chain, knot = self._reach(rows, at_s)
-        return self._at(rows, chain.at(knot), at_s)
-
-    def train(self, users: NDArray[np.int64], time_s: ArrayLike, samples: ArrayLike) -> None:
-        """Take what a training needs."""
-        self._use(users, time_s, self._costs.training_j + self._costs.sample_j * np.asarray(samples, float))
-
-    def transmit(self, users: NDArray[np.int64], time_s: ArrayLike, bits: ArrayLike) -> None:
-        """Take what a transmission needs."""
-        self._use(users, time_s, self._costs.bit_j * np.asarray(bits, float))
-
-    def _use(self, users: NDArray[np.int64], time_s: ArrayLike, joules: NDArray[np.float64]) -> None:
-        """Take *joules* from the batteries of *users*, each named once, and remember how they came to that."""
-        rows = self._row[users]
-        own = rows >= 0
-        rows = rows[own]
-        at_s = np.maximum(np.broadcast_to(np.asarray(time_s, float), own.shape)[own], self._used.time_s[rows])
-        state = self._used.of(rows)
-        todo = np.arange(len(rows))
-        while todo.size:
-            following = self._step(rows[todo], state.of(todo))
-            within = following.time_s <= at_s[todo]
-            todo, following = todo[within], following.of(np.flatnonzero(within))
-            self._remember(rows[todo], following.time_s, state.up[todo] != following.up)
-            state.put(todo, following)
-        left_j = np.maximum(self._at(rows, state, at_s) - np.broadcast_to(joules, own.shape)[own], 0.0)
-        up = state.up & (left_j > 0.0)
-        self._remember(rows, at_s, state.up != up)
-        self._used.put(rows, _State(at_s, left_j, up))
-        self._kept.put(rows, self._used.of(rows).chain())
-
-    def _remember(self, rows: NDArray[np.int64], time_s: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        """Keep the changes that came before a use."""
-        for row, at_s in zip(rows[changed].tolist(), time_s[changed].tolist(), strict=True):
-            self._past.setdefault(row, []).append(at_s)
-
-    def _look(
-        self, nodes: NDArray[np.int64], time_s: ArrayLike, *, ahead: bool
-    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Whether each node is up, and, if it is looked *ahead*, until when."""
-        up, until_s = np.ones(len(nodes), np.bool_), np.full(len(nodes), np.inf)
-        time = np.broadcast_to(np.asarray(time_s, float), len(nodes))
-        own = np.flatnonzero(self._row[nodes] >= 0)
-        rows, at_s = self._row[nodes[own]], time[own]
-        was = at_s < self._used.time_s[rows]
-        chain, knot = self._reach(rows, np.maximum(at_s, self._used.time_s[rows]))
-        up[own] = chain.at(knot).up
-        if ahead:
-            until_s[own] = self._ahead(rows, chain, knot)
-        for place, row, when in zip(own[was].tolist(), rows[was].tolist(), at_s[was].tolist(), strict=True):
-            past = self._past.get(row, [])
-            count = bisect_right(past, when)
-            up[place] = bool(self._began_up[row]) ^ (count % 2 == 1)
-            until_s[place] = past[count] if count < len(past) else until_s[place]
-        return up, until_s
-
-    def _reach(self, rows: NDArray[np.int64], at_s: NDArray[np.float64]) -> tuple[_State, NDArray[np.int64]]:
-        """A chain of each battery beyond *at_s*, not before its last use, and which knot is its last up to then."""
-        chain = self._kept.of(rows)
-        past = chain.time_s[:, 0] > at_s
-        chain.put(past, self._used.of(rows[past]).chain())
-        todo = np.flatnonzero(chain.time_s[:, -1] <= at_s)
-        while todo.size:
-            self._extend(rows, chain, todo)
-            todo = todo[chain.time_s[todo, -1] <= at_s[todo]]
-        self._kept.put(rows, chain)
-        return chain, (chain.time_s <= at_s[:, None]).sum(axis=1) - 1
-
-    def _ahead(self, rows: NDArray[np.int64], chain: _State, knot: NDArray[np.int64]) -> NDArray[np.float64]:
-        """When the state after the knots with these numbers changes; or a time before which it does not."""
-        todo = np.arange(len(rows))
-        while todo.size:
-            todo = todo[~chain.changes(knot)[todo].any(axis=1)]
-            todo = todo[(knot[todo] > 0) & np.isfinite(chain.time_s[todo, -1])]
-            self._extend(rows, chain, todo)
-            knot[todo] -= 1
-        self._kept.put(rows, chain)
-        changes = chain.changes(knot)
-        return chain.at(np.where(changes.any(axis=1), changes.argmax(axis=1), _AHEAD)).time_s
-
-    def _extend(self, rows: NDArray[np.int64], chain: _State, which: NDArray[np.int64]) -> None:
-        """Let *which* of the chains go on by one knot."""
-        if which.size:
-            chain.add(which, self._step(rows[which], chain.at(np.full(len(rows), _AHEAD)).of(which)))
-
-    def _step(self, rows: NDArray[np.int64], state: _State) -> _State:
-        """The knot that follows each."""
-        drain_w = self._drain_w(state)
-        end_s = self._supply.until_s(rows, state.time_s, drain_w)
-        charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
-        changes = np.where(state.up, charge_j <= 0.0, charge_j >= self._restart_j) & (charge_j != state.charge_j)
-        up, at = state.up ^ changes, np.flatnonzero(changes)
-        if at.size:
-            goal_j = np.where(up[at], self._restart_j, 0.0)
-            gain = self._supply.gain(rows[at], state.time_s[at], drain_w[at])
-            end_s[at] = time_when_met_s(gain, state.time_s[at], end_s[at], goal_j - state.charge_j[at])
-            charge_j[at] = goal_j
-        return _State(end_s, np.clip(charge_j, 0.0, self._capacity_j), up)
-
-    def _at(self, rows: NDArray[np.int64], state: _State, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What is in each battery at *at_s*, in the segment after its knot."""
-        gain = self._supply.gain(rows, state.time_s, self._drain_w(state))
-        return np.clip(state.charge_j + gain(at_s), 0.0, self._capacity_j)
-
-    def _drain_w(self, state: _State) -> NDArray[np.float64]:
-        """What takes from each, unless it is down."""
-        return np.where(state.up, self._costs.idle_w, 0.0)
-
-
-def _range(value: Any) -> Any:
-    """One figure as a range of no width."""
+def _as_range(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value, value)
 
 
 class Battery(Outage):
-    """A user's battery is drained by training, by sending and by being on; empty, it is down until enough is charged.
+    """A user's battery is drained by training, by sending and by being on; empty, it is down until it is recharged.
 
     The charge c is between 0 and ``capacity``.  Up, dc/dt = P(t) - idle, with P the power of the charger or the sun;
     a training takes per_training + per_sample · samples, and a transmission, the moment it begins, per_bit · bits.
     At c = 0 the user goes down, and drains nothing while dc/dt = P(t) brings c back to restart · capacity.  A use
     that takes more than is left empties the battery at once.  Integrals are exact, piece by piece: no time steps.
 
-    Uses must be told in the order of time, user by user; one told late counts at the user's last.  Of times after a
-    user's last use the answer is what comes about if there are no further uses; of earlier times, what was.
+    Uses must be reported in the order of time, user by user; a late report counts at the user's last use.  States
+    after a user's last use assume that it has no further uses; earlier states are final.
 
     Example::
 
@@ -487,29 +126,28 @@ class Battery(Outage):
     """
 
     nodes: Nodes = "users"
-    """Which users have batteries: ``users`` for all, or a list of their numbers."""
+    """Users with batteries: ``users`` for all, or a list of their numbers."""
     capacity: Annotated[Joules, Field(gt=0)]
     """Energy of a full battery."""
-    initial: Annotated[tuple[Probability, Probability], BeforeValidator(_range)] = (1.0, 1.0)
-    """Charge at time 0 as a share of the capacity: one figure, or [from, to], over which users are uniform."""
+    initial: Annotated[tuple[Probability, Probability], BeforeValidator(_as_range)] = (1.0, 1.0)
+    """Charge at time 0 as a share of the capacity: one value, or [from, to], over which users are uniform."""
     restart: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """The share of the capacity at which a user that ran empty is up again."""
+    """Share of the capacity at which a user that ran empty is up again."""
     per_training: Annotated[Joules, Field(ge=0)] = 0.0
-    """What each training takes."""
+    """Energy of each training."""
     per_sample: Annotated[Joules, Field(ge=0)] = 0.0
-    """What each training sample takes besides."""
+    """Additional energy of each training sample."""
     per_bit: Annotated[Joules, Field(ge=0)] = 0.0
-    """What each bit that is sent takes."""
+    """Energy of each bit sent."""
     idle: Annotated[Watts, Field(ge=0)] = 0.0
-    """What a user takes that is up."""
+    """Power that a user takes while it is up."""
     charger: Charger | None = None
     """A charger: its ``power``, and when it is plugged in."""
     solar: Solar | None = None
     """In its place, a solar panel: its ``peak``, ``sunrise``, ``sunset`` and ``clouds``."""
 
     @model_validator(mode="after")
-    def _sound(self) -> Battery:
-        """One supply; a range that is one; something that drains."""
+    def _check_keys(self) -> Battery:
         if self.charger is not None and self.solar is not None:
             raise ValueError("give charger or solar, not both")
         if self.initial[0] > self.initial[1]:
@@ -519,57 +157,51 @@ class Battery(Outage):
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Users that there are not; nodes that are no users."""
-        yield from node_faults(self.nodes, facts)
-        strangers = [self.nodes] if isinstance(self.nodes, str) else [n for n in self.nodes if isinstance(n, str)]
-        if strangers and self.nodes != "users":
-            yield Fault("nodes", "only users have batteries", strangers, "write users, or numbers of users")
+        """Yield errors for unknown users, and for nodes that are not users."""
+        yield from user_faults(self.nodes, facts, "only users have batteries")
 
-    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
-        """A battery for each user."""
-        return self._opened(node_numbers(self.nodes, sites), sites.nodes, streams)
+    def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
+        """Draw the initial charge of each user."""
+        return self._open_rows(node_rows(node_numbers(self.nodes, layout), layout), streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """The charge at the start, and the sunlight of a day, where they are drawn."""
-        (least, most), laws = self.initial, []
+        """Claim the distributions of the initial charge and of the sunlight, if they are drawn."""
+        (low, high), laws = self.initial, []
 
-        def initial(streams: Streams, size: int) -> NDArray[np.float64]:
-            every = np.arange(size)
-            return self._opened(every, size, streams).charge_j(every, 0.0) / self.capacity
+        def initial(streams: Streams, size: int) -> Floats:
+            users = np.arange(size)
+            return self._open_rows(users, streams).charge_j(users, 0.0) / self.capacity
 
-        if least < most:
-            width = most - least
+        if low < high:
+            width = high - low
             laws.append(
                 Law(
                     "charge at time 0, as a share of the capacity",
-                    f"uniform on [{least:g}, {most:g}]",
+                    f"uniform on [{low:g}, {high:g}]",
                     draw=initial,
-                    mean=(least + most) / 2.0,
+                    mean=(low + high) / 2.0,
                     variance=width**2 / 12.0,
-                    cdf=lambda x: np.clip((x - least) / width, 0.0, 1.0),
+                    cdf=lambda x: np.clip((x - low) / width, 0.0, 1.0),
                 )
             )
         if self.solar is not None and self.solar.clouds:
-            laws.append(_sunlight(self.solar))
+            laws.append(_sunlight_law(self.solar))
         return tuple(laws) or (Law.none("nothing is drawn: what is drained is what users do"),)
 
-    def _opened(self, struck: NDArray[np.int64], nodes: int, streams: Streams) -> BatteryState:
-        """The batteries of the users *struck*, among so many nodes."""
-        row = np.full(nodes, -1)
-        row[struck] = np.arange(len(struck))
-        least, most = self.initial
-        share = least + (most - least) * streams.field("initial").uniform(np.arange(len(struck)))
+    def _open_rows(self, row: Ints, streams: Streams) -> BatteryState:
+        count = int(row.max(initial=-1)) + 1
+        low, high = self.initial
+        share = low + (high - low) * streams.field("initial").uniform(np.arange(count))
         source = self.charger or self.solar
-        supply: EnergySource = NoSupply() if source is None else source.open(len(struck), streams)
-        costs = BatteryCosts(self.per_training, self.per_sample, self.per_bit, self.idle)
-        return BatteryState(row, self.capacity * share, self.capacity, self.restart * self.capacity, costs, supply)
+        supply = _PluggedIn(0.0, np.zeros(count), np.inf) if source is None else source.open(count, streams)
+        return BatteryState(row, self.capacity * share, self, supply)
 
 
-def _sunlight(solar: Solar) -> Law:
-    """What a panel brings in a day."""
+def _sunlight_law(solar: Solar) -> Law:
+    """Return the claim on the energy of a day."""
     clear_j = 2.0 / np.pi * solar.peak * (solar.sunset - solar.sunrise)
 
-    def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+    def draw(streams: Streams, size: int) -> Floats:
         rise_s = DAY_S * np.arange(size, dtype=np.float64) + solar.sunrise
         gain = solar.open(1, streams).gain(np.zeros(size, np.int64), rise_s, np.zeros(size))
         return gain(rise_s + (solar.sunset - solar.sunrise))
@@ -582,3 +214,292 @@ def _sunlight(solar: Solar) -> Law:
         variance=(clear_j * solar.clouds) ** 2 / 12.0,
         cdf=lambda x: np.clip((np.asarray(x) / clear_j - 1.0 + solar.clouds) / solar.clouds, 0.0, 1.0),
     )
+
+
+@dataclass(slots=True)
+class _Knots:
+    """Time, charge and state of batteries: one knot of each, ``[n]``, or a chain of each, ``[n, knots]``."""
+
+    time_s: Floats
+    charge_j: Floats
+    up: Bools
+
+    def select(self, rows: Ints | Bools) -> _Knots:
+        """Return a copy of *rows*."""
+        return _Knots(self.time_s[rows], self.charge_j[rows], self.up[rows])
+
+    def assign(self, rows: Ints | Bools, knots: _Knots) -> None:
+        """Replace *rows*."""
+        self.time_s[rows], self.charge_j[rows], self.up[rows] = knots.time_s, knots.charge_j, knots.up
+
+    def at(self, index: Ints) -> _Knots:
+        """Return one knot of each chain."""
+        rows = np.arange(len(index))
+        return _Knots(self.time_s[rows, index], self.charge_j[rows, index], self.up[rows, index])
+
+    def changes_after(self, index: Ints) -> Bools:
+        """Return the knots after one of each chain at which the state differs from there, ``[n, knots]``."""
+        is_after = np.arange(self.up.shape[1]) > index[:, None]
+        return np.asarray(is_after & (self.up != self.at(index).up[:, None]))
+
+    def start_chains(self) -> _Knots:
+        """Return chains that end with these knots, with nothing before."""
+        chains = self.select(np.repeat(np.arange(len(self.time_s))[:, None], _AHEAD + 1, axis=1))
+        chains.time_s[:, :-1] = -np.inf
+        return chains
+
+    def extend(self, rows: Ints, knots: _Knots) -> None:
+        """Append a knot to the chains of *rows*, and drop their oldest."""
+        for kept, new in ((self.time_s, knots.time_s), (self.charge_j, knots.charge_j), (self.up, knots.up)):
+            kept[rows, :-1] = kept[rows, 1:]
+            kept[rows, -1] = new
+
+
+class BatteryState(NodeAvailability):
+    """Batteries: from its last use each follows a chain of knots, the ends of segments and its own changes.
+
+    A result is computed from the last knot before the requested time, so it does not depend on earlier calls.  The
+    latest knots are kept, so that chains are not computed again.
+
+    Args:
+        row: battery of each node, ``[nodes]``; -1 for nodes without.
+        charge_j: energy of each at time 0, ``[batteries]``.
+        model: capacity and costs.
+        supply: the energy source.
+    """
+
+    def __init__(self, row: Ints, charge_j: Floats, model: Battery, supply: EnergySource) -> None:
+        self._row, self._model, self._supply = row, model, supply
+        self._restart_j = model.restart * model.capacity
+        self._used = _Knots(np.zeros(len(charge_j)), charge_j.copy(), charge_j > 0.0)
+        self._kept = self._used.start_chains()
+        self._past_changes_s: dict[int, list[float]] = {}
+        self._began_up = self._used.up.copy()
+
+    @property
+    def is_exact(self) -> bool:
+        """False: it looks only some segments ahead."""
+        return False
+
+    @property
+    def is_metered(self) -> bool:
+        """True if training or sending drains the batteries."""
+        return bool(self._model.per_training or self._model.per_sample or self._model.per_bit)
+
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
+        """Return whether each battery has not run empty, or is recharged."""
+        return self._look(nodes, time_s, looks_ahead=False)[0]
+
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
+        """Return when each battery runs empty or is recharged, or a time before that."""
+        return self._look(nodes, time_s, looks_ahead=True)[1]
+
+    def charge_j(self, nodes: Ints, time_s: ArrayLike) -> Floats:
+        """Return the energy of each battery at *time_s*, not before its last use, ``[n]``; all nodes must have one."""
+        rows = self._row[nodes]
+        at_s = np.broadcast_to(np.asarray(time_s, float), rows.shape)
+        chain, knot = self._reach(rows, at_s)
+        return self._charge_at(rows, chain.at(knot), at_s)
+
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:
+        """Take the energy of a training."""
+        self._use(users, time_s, self._model.per_training + self._model.per_sample * np.asarray(samples, float))
+
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
+        """Take the energy of a transmission."""
+        self._use(users, time_s, self._model.per_bit * np.asarray(bits, float))
+
+    def _use(self, users: Ints, time_s: ArrayLike, joules: Floats) -> None:
+        """Take *joules* from the batteries of distinct *users*, and record their changes up to then."""
+        rows = self._row[users]
+        has_battery = rows >= 0
+        rows = rows[has_battery]
+        time = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
+        at_s = np.maximum(time, self._used.time_s[rows])
+        state = self._used.select(rows)
+        todo = np.arange(len(rows))
+        while todo.size:
+            following = self._step(rows[todo], state.select(todo))
+            is_within = following.time_s <= at_s[todo]
+            todo, following = todo[is_within], following.select(np.flatnonzero(is_within))
+            self._record_changes(rows[todo], following.time_s, state.up[todo] != following.up)
+            state.assign(todo, following)
+        used_j = np.broadcast_to(joules, has_battery.shape)[has_battery]
+        left_j = np.maximum(self._charge_at(rows, state, at_s) - used_j, 0.0)
+        up = state.up & (left_j > 0.0)
+        self._record_changes(rows, at_s, state.up != up)
+        self._used.assign(rows, _Knots(at_s, left_j, up))
+        self._kept.assign(rows, self._used.select(rows).start_chains())
+
+    def _record_changes(self, rows: Ints, time_s: Floats, has_changed: Bools) -> None:
+        for row, at_s in zip(rows[has_changed].tolist(), time_s[has_changed].tolist(), strict=True):
+            self._past_changes_s.setdefault(row, []).append(at_s)
+
+    def _look(self, nodes: Ints, time_s: ArrayLike, *, looks_ahead: bool) -> tuple[Bools, Floats]:
+        """Return whether each node is up, and if *looks_ahead* until when."""
+        up, until_s = np.ones(len(nodes), np.bool_), np.full(len(nodes), np.inf)
+        time = np.broadcast_to(np.asarray(time_s, float), len(nodes))
+        places = np.flatnonzero(self._row[nodes] >= 0)
+        rows, at_s = self._row[nodes[places]], time[places]
+        is_past = at_s < self._used.time_s[rows]
+        chain, knot = self._reach(rows, np.maximum(at_s, self._used.time_s[rows]))
+        up[places] = chain.at(knot).up
+        if looks_ahead:
+            until_s[places] = self._next_change_s(rows, chain, knot)
+        past = zip(places[is_past].tolist(), rows[is_past].tolist(), at_s[is_past].tolist(), strict=True)
+        for place, row, past_s in past:
+            changes_s = self._past_changes_s.get(row, [])
+            count = bisect_right(changes_s, past_s)
+            up[place] = bool(self._began_up[row]) ^ (count % 2 == 1)
+            until_s[place] = changes_s[count] if count < len(changes_s) else until_s[place]
+        return up, until_s
+
+    def _reach(self, rows: Ints, at_s: Floats) -> tuple[_Knots, Ints]:
+        """Return a chain of each battery beyond *at_s*, not before its last use, and its last knot up to then."""
+        chain = self._kept.select(rows)
+        is_before = chain.time_s[:, 0] > at_s
+        chain.assign(is_before, self._used.select(rows[is_before]).start_chains())
+        todo = np.flatnonzero(chain.time_s[:, -1] <= at_s)
+        while todo.size:
+            self._extend(rows, chain, todo)
+            todo = todo[chain.time_s[todo, -1] <= at_s[todo]]
+        self._kept.assign(rows, chain)
+        return chain, (chain.time_s <= at_s[:, None]).sum(axis=1) - 1
+
+    def _next_change_s(self, rows: Ints, chain: _Knots, knot: Ints) -> Floats:
+        """Return when the state after these knots changes, or a time before which it does not."""
+        todo = np.arange(len(rows))
+        while todo.size:
+            todo = todo[~chain.changes_after(knot)[todo].any(axis=1)]
+            todo = todo[(knot[todo] > 0) & np.isfinite(chain.time_s[todo, -1])]
+            self._extend(rows, chain, todo)
+            knot[todo] -= 1
+        self._kept.assign(rows, chain)
+        changes = chain.changes_after(knot)
+        return chain.at(np.where(changes.any(axis=1), changes.argmax(axis=1), _AHEAD)).time_s
+
+    def _extend(self, rows: Ints, chain: _Knots, chosen: Ints) -> None:
+        """Extend the *chosen* chains by one knot."""
+        if chosen.size:
+            last = chain.at(np.full(len(rows), _AHEAD)).select(chosen)
+            chain.extend(chosen, self._step(rows[chosen], last))
+
+    def _step(self, rows: Ints, state: _Knots) -> _Knots:
+        """Return the knots that follow *state*."""
+        drain_w = self._drain_w(state)
+        end_s = self._supply.until_s(rows, state.time_s, drain_w)
+        charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
+        has_changed = np.where(state.up, charge_j <= 0.0, charge_j >= self._restart_j) & (charge_j != state.charge_j)
+        up, changed = state.up ^ has_changed, np.flatnonzero(has_changed)
+        if changed.size:
+            goal_j = np.where(up[changed], self._restart_j, 0.0)
+            from_s = state.time_s[changed]
+            gain = self._supply.gain(rows[changed], from_s, drain_w[changed])
+            end_s[changed] = _time_of_gain_s(gain, from_s, end_s[changed], goal_j - state.charge_j[changed])
+            charge_j[changed] = goal_j
+        return _Knots(end_s, np.clip(charge_j, 0.0, self._model.capacity), up)
+
+    def _charge_at(self, rows: Ints, state: _Knots, at_s: Floats) -> Floats:
+        """Return the energy at *at_s*, in the segment after each knot."""
+        gain = self._supply.gain(rows, state.time_s, self._drain_w(state))
+        return np.clip(state.charge_j + gain(at_s), 0.0, self._model.capacity)
+
+    def _drain_w(self, state: _Knots) -> Floats:
+        return np.where(state.up, self._model.idle, 0.0)
+
+
+class _PluggedIn:
+    """Constant power in a window of the day; always if the window is infinitely long."""
+
+    def __init__(self, power_w: float, opens_s: Floats, length_s: float) -> None:
+        self._power_w, self._opens_s, self._length_s = power_w, opens_s, length_s
+
+    def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
+        return self._window_at(users, from_s)[1]
+
+    def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
+        power_w = self._power_w * self._window_at(users, from_s)[0] - drain_w
+
+        def gain_j(to_s: Floats) -> Floats:
+            with np.errstate(invalid="ignore"):  # 0 W for ever is 0 J
+                return np.where(power_w == 0.0, 0.0, power_w * (to_s - from_s))
+
+        return gain_j
+
+    def _window_at(self, users: Ints, time_s: Floats) -> tuple[Bools, Floats]:
+        if np.isinf(self._length_s):
+            return np.ones(len(users), np.bool_), np.full(len(users), np.inf)
+        return recurring_window(self._opens_s[users], self._length_s, DAY_S, time_s)
+
+
+class _Sun:
+    """Half a sine each day; a day's segments end where the power equals the drain, or at noon if it never does."""
+
+    def __init__(self, solar: Solar, clouds: RandomField) -> None:
+        self._solar, self._clouds, self._length_s = solar, clouds, solar.sunset - solar.sunrise
+
+    def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
+        rise_s, next_s = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
+        angle = np.arcsin(np.minimum(drain_w / np.maximum(self._peak_w(rise_s), _DARK_W), 1.0))
+        early_s = angle / np.pi * self._length_s
+        edges_s = rise_s + np.array([early_s, self._length_s - early_s, np.full(len(users), self._length_s)])
+        edges_s = np.vstack([edges_s, next_s])
+        return np.asarray(np.where(edges_s > from_s, edges_s, np.inf).min(axis=0))
+
+    def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
+        rise_s, _ = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
+        scale_j = self._peak_w(rise_s) * self._length_s / np.pi
+
+        def cosine(at_s: Floats) -> Floats:
+            return np.asarray(np.cos(np.pi * np.minimum(np.maximum((at_s - rise_s) / self._length_s, 0.0), 1.0)))
+
+        begin = cosine(from_s)
+        return lambda to_s: scale_j * (begin - cosine(to_s)) - drain_w * (to_s - from_s)
+
+    def _peak_w(self, rise_s: Floats) -> Floats:
+        """Return the power at noon of the day with this sunrise; the day before time 0 is clear."""
+        day = np.rint((rise_s - self._solar.sunrise) / DAY_S).astype(np.int64)
+        factor = 1.0 - self._solar.clouds * self._clouds.uniform(0, np.maximum(day, 0))
+        return self._solar.peak * np.where(day >= 0, factor, 1.0)
+
+
+def _time_of_gain_s(gain: EnergyGain, from_s: Floats, to_s: Floats, wanted_j: Floats) -> Floats:
+    """Return when, in a segment from *from_s* to *to_s*, *gain* reaches *wanted_j*, ``[n]``."""
+    if np.isinf(to_s).all():  # the power is constant
+        return np.asarray(from_s + np.abs(wanted_j / gain(from_s + 1.0)))
+    return find_crossing(lambda at_s: np.abs(gain(at_s)) - np.abs(wanted_j), from_s, to_s)
+
+
+def find_crossing(function: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """Return where an increasing *function* reaches 0, to the last bits, ``[n]``.
+
+    Chandrupatla's method (Adv. Eng. Softw. 28, 1997): inverse quadratic interpolation if the last three points
+    show that it is safe, bisection if not.
+
+    Args:
+        function: of one place each, ``[n]``; continuous.
+        low: places where it is 0 or below, ``[n]``.
+        high: places where it is 0 or above, ``[n]``.
+    """
+    new, other = np.array(high), np.array(low)
+    new_f, other_f = function(new), function(other)
+    step = np.full(len(new), 0.5)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(_MAX_EVALUATIONS):
+            resolution = np.spacing(np.maximum(np.abs(new), np.abs(other)))
+            is_done = (np.abs(other - new) <= resolution) | (new_f == 0.0)
+            if is_done.all():
+                break
+            place = np.where(is_done, new, new + step * (other - new))
+            place_f = function(place)
+            same_sign = (place_f >= 0.0) == (new_f >= 0.0)
+            old, old_f = np.where(same_sign, new, other), np.where(same_sign, new_f, other_f)
+            other, other_f = np.where(same_sign, other, new), np.where(same_sign, other_f, new_f)
+            new, new_f = place, place_f
+            xi, phi = (new - other) / (old - other), (new_f - other_f) / (old_f - other_f)
+            is_safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi)
+            quadratic = new_f / (other_f - new_f) * old_f / (other_f - old_f)
+            quadratic += (old - new) / (other - new) * new_f / (old_f - new_f) * other_f / (old_f - other_f)
+            edge = np.minimum(resolution / np.abs(other - new), 0.5)
+            step = np.clip(np.where(is_safe & np.isfinite(quadratic), quadratic, 0.5), edge, 1.0 - edge)
+    return np.where(new_f >= 0.0, new, other)

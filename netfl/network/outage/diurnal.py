@@ -7,24 +7,25 @@ from typing import Annotated
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._diurnal_clock import surrounding_instants
-from netfl.network.outage._targets import Nodes, node_faults, node_numbers
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
+from netfl.network.outage._alternating_renewal import state_law
+from netfl.network.outage._daily import draw_shifts_s, recurring_window
+from netfl.network.outage._targets import Nodes, node_numbers
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
 class Diurnal(Outage):
-    """A node is up from ``opens`` to ``closes`` in every period, and down for the rest.
+    """A node is up from ``opens`` to ``closes`` in every period, and down otherwise.
 
-    The window is half-open, [opens, closes), and may run over the end of the period: 22 h to 6 h is the night.  With
-    a ``spread`` w each node's window is shifted, for good, by its own time, uniform on ±w/2, as over time zones and
+    The window is half-open, [opens, closes), and may extend over the end of the period: 22 h to 6 h is the night.  With
+    a ``spread`` w each node's window has a constant shift, uniform on ±w/2, which models time zones and
     habits.  Time 0 of the simulation is the start of a period.
 
     Example::
@@ -37,19 +38,18 @@ class Diurnal(Outage):
     """
 
     nodes: Nodes
-    """Whom it concerns: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
+    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
     period: Annotated[Seconds, Field(gt=0)] = 86400.0
     """Length of a period."""
     opens: Annotated[Seconds, Field(ge=0)]
-    """When the window opens, from the start of the period."""
+    """Time at which the window opens, from the start of the period."""
     closes: Annotated[Seconds, Field(ge=0)]
-    """When it closes."""
+    """Time at which it closes."""
     spread: Annotated[Seconds, Field(ge=0)] = 0.0
     """Width of the interval from which each node's shift is drawn."""
 
     @model_validator(mode="after")
-    def _window(self) -> Diurnal:
-        """A window within the period that is neither empty nor everything."""
+    def _check_window(self) -> Diurnal:
         for key in ("opens", "closes", "spread"):
             if getattr(self, key) > self.period:
                 raise ValueError(f"{key} is later than the period is long")
@@ -58,44 +58,39 @@ class Diurnal(Outage):
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Users that there are not."""
-        yield from node_faults(self.nodes, facts)
+        """Yield an error for unknown users."""
+        yield from facts.strangers("nodes", self.nodes)
 
-    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
-        """Each node's own window."""
-        struck = node_numbers(self.nodes, sites)
-        opens_s = np.full(sites.nodes, np.nan)
-        opens_s[struck] = self.opens + self.spread * (streams.field("shift").uniform(np.arange(len(struck))) - 0.5)
+    def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
+        """Draw the window of each node."""
+        affected = node_numbers(self.nodes, layout)
+        opens_s = np.full(layout.nodes, np.nan)
+        opens_s[affected] = self.opens + draw_shifts_s(self.spread, len(affected), streams)
         return _Windows(opens_s, self._length_s, self.period)
 
     def laws(self) -> tuple[Law, ...]:
-        """The state at an instant drawn at random, and the shifts."""
+        """Claim the state at a random instant, and the distribution of the shifts."""
 
-        def opened(streams: Streams, size: int) -> tuple[NodeAvailability, NDArray[np.int64]]:
+        def open_users(streams: Streams, size: int) -> tuple[NodeAvailability, Ints]:
             graph: nx.Graph[str] = nx.Graph()
             users_only = self.model_copy(update={"nodes": "users"})
             return users_only.open(Layout(graph, np.zeros((size, 2))), streams), np.arange(size)
 
-        def state(streams: Streams, size: int) -> NDArray[np.float64]:
-            timeline, users = opened(streams, size)
+        def state(streams: Streams, size: int) -> Floats:
+            timeline, users = open_users(streams, size)
             instants_s = self.period * (3.0 + streams.rng("instants").random(size))
             return timeline.up(users, instants_s).astype(float)
 
-        def shift(streams: Streams, size: int) -> NDArray[np.float64]:
-            timeline, users = opened(streams, size)
+        def shift(streams: Streams, size: int) -> Floats:
+            timeline, users = open_users(streams, size)
             earliest_s = self.opens + self.period - self.spread / 2.0
             change_s = timeline.next_change(users, earliest_s)
             change_s = np.where(timeline.up(users, change_s), change_s, timeline.next_change(users, change_s))
             return change_s - earliest_s - self.spread / 2.0
 
         share, width = self._length_s / self.period, self.spread
-        by_day = Law(
-            "state at an instant uniform over the period (1 is up)",
-            "up with probability window / period",
-            draw=state,
-            mean=share,
-            variance=share * (1.0 - share),
-        )
+        quantity = "state at an instant uniform over the period (1 is up)"
+        by_day = state_law(quantity, "up with probability window / period", state, share)
         by_node = Law(
             "shift of a node's window in s",
             "uniform on ±spread/2: variance spread²/12",
@@ -108,24 +103,20 @@ class Diurnal(Outage):
 
     @property
     def _length_s(self) -> float:
-        """How long the window is."""
+        """Length of the window."""
         return (self.closes - self.opens) % self.period
 
 
 class _Windows(NodeAvailability):
-    """One window per period for each node; nodes whose opening is not a number are always up."""
+    """One window per period for each node; nodes with opening NaN are always up."""
 
-    def __init__(self, opens_s: NDArray[np.float64], length_s: float, period_s: float) -> None:
+    def __init__(self, opens_s: Floats, length_s: float, period_s: float) -> None:
         self._opens_s, self._length_s, self._period_s = opens_s, length_s, period_s
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        """Whether the last window to open is still open."""
-        opened_s, _ = surrounding_instants(self._opens_s[nodes], self._period_s, time_s)
-        return ~(np.asarray(time_s) >= opened_s + self._length_s)
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
+        opens_s = self._opens_s[nodes]
+        return recurring_window(opens_s, self._length_s, self._period_s, time_s)[0] | np.isnan(opens_s)
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """When that window closes, or the next one opens."""
-        opened_s, reopens_s = surrounding_instants(self._opens_s[nodes], self._period_s, time_s)
-        closes_s = opened_s + self._length_s
-        change_s = np.where(np.asarray(time_s) < closes_s, closes_s, reopens_s)
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
+        _, change_s = recurring_window(self._opens_s[nodes], self._length_s, self._period_s, time_s)
         return np.where(np.isnan(change_s), np.inf, change_s)

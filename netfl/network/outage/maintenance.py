@@ -1,4 +1,4 @@
-"""Outages that are planned: windows in which named nodes are taken down."""
+"""Planned outages: windows in which named nodes are down."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
 from netfl.network.outage._combined import CombinedOutages
-from netfl.network.outage._diurnal_clock import surrounding_instants
-from netfl.network.outage._targets import Nodes, node_faults, node_numbers
+from netfl.network.outage._daily import recurring_window
+from netfl.network.outage._targets import Nodes, node_numbers
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
@@ -22,20 +22,19 @@ from netfl.units import Seconds
 
 
 class Window(Spec):
-    """One window, once or again and again."""
+    """A maintenance window, single or recurring."""
 
     nodes: Nodes
-    """Which nodes are taken down: ``users``, ``towers``, ``routers``, ``links``, or a list of numbers and names."""
+    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of numbers and names."""
     begins: Annotated[Seconds, Field(ge=0)]
-    """When it begins, the first time."""
+    """First begin."""
     lasts: Annotated[Seconds, Field(gt=0)]
-    """How long it lasts."""
+    """Duration."""
     every: Annotated[Seconds, Field(gt=0)] | None = None
-    """After what time it begins again; ``null`` for once only."""
+    """Time from one begin to the next; ``null`` for a single window."""
 
     @model_validator(mode="after")
-    def _ends(self) -> Window:
-        """A window is over before the next one begins."""
+    def _check_duration(self) -> Window:
         if self.every is not None and self.lasts >= self.every:
             raise ValueError("lasts as long as the time until it begins again, so that the nodes would never be up")
         return self
@@ -58,22 +57,22 @@ class Maintenance(Outage):
     """The windows, a list of ``nodes``, ``begins``, ``lasts`` and ``every``."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Users that there are not."""
+        """Yield an error for unknown users."""
         for index, window in enumerate(self.windows):
-            yield from (fault.under(f"windows.{index}") for fault in node_faults(window.nodes, facts))
+            yield from (fault.under(f"windows.{index}") for fault in facts.strangers("nodes", window.nodes))
 
-    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
-        """All windows together.
+    def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
+        """Combine all windows.
 
         Raises:
-            ScenarioError: nodes that there are not, of all windows at once.
+            ScenarioError: nodes are unknown; has the errors of all windows.
         """
         timelines, faults = [], []
         for index, window in enumerate(self.windows):
             try:
-                concerned = np.zeros(sites.nodes, np.bool_)
-                concerned[node_numbers(window.nodes, sites)] = True
-                timelines.append(_Planned(concerned, window))
+                is_affected = np.zeros(layout.nodes, np.bool_)
+                is_affected[node_numbers(window.nodes, layout)] = True
+                timelines.append(_PlannedWindow(is_affected, window))
             except ScenarioError as error:
                 faults += [fault.under(f"windows.{index}") for fault in error.faults]
         if faults:
@@ -81,34 +80,30 @@ class Maintenance(Outage):
         return CombinedOutages(timelines)
 
     def laws(self) -> tuple[Law, ...]:
-        """There are none."""
+        """Claim that nothing is drawn."""
         return (Law.none("all is planned: nothing is drawn"),)
 
 
-class _Planned(NodeAvailability):
+class _PlannedWindow(NodeAvailability):
     """One window of some nodes."""
 
-    def __init__(self, concerned: NDArray[np.bool_], window: Window) -> None:
-        self._concerned, self._window = concerned, window
+    def __init__(self, is_affected: Bools, window: Window) -> None:
+        self._is_affected, self._window = is_affected, window
 
-    def up(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
-        """Whether the last window to begin, if one has, is over."""
-        began_s, _ = self._around(time_s)
-        return ~self._concerned[nodes] | ~(np.asarray(time_s) < began_s + self._window.lasts)
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
+        return ~(self._is_affected[nodes] & self._window_at(time_s)[0])
 
-    def next_change(self, nodes: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """When that window ends, or the next one begins."""
-        began_s, begins_s = self._around(time_s)
-        ends_s = began_s + self._window.lasts
-        change_s = np.where(np.asarray(time_s) < ends_s, ends_s, begins_s)
-        return np.where(self._concerned[nodes], change_s, np.inf)
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
+        return np.where(self._is_affected[nodes], self._window_at(time_s)[1], np.inf)
 
-    def _around(self, time_s: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """When the last window up to *time_s* began, minus infinity if none has, and when the next one will."""
-        time, first_s, every = np.asarray(time_s, float), self._window.begins, self._window.every
-        if every is None:
-            began_s, begins_s = np.full(time.shape, first_s), np.full(time.shape, np.inf)
+    def _window_at(self, time_s: ArrayLike) -> tuple[Bools, Floats]:
+        """Return whether the window lasts at *time_s*, and until when this holds."""
+        time, window = np.asarray(time_s, float), self._window
+        first_s = np.full(time.shape, window.begins)
+        if window.every is None:
+            end_s = first_s + window.lasts
+            lasts, until_s = time < end_s, np.where(time < end_s, end_s, np.inf)
         else:
-            began_s, begins_s = surrounding_instants(np.full(time.shape, first_s), every, time)
-        before = time < first_s
-        return np.where(before, -np.inf, began_s), np.where(before, first_s, begins_s)
+            lasts, until_s = recurring_window(first_s, window.lasts, window.every, time)
+        is_before = time < first_s
+        return lasts & ~is_before, np.where(is_before, first_s, until_s)

@@ -1,4 +1,4 @@
-"""A whole area that fails together, as under a storm."""
+"""An area that fails as a whole, as under a storm."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pydantic import Field
 from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._alternating_laws import process_laws
-from netfl.network.outage._alternating_renewal import AlternatingRenewal, Start
+from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
 from netfl.network.outage._distributions import DurationDistribution
 from netfl.network.outage._geometry import DiskMembership, Groups
 from netfl.streams import Streams
@@ -20,13 +19,13 @@ from netfl.units import Metres, Seconds
 
 
 class Regional(Outage):
-    """All that is inside a disk goes down and comes back together: one alternating renewal process for the area.
+    """Nodes inside a disk go down and come up together: one alternating renewal process for the area.
 
-    A link is struck if its cable, a straight line between its ends, passes through the disk, as in S. Neumayer,
-    E. Modiano, "Network reliability under random circular cuts", GLOBECOM 2011.  Users who move are struck by where
-    they are at time 0.
+    A link is affected if its cable, a straight line between its ends, passes through the disk, as in S. Neumayer,
+    E. Modiano, "Network reliability under random circular cuts", GLOBECOM 2011.  Moving users count at their positions
+    at time 0.
     Sojourns are independent.  Without ``first`` the process starts stationary, as in the ``renewal`` outage; with it
-    the first strike comes at that time, and later ones after sojourns up and down from there.
+    the first outage begins at that time, and later ones after sojourns up and down from there.
 
     Example::
 
@@ -43,39 +42,40 @@ class Regional(Outage):
     radius: Annotated[Metres, Field(gt=0)]
     """Radius of the disk."""
     strikes: Groups = ("users", "towers")
-    """Who goes down inside it: ``users``, ``towers``, ``routers``, ``links``, ``both`` users and towers, ``all``, or a
-    list of the first four."""
+    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, ``both`` users and towers, ``all``, or a list of
+    the first four."""
     up: DurationDistribution
-    """How long the area stays up between strikes."""
+    """Time that the area stays up between outages."""
     down: DurationDistribution
-    """How long a strike lasts."""
+    """Duration of an outage."""
     first: Annotated[Seconds, Field(gt=0)] | None = None
-    """When the first strike comes."""
+    """Time of the first outage."""
 
     def changes_hz(self, users: int) -> float:
-        """Two in a sojourn up and one down, of the area: how many are inside is only known when they are laid out."""
+        """Return two changes of the area per cycle; the number of nodes inside depends on the layout."""
         return 2.0 / (self.up.mean + self.down.mean)
 
-    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
-        """One row for all that are inside.
+    def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
+        """Start one process for all nodes inside.
 
         Raises:
-            ScenarioError: nobody is.
+            ScenarioError: no node is inside.
         """
-        ground = DiskMembership(sites, self.strikes)
-        struck = ground.nodes[ground.distance_m(np.arange(len(ground.nodes)), np.array(self.center)) <= self.radius]
-        if not struck.size:
-            whom = " or ".join(group.removesuffix("s") for group in self.strikes)
-            raise ScenarioError([Fault("radius", f"no {whom} stands inside the area", self.radius, "widen or move it")])
-        row = np.full(sites.nodes, -1)
-        row[struck] = 0
-        return AlternatingRenewal(row, self.up, self.down, streams, self._start)
+        disk = DiskMembership(layout, self.strikes)
+        affected = disk.nodes[disk.distance_m(np.arange(len(disk.nodes)), np.array(self.center)) <= self.radius]
+        if not affected.size:
+            groups = " or ".join(group.removesuffix("s") for group in self.strikes)
+            raise ScenarioError(
+                [Fault("radius", f"no {groups} stands inside the area", self.radius, "widen or move it")]
+            )
+        row = np.full(layout.nodes, -1)
+        row[affected] = 0
+        return AlternatingRenewal(row, self._sojourns, streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """Those of the area's one process."""
-        return process_laws(self.up, self.down, self._start)
+        """Claim the sojourns of the area."""
+        return self._sojourns.laws()
 
     @property
-    def _start(self) -> Start:
-        """How the process begins."""
-        return "stationary" if self.first is None else self.first
+    def _sojourns(self) -> Sojourns:
+        return Sojourns(self.up, self.down, "stationary" if self.first is None else self.first)

@@ -1,4 +1,4 @@
-"""Nodes that fail and are mended, each on its own."""
+"""Nodes that fail and are repaired independently."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Literal
 from netfl.errors import Fault
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._alternating_laws import process_laws
-from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
 from netfl.network.outage._distributions import DurationDistribution
-from netfl.network.outage._targets import Nodes, approximate_count, node_faults, node_numbers, node_rows
+from netfl.network.outage._targets import Nodes, approximate_count, node_numbers, node_rows
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 
@@ -19,9 +18,9 @@ from netfl.types import Law, ScenarioFacts
 class Renewal(Outage):
     """Each node alternates between up and down, an alternating renewal process independent of all others.
 
-    Sojourns are independent; the long-run share of time up is A = E[up] / (E[up] + E[down]), whatever their laws.
-    With ``start: stationary`` the process is as if it had run for ever: a node starts up with probability A, and what
-    is left of its first sojourn has the density P(X > x) / E[X].  D. R. Cox, "Renewal Theory", 1962, chapters 5, 7.
+    Sojourns are independent; the long-run share of time up is A = E[up] / (E[up] + E[down]), for any distributions.
+    With ``start: stationary`` the process is as if it had always run: a node starts up with probability A, and the
+    rest of its first sojourn has the density P(X > x) / E[X].  D. R. Cox, "Renewal Theory", 1962, chapters 5, 7.
 
     Example::
 
@@ -32,27 +31,30 @@ class Renewal(Outage):
     """
 
     nodes: Nodes
-    """Which nodes fail: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
+    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
     up: DurationDistribution
-    """How long a node stays up."""
+    """Time that a node stays up."""
     down: DurationDistribution
-    """How long it then stays down."""
+    """Time that it then stays down."""
     start: Literal["stationary", "up"] = "stationary"
-    """Whether nodes start as if the process had run for ever, or all up with a whole sojourn before them."""
+    """Start of the process: ``stationary``, as if it had always run, or ``up``, all up with a whole sojourn ahead."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Users that there are not."""
-        yield from node_faults(self.nodes, facts)
+        """Yield an error for unknown users."""
+        yield from facts.strangers("nodes", self.nodes)
 
     def changes_hz(self, users: int) -> float:
-        """Two in a sojourn up and one down, of each node."""
+        """Return two changes of each node per cycle."""
         return 2.0 * approximate_count(self.nodes, users) / (self.up.mean + self.down.mean)
 
-    def open(self, sites: Layout, streams: Streams) -> NodeAvailability:
-        """A row for each node."""
-        row = node_rows(node_numbers(self.nodes, sites), sites)
-        return AlternatingRenewal(row, self.up, self.down, streams, self.start)
+    def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
+        """Start one process per node."""
+        return AlternatingRenewal(node_rows(node_numbers(self.nodes, layout), layout), self._sojourns, streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """Sojourns, availability, residuals."""
-        return process_laws(self.up, self.down, self.start)
+        """Claim the sojourns, the availability and the residuals."""
+        return self._sojourns.laws()
+
+    @property
+    def _sojourns(self) -> Sojourns:
+        return Sojourns(self.up, self.down, self.start)

@@ -57,9 +57,9 @@ class Medium:
 
     def __init__(self, rate_bps: float, presence: NodeState | None = None, spare: Exemptions = NOBODY) -> None:
         self._rate_bps, self._spare = rate_bps, spare
-        self._presence = None if presence is None or presence.always_up else presence
+        self._presence = None if presence is None or presence.is_always_up else presence
         self.steady = self._presence is None
-        self.foreseen = self._presence is None or not self._presence.metered
+        self.foreseen = self._presence is None or not self._presence.is_metered
 
     def airtime_s(self, bits: float, mode: int = 0) -> float:
         """How long *bits* are on the air."""
@@ -96,7 +96,7 @@ class Medium:
         if self._presence is None:
             return np.ones(len(ids), np.bool_)
         time_s = after_rounding(time_s)
-        up = self._presence.up(ids, time_s) & (self._presence.node_until_s(tower, time_s) > time_s)
+        up = self._presence.up(ids, time_s) & (self._presence.node_up_until_s(tower, time_s) > time_s)
         return up | self._spare.among("outage", ids) if self._spare.outage else up
 
     def connected_from(self, ids: Ids, tower: int, time_s: float) -> NDArray[np.float64]:
@@ -104,7 +104,7 @@ class Medium:
         if self._presence is None:
             return np.full(len(ids), time_s)
         time_s = after_rounding(time_s)
-        from_s = self._presence.together_from_s(np.column_stack([ids, np.full(len(ids), tower)]), time_s)
+        from_s = self._presence.all_up_from_s(np.column_stack([ids, np.full(len(ids), tower)]), time_s)
         return np.where(self._spare.among("outage", ids), time_s, from_s) if self._spare.outage else from_s
 
     def cut(self, ids: Ids, tower: int, start_s: float, end_s: float, heard_s: float) -> Sequence[bool] | None:
@@ -143,10 +143,10 @@ class Medium:
 
     def train(self, ids: Ids, time_s: NDArray[np.float64], samples: NDArray[np.float64]) -> None:
         """Users begin to train, which costs them energy."""
-        if self._presence is not None and self._presence.metered:
+        if self._presence is not None and self._presence.is_metered:
             self._presence.train(ids, time_s, samples)
 
     def spend(self, ids: Ids, time_s: float, bits: float | NDArray[np.float64]) -> None:
         """Users put *bits* on the air, which costs them energy."""
-        if self._presence is not None and self._presence.metered:
+        if self._presence is not None and self._presence.is_metered:
             self._presence.transmit(ids, time_s, bits)

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.outage._availability_file import Row
+from netfl.network.outage._schedule import UserSchedule
 from netfl.results.run_reader import Run
 
 
-def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list[Row]:
+def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list[UserSchedule]:
     """When each user of one replica was there, for the access and the outage `availability` to read.
 
     Of a network, when it was up; of any other access, from the opening of the first round in which it was heard to the
@@ -45,7 +45,7 @@ def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list
 
 def presence_by_rounds(
     users: int, heard: NDArray[np.int64], opened: NDArray[np.float64], closed: NDArray[np.float64]
-) -> list[Row]:
+) -> list[UserSchedule]:
     """The presence of *users* that makes them be heard as they were.
 
     Args:
@@ -63,11 +63,11 @@ def presence_by_rounds(
         times = np.stack([opened[begins - 1], closed[ends - 1]], axis=1).ravel().astype(float)
         start = bool(own.size and own[0] == 1)
         last = bool(own.size and own[-1] == len(closed))
-        rows.append(Row(user, start, times[start : len(times) - last]))
+        rows.append(UserSchedule(user, start, times[start : len(times) - last]))
     return rows
 
 
-def _outages(run: Run, replica: int, users: int) -> list[Row]:
+def _outages(run: Run, replica: int, users: int) -> list[UserSchedule]:
     """When the users of a network were up.
 
     Raises:
@@ -91,5 +91,5 @@ def _outages(run: Run, replica: int, users: int) -> list[Row]:
         times, begun_down = when[bounds[user] : bounds[user + 1]], down[bounds[user] : bounds[user + 1]]
         from_start = bool(times.size and times[0] <= 0.0)
         start = not (from_start and begun_down[0])
-        rows.append(Row(user, start, times[from_start:]))
+        rows.append(UserSchedule(user, start, times[from_start:]))
     return rows

@@ -14,7 +14,7 @@ from netfl.network.channel.gilbert_elliott import GilbertElliott
 from netfl.network.channel.markov import Markov
 from netfl.network.channel.rain import Rain, coefficients
 from netfl.network.layout import Layout, Trajectories
-from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
 from netfl.testing.laws import check_laws
@@ -148,7 +148,7 @@ class TestGilbertElliott:
 
     def test_near_times_are_walked_as_ever(self):
         gain = opened(self.MODEL, 3)
-        near = AlternatingRenewal(np.arange(3), *self.MODEL._lifetimes, STREAMS)
+        near = AlternatingRenewal(np.arange(3), Sojourns(*self.MODEL._lifetimes), STREAMS)
         for time_s in (4096 * 4 - 1e-3, 5.0, 777.0):
             assert ((gain.gain_db(np.arange(3), time_s) > 0) == near.up(np.arange(3), time_s)).all()
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.optimize import minimize
 
-from netfl.network.mac._test_bench import MacTestBench, saturated_users, slot_successes
+from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users, slot_successes
 from netfl.network.mac.adaptive_aloha import AdaptiveAloha, scale_probabilities
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.streams import Streams
@@ -70,11 +70,11 @@ class TestFilling:
 
 def rows(mac, told, users, slots, seed=1):
     """Who got through in each slot, ``[slots, users]``; all always have something to send."""
-    bench = MacTestBench(mac, users, 1.0, Streams(seed), saturated_users)
+    bench = MacTestBench(BenchSetup(mac, users, 1.0, Streams(seed)), saturated_users)
     bench.cell.told = told
     bench.env.run(until=slots + 0.5)
     found = np.zeros((slots, users))
-    found[np.rint([at_s for *_, at_s in bench.heard]).astype(int) - 1, bench.users] = 1
+    found[np.rint([at_s for *_, at_s in bench.deliveries]).astype(int) - 1, bench.users] = 1
     return found, bench
 
 
@@ -119,15 +119,15 @@ def test_a_weight_that_is_not_known_counts_as_the_mean():
     told = {"loss": np.array([1.0, np.nan, 3.0])}
     mac = AdaptiveAloha(channels=1, follows="loss")
     cell = rows(mac, told, 3, 1)[1].cell
-    assert mac._chances(cell)(np.arange(3)) == pytest.approx([1 / 6, 1 / 3, 1 / 2])
-    assert mac._chances(cell)(np.array([1, 2])) == pytest.approx([0.5, 0.5])
+    assert mac._probabilities(cell)(np.arange(3)) == pytest.approx([1 / 6, 1 / 3, 1 / 2])
+    assert mac._probabilities(cell)(np.array([1, 2])) == pytest.approx([0.5, 0.5])
 
 
 @pytest.mark.slow
 def test_weights_that_change_count_from_then_on():
     """First one user has nearly all of the load, then the other."""
     mac = AdaptiveAloha(channels=1, follows="norm", least=0.05)
-    bench = MacTestBench(mac, 2, 1.0, Streams(5), saturated_users)
+    bench = MacTestBench(BenchSetup(mac, 2, 1.0, Streams(5)), saturated_users)
     shares = []
     for told in ([1.0, 1e6], [1e6, 1.0]):
         bench.cell.told = {"norm": np.array(told)}
@@ -155,9 +155,9 @@ def test_it_sleeps_through_an_outage(sleeps):
 def test_idle_slots_are_passed_over():
     """At a load of 1 in 10,000 slots a slot is not an event."""
     mac = AdaptiveAloha(channels=1, follows="norm", load=1e-4)
-    bench = MacTestBench(mac, 3, 1.0, Streams(1), saturated_users)
+    bench = MacTestBench(BenchSetup(mac, 3, 1.0, Streams(1)), saturated_users)
     bench.cell.told, steps = {}, 0
-    while len(bench.heard) < 20:
+    while len(bench.deliveries) < 20:
         bench.env.step()
         steps += 1
     assert bench.env.now > 50_000
@@ -174,14 +174,14 @@ def test_attempts_end():
 
 @pytest.mark.parametrize("follows", ["norm", "loss", "age"])
 def test_what_it_heeds(follows):
-    assert AdaptiveAloha(channels=1, follows=follows).heeds == {follows}
+    assert AdaptiveAloha(channels=1, follows=follows).user_metrics == {follows}
 
 
 def test_misfits_are_faults():
     mac = AdaptiveAloha(channels=1, follows="age", slot=0.5)
     assert [fault.key for fault in mac.faults(ScenarioFacts(users=3, rounds=100, duration_s=9.0))] == ["follows"]
     assert not [*mac.faults(ScenarioFacts(users=3, rounds=4))]
-    assert [fault.key for fault in mac.misfits(0.6)] == ["slot"]
+    assert [fault.key for fault in mac.airtime_faults(0.6)] == ["slot"]
     for said in ({"channels": 0}, {"load": 0}, {"least": 1.1}, {"follows": "size"}, {"max_attempts": 0}):
         with pytest.raises(ValidationError):
             AdaptiveAloha(**({"channels": 1, "follows": "age"} | said))
@@ -192,5 +192,5 @@ def test_throughput_of_equal_weights():
     """The same as of multichannel ALOHA at p = M/n, by its own bench."""
     mac = AdaptiveAloha(channels=3, follows="norm", least=1.0)
     bench_told = rows(mac, {"norm": np.arange(1.0, 31.0)}, 30, 2_000)[0].sum(axis=1)
-    other = slot_successes(MultichannelAloha(channels=3, adaptive="known"), 30, 1.0, Streams(9), 2_000)
+    other = slot_successes(BenchSetup(MultichannelAloha(channels=3, adaptive="known"), 30, 1.0, Streams(9)), 2_000)
     assert abs(bench_told.mean() - other.mean()) < 4.5 * np.sqrt((bench_told.var() + other.var()) / 2_000)

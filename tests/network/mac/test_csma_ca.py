@@ -153,7 +153,7 @@ def fading(snr_db, planned, plan=None, rate=6e6, **options):
 
 def test_airtimes_are_those_of_the_standard():
     """1500 bytes with 36 of headers, in nanoseconds; OFDM by symbols of 4 µs, 802.11g with 6 µs of extension."""
-    a, b = A.spaces(BITS), B.spaces(BITS)
+    a, b = A.frame_timing(BITS), B.frame_timing(BITS)
     assert (a.slot, a.difs, a.data, a.success, a.timeout, a.bystanders) == (9000, 34000, 2072000, 2132000, 45000, 34000)
     assert (b.slot, b.difs, b.data, b.success, b.timeout, b.bystanders) == (
         20000,
@@ -163,31 +163,31 @@ def test_airtimes_are_those_of_the_standard():
         222000,
         364000,
     )
-    assert A.model_copy(update={"after_collision": "eifs"}).spaces(BITS).bystanders == 94000
-    assert B.model_copy(update={"after_collision": "difs"}).spaces(BITS).bystanders == 50000
+    assert A.model_copy(update={"after_collision": "eifs"}).frame_timing(BITS).bystanders == 94000
+    assert B.model_copy(update={"after_collision": "difs"}).frame_timing(BITS).bystanders == 50000
     for setup, told in ((SETUPS["802.11a"], a), (SETUPS["802.11b"], b)):
         assert (1000 * setup.data, 1000 * (setup.data + setup.sifs + setup.ack)) == (told.data, told.success)
-    g = CsmaCa(standard="802.11g").spaces(BITS)  # 57 symbols of 216 bits; ACK of 2 symbols at 24 Mb/s
+    g = CsmaCa(standard="802.11g").frame_timing(BITS)  # 57 symbols of 216 bits; ACK of 2 symbols at 24 Mb/s
     assert (g.slot, g.difs, g.data, g.success) == (9000, 28000, 254000, 254000 + 10000 + 34000)
-    eifs = CsmaCa(standard="802.11g", after_collision="eifs").spaces(BITS).bystanders
+    eifs = CsmaCa(standard="802.11g", after_collision="eifs").frame_timing(BITS).bystanders
     assert eifs == 10000 + (20 + 24 + 6) * 1000 + 28000  # an ACK at 6 Mb/s is 6 symbols
-    assert CsmaCa(standard="802.11a", rate=54e6).spaces(BITS).data == 248000
-    assert CsmaCa(standard="802.11a", rate=54e6).spaces(BITS).success == 248000 + 16000 + 28000
-    slow = CsmaCa(standard="802.11b", rate=1e6).spaces(BITS)
+    assert CsmaCa(standard="802.11a", rate=54e6).frame_timing(BITS).data == 248000
+    assert CsmaCa(standard="802.11a", rate=54e6).frame_timing(BITS).success == 248000 + 16000 + 28000
+    slow = CsmaCa(standard="802.11b", rate=1e6).frame_timing(BITS)
     assert (slow.data, slow.success) == (192000 + 12288000, 192000 + 12288000 + 10000 + 304000)
 
 
 def test_rts_and_cts_take_their_time():
     """802.11a at 6 Mb/s: RTS 52, CTS 44; a collision is that of the RTS.  802.11b at 11 Mb/s: RTS 207, CTS 203."""
     mac = A.model_copy(update={"rts": 0.0})
-    spaces = mac.spaces(BITS)
+    spaces = mac.frame_timing(BITS)
     assert (spaces.lead, spaces.collision) == (52000 + 16000 + 44000 + 16000, 52000)
     assert spaces.success == 52000 + 16000 + 44000 + 16000 + 2072000 + 16000 + 44000
-    spaces = B.model_copy(update={"rts": 0.0}).spaces(BITS)
+    spaces = B.model_copy(update={"rts": 0.0}).frame_timing(BITS)
     assert (spaces.lead, spaces.collision) == (207000 + 10000 + 203000 + 10000, 207000)
     at_most = A.model_copy(update={"rts": BITS})
-    assert at_most.spaces(BITS) == A.spaces(BITS)
-    assert at_most.spaces(BITS + 1).lead > 0
+    assert at_most.frame_timing(BITS) == A.frame_timing(BITS)
+    assert at_most.frame_timing(BITS + 1).lead > 0
 
 
 @pytest.mark.parametrize(("standard", "rate"), [("802.11a", 11.0), ("802.11b", 6.0), ("802.11g", 5.5)])
@@ -335,7 +335,7 @@ def test_a_frame_without_rts_outlasts_an_rts_that_it_meets(monkeypatch):
     backoffs(monkeypatch, (0, 15), (0, 15), (2, 31), (9, 31))
     mac = A.model_copy(update={"rts": 4000.0})
     traffic = script([0.0], [0.0], sizes=(12_000.0, 3_200.0), size={"law": "exponential"})
-    assert mac.spaces(3200.0).data == 608_000
+    assert mac.frame_timing(3200.0).data == 608_000
     assert play(mac, 3000, traffic, 2).sent[:2] == [(34, 0, 1), (34 + 608 + 45 + 18, 0)]
 
 

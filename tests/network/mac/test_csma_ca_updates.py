@@ -87,7 +87,7 @@ def test_packets_that_no_frame_holds_are_refused(transport, key):
     assert [fault.key for fault in found] == ([key] if key else [])
     if key:
         assert "2296 B" in found[0].problem
-    assert CsmaCa().most_bits == FULL_BITS
+    assert CsmaCa().max_payload_bits == FULL_BITS
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
 from netfl.network.event_log import EventLog
-from netfl.network.mac._test_bench import attempt_outcomes
-from netfl.network.mac.lorawan import MOST_BYTES, Lorawan, time_on_air_s
+from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes
+from netfl.network.mac.lorawan import MAX_PAYLOAD_BYTES, Lorawan, time_on_air_s
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import Cell
@@ -176,10 +176,7 @@ def test_uplinks_that_are_received(factor, channels):
         cycle_s, pause_s = airtime_s + 3.0, 1.0
     mac = Lorawan(spreading_factor=factor, sub_bands=[{"channels": channels, "duty_cycle": 1.0}], max_attempts=1)
     good, ended = attempt_outcomes(
-        mac,
-        users,
-        airtime_s,
-        Streams(2),
+        BenchSetup(mac, users, airtime_s, Streams(2)),
         lambda who, now: now + 2.0 + rng.exponential(pause_s, len(who)),
         40 * cycle_s / users,
         rows,
@@ -197,7 +194,7 @@ def test_an_update_that_is_too_large_is_a_fault(factor, size, fits):
     [fault] = world.failure.faults
     assert fault.key == "mac.spreading_factor"
     assert f"{size} bytes" in fault.problem
-    assert f"{MOST_BYTES[factor - 7]} bytes at most" in fault.remedy
+    assert f"{MAX_PAYLOAD_BYTES[factor - 7]} bytes at most" in fault.remedy
     assert fault.remedy.startswith(f"a spreading_factor of {fits} at most") == (fits is not None)
 
 

@@ -15,8 +15,8 @@ from pydantic import Field
 from testing.test_laws import from_example
 
 from netfl.network import mac as family
-from netfl.network.mac._slotted import next_free_slot, serve_slots, slots_from
-from netfl.network.mac._test_bench import slot_successes, waiting_times
+from netfl.network.mac._slotted import SlottedCell, first_slots_from, next_free_slot, serve_slots
+from netfl.network.mac._test_bench import BenchSetup, slot_successes, waiting_times
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
 from netfl.registry import list_kinds
@@ -41,7 +41,7 @@ def test_aloha_throughput(users, probability, limit):
     """n p (1-p)^(n-1), whether or not updates are given up: somebody always has something to send."""
     slots = 4000
     mac = SlottedAloha(probability=probability, max_attempts=limit)
-    heard = slot_successes(mac, users, 0.125, Streams(users), slots)
+    heard = slot_successes(BenchSetup(mac, users, 0.125, Streams(users)), slots)
     share = users * probability * (1 - probability) ** (users - 1)
     assert len(heard) == slots
     assert abs(heard.mean() - share) < 4.5 * np.sqrt(share * (1 - share) / slots)
@@ -120,7 +120,7 @@ def test_tdma_tries_again_a_frame_later(make_cell):
 @pytest.mark.parametrize("users", [1, 4, 9])
 def test_tdma_wait_is_uniform_over_the_frame(users):
     size, airtime_s = 2000, 0.5
-    wait_s = waiting_times(Tdma(), users, airtime_s, Streams(3), size)
+    wait_s = waiting_times(BenchSetup(Tdma(), users, airtime_s, Streams(3)), size)
     frame_s = users * airtime_s
     assert len(wait_s) >= size
     assert abs(wait_s.mean() - frame_s / 2) < 4.5 * frame_s / np.sqrt(12 * len(wait_s))
@@ -131,8 +131,8 @@ def test_tdma_wait_is_uniform_over_the_frame(users):
 
 @pytest.mark.parametrize("mac", [SlottedAloha(probability=0.1, slot=2.0), Tdma(slot=2.0)])
 def test_a_slot_in_which_no_update_fits_is_a_fault(mac):
-    assert list(mac.misfits(2.0)) == []
-    [fault] = mac.misfits(2.5)
+    assert list(mac.airtime_faults(2.0)) == []
+    [fault] = mac.airtime_faults(2.5)
     assert (fault.key, fault.value) == ("slot", 2.0)
 
 
@@ -156,14 +156,14 @@ def test_slots_are_met_to_the_last_steps_of_the_clock(start_s, slot_s):
     slots = int(start_s / slot_s) + np.arange(1, 1001)
     begin_s = slots * slot_s
     for steps in (-1, 0, 1, 2):
-        assert (slots_from(begin_s + steps * np.spacing(begin_s), slot_s) == slots).all()
-    assert (slots_from(begin_s + slot_s / 2, slot_s) == slots + 1).all()
+        assert (first_slots_from(begin_s + steps * np.spacing(begin_s), slot_s) == slots).all()
+    assert (first_slots_from(begin_s + slot_s / 2, slot_s) == slots + 1).all()
 
 
 def test_slots_of_users_on_channels_of_their_own_do_not_collide(make_cell):
     """Users 1 and 2 are on one, and are given up after two slots; user 3 comes later, alone on a third."""
     world, channels = make_cell(4, compute_s=[0.0, 0.0, 0.0, 10.0]), np.array([0, 1, 1, 2])
-    slots = serve_slots(world.cell, 1.0, lambda users, first: first, 2, channel=lambda users: channels[users])
+    slots = serve_slots(SlottedCell(world.cell, 1.0, 2, lambda users: channels[users]), lambda users, first: first)
     assert served(world, slots) == [(0, 0.0), (3, 10.0)]
     assert world.memory.of("sent") == [(0.0, 0), (0.0, 1), (0.0, 2), (1.0, 1), (1.0, 2), (10.0, 3)]
 

@@ -56,7 +56,7 @@ def carried_hz(said, duration_s=2000.0):
 @pytest.mark.quick_first
 def test_no_more_leaves_a_cell_than_its_mac_says(said):
     mac = mac_of(said)
-    most_hz = mac.most_hz(1.0, 1.0)
+    most_hz = mac.max_frames_hz(1.0, 1.0)
     assert carried_hz(said) <= most_hz + 1e-3
     if said["kind"] in {"tdma", "round_robin", "max_snr"}:  # nothing collides: the bound is what they carry
         assert carried_hz(said) == pytest.approx(most_hz, rel=2e-3)
@@ -64,15 +64,15 @@ def test_no_more_leaves_a_cell_than_its_mac_says(said):
 
 @pytest.mark.parametrize("said", FREE, ids=lambda said: said["kind"])
 def test_where_several_can_be_given_up_at_once_there_is_no_bound(said):
-    assert mac_of(said).most_hz(1.0, 1.0) == np.inf
+    assert mac_of(said).max_frames_hz(1.0, 1.0) == np.inf
     assert carried_hz(said) > 1.0
 
 
 def test_every_mac_has_a_bound_or_says_that_there_is_none():
     bounded = {said["kind"] for said in BOUND}
     assert {kind for kind in list_kinds(Mac) if kind not in bounded} == {"csma_ca", "lorawan"}
-    assert mac_of({"kind": "csma_ca"}).most_hz(1.0, 1.0) == 1.0
-    assert mac_of({"kind": "csma_ca", "max_attempts": 7}).most_hz(1.0, 1.0) == np.inf
+    assert mac_of({"kind": "csma_ca"}).max_frames_hz(1.0, 1.0) == 1.0
+    assert mac_of({"kind": "csma_ca", "max_attempts": 7}).max_frames_hz(1.0, 1.0) == np.inf
 
 
 def warnings(users=4, **said):

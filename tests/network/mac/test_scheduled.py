@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from netfl.network.mac._test_bench import MacTestBench, poisson_cell, saturated_users, service_turns
+from netfl.network.mac._test_bench import BenchSetup, MacTestBench, poisson_cell, saturated_users, service_turns
 from netfl.network.mac.max_snr import MaxSnr
 from netfl.network.mac.priority import Priority
 from netfl.network.mac.proportional_fair import ProportionalFair
@@ -47,7 +47,7 @@ class Faded(Medium):
 
 def winners(mac, medium, users, count):
     """Who is served in each of *count* turns."""
-    bench = MacTestBench(mac, users, 1.0, Streams(1), saturated_users, medium)
+    bench = MacTestBench(BenchSetup(mac, users, 1.0, Streams(1)), saturated_users, medium)
     bench.env.run(until=count + 0.5)
     return np.array(bench.users), bench
 
@@ -74,7 +74,7 @@ def test_round_robin_asks_nobody_who_is_cut_off_twice(make_cell):
 @pytest.mark.quick_first
 def test_round_robin_works_whenever_there_is_work(load):
     """The mean wait of M/D/1, ρ T / (2 (1 - ρ)), by conservation, with 30 users in turn."""
-    cell, ledger = poisson_cell(RoundRobin(), 30, 1.0, Streams(2), load)
+    cell, ledger = poisson_cell(BenchSetup(RoundRobin(), 30, 1.0, Streams(2)), load)
     cell.env.run(until=20_000)
     told = np.array(ledger.meter.delays_s)
     batches = told[: len(told) // 40 * 40].reshape(40, -1).mean(axis=1)
@@ -97,7 +97,7 @@ def test_max_snr_takes_the_best_of_the_moment(make_cell):
 @pytest.mark.parametrize("n", [1, 2, 10])
 @pytest.mark.quick_first
 def test_the_diversity_gain_is_the_harmonic_number(n):
-    who, gain = service_turns(MaxSnr(), n, 0.5, Streams(n), 4000)
+    who, gain = service_turns(BenchSetup(MaxSnr(), n, 0.5, Streams(n)), 4000)
     assert abs(gain.mean() - np.sum(1 / np.arange(1, n + 1))) < 4.5 * gain.std() / np.sqrt(4000)
     assert np.abs(np.bincount(who, minlength=n) / 4000 - 1 / n).max() < 4.5 * np.sqrt(0.25 / 4000)
 
@@ -184,7 +184,7 @@ def test_proportional_fair_by_airtimes_step_by_step():
     expected = fairly(4, 20.0, rates_at, 100)
     who, bench = winners(ProportionalFair(window=20.0, rate="airtime"), medium, 4, expected[-1][1])
     assert who.tolist()[:99] == [user for user, _ in expected][:99]
-    assert [sent_s for _, sent_s, _ in bench.heard][:99] == pytest.approx([at_s for _, at_s in expected][:99])
+    assert [sent_s for _, sent_s, _ in bench.deliveries][:99] == pytest.approx([at_s for _, at_s in expected][:99])
 
 
 @pytest.mark.parametrize("users", [1, 3])

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import poisson
 
-from netfl.network.mac._slotted import KnownBacklog, PseudoBayesian, channel_picker, serve_adaptive
-from netfl.network.mac._test_bench import poisson_cell, slot_successes
+from netfl.network.mac._slotted import KnownBacklog, PseudoBayesian, SlottedCell, channel_picker, serve_adaptive
+from netfl.network.mac._test_bench import BenchSetup, poisson_cell, slot_successes
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.streams import Streams
@@ -19,7 +19,7 @@ from netfl.streams import Streams
 
 def delays(mac, load, slots, users=1500, seed=1):
     """Mean delays of Poisson packets in slots, in 40 batches."""
-    cell, ledger = poisson_cell(mac, users, 1.0, Streams(seed), load)
+    cell, ledger = poisson_cell(BenchSetup(mac, users, 1.0, Streams(seed)), load)
     cell.env.run(until=slots)
     assert ledger.meter.delivered > 0.9 * load * slots
     told = np.array(ledger.meter.delays_s)
@@ -62,15 +62,15 @@ def test_pseudo_bayesian_is_stable_near_1_over_e_and_nearly_as_good_as_knowing()
 @pytest.mark.parametrize(("estimate", "collided", "then"), [(5.0, 0, 4.36788), (5.0, 1, 6.76009), (1.1, 0, 0.46788)])
 def test_the_estimate_of_one_channel(estimate, collided, then):
     """v + 1/e - 1 without a collision, v + 1/e + 1/(e - 2) with one; 1/e = 0.36788, 1/(e - 2) = 1.39221."""
-    assert PseudoBayesian(1).heard(estimate, collided) == pytest.approx(then, abs=2e-5)
+    assert PseudoBayesian(1).after_attempts(estimate, collided) == pytest.approx(then, abs=2e-5)
 
 
 def test_idle_slots_count_one_by_one():
     rule, estimate = PseudoBayesian(3), 20.0
     for _ in range(7):
-        estimate = rule.heard(estimate, 0)
-    assert rule.idle(20.0, 7) == pytest.approx(estimate)
-    assert rule.idle(20.0, 10**9) == pytest.approx(3 / np.e)
+        estimate = rule.after_attempts(estimate, 0)
+    assert rule.after_idle(20.0, 7) == pytest.approx(estimate)
+    assert rule.after_idle(20.0, 10**9) == pytest.approx(3 / np.e)
     assert KnownBacklog(3).probability(0.0, 12) == 0.25
 
 
@@ -103,7 +103,7 @@ def test_a_lone_user_sends_in_the_first_slot(make_cell, adaptive):
 @pytest.mark.slow
 def test_adaptive_users_have_equal_chances_in_every_slot():
     """n saturated users at p = 1/n: a slot is a success with (1-1/n)^(n-1), independently of the next."""
-    heard = slot_successes(SlottedAloha(adaptive="known"), 7, 1.0, Streams(4), 6000)
+    heard = slot_successes(BenchSetup(SlottedAloha(adaptive="known"), 7, 1.0, Streams(4)), 6000)
     share = (6 / 7) ** 6
     assert abs(heard.mean() - share) < 4.5 * np.sqrt(share * (1 - share) / 6000)
     assert abs((heard[1:] * heard[:-1]).mean() - share**2) < 4.5 * np.sqrt(share**2 * (1 + 2 * share) / 6000)
@@ -119,7 +119,7 @@ class AllAtOnce(KnownBacklog):
     def probability(self, estimate, backlog):
         return 1.0
 
-    def heard(self, estimate, collided):
+    def after_attempts(self, estimate, collided):
         self.told.append(collided)
         return estimate
 
@@ -129,7 +129,7 @@ def test_adaptive_rules_are_told_of_channels_on_which_several_met_and_none_was_r
     channels, gains_db = np.array([0, 0, 1, 2, 2, 3, 4, 4]), np.array([0.0, 0, 0, 0, 0, -9, 0, 20])
     world = make_cell(8, plan={4: [(0.0, 9.5)]}, snr_db=lambda users, time_s: gains_db[users], capture_db=6.0)
     rule = AllAtOnce(5)
-    world.env.process(serve_adaptive(world.cell, 1.0, rule, 1, lambda users: channels[users]))
+    world.env.process(serve_adaptive(SlottedCell(world.cell, 1.0, 1, lambda users: channels[users]), rule))
     world.tower.expect(0, 0.0)
     world.env.run()
     assert [(message.user, message.sent_s) for _, message in world.sent_on] == [(2, 0), (3, 0), (7, 0), (4, 10)]
@@ -153,10 +153,10 @@ class Clock(KnownBacklog):
     def probability(self, estimate, backlog):
         return 0.2
 
-    def idle(self, estimate, slots):
+    def after_idle(self, estimate, slots):
         return estimate + slots
 
-    def heard(self, estimate, collided):
+    def after_attempts(self, estimate, collided):
         self.told.append(estimate)
         return estimate + 1
 
@@ -167,7 +167,7 @@ def test_adaptive_rules_are_told_of_each_slot_once(make_cell):
     """Of the one before the first, too: what is heard at the end of slot k follows k + 1 others."""
     world, rule = make_cell(3, compute_s=[0.0, 3.5, 40.0]), Clock(1)
     rule.told = []
-    world.env.process(serve_adaptive(world.cell, 1.0, rule, None, lambda users: np.zeros(len(users), int)))
+    world.env.process(serve_adaptive(SlottedCell(world.cell, 1.0), rule))
     for version, at_s in enumerate([0.0, 70.5, 300.0]):
         world.tower.expect(version, at_s)
     world.env.run(until=500)
@@ -200,7 +200,7 @@ def test_successes_on_several_channels(users, probability, channels):
     """The mean, and the chance of none at all by inclusion and exclusion over channels that carry exactly one."""
     slots = 4000
     mac = MultichannelAloha(probability=probability, channels=channels)
-    heard = slot_successes(mac, users, 0.125, Streams(users), slots)
+    heard = slot_successes(BenchSetup(mac, users, 0.125, Streams(users)), slots)
     mean = users * probability * (1 - probability / channels) ** (users - 1)
     assert abs(heard.mean() - mean) < 4.5 * heard.std() / np.sqrt(slots)
     rng = np.random.default_rng(1)

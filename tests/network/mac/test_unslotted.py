@@ -10,7 +10,7 @@ import pytest
 import simpy
 
 from netfl.network.event_log import EventLog
-from netfl.network.mac._test_bench import attempt_outcomes, poisson_cell
+from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes, poisson_cell
 from netfl.network.mac.pure_aloha import PureAloha
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
@@ -85,10 +85,7 @@ def test_the_chance_of_an_attempt(users, load, limit):
     pause_s = (users - load) / load
     rng, rows = np.random.default_rng(users), 100
     good, ended = attempt_outcomes(
-        PureAloha(backoff=pause_s, max_attempts=limit),
-        users,
-        1.0,
-        Streams(2),
+        BenchSetup(PureAloha(backoff=pause_s, max_attempts=limit), users, 1.0, Streams(2)),
         lambda who, now: now + rng.exponential(pause_s, len(who)),
         100 / load,
         rows,
@@ -101,7 +98,7 @@ def test_the_chance_of_an_attempt(users, load, limit):
 @pytest.mark.slow
 def test_abramsons_throughput_in_the_limit_of_many():
     """400 users, attempts lost at once: G e^(-2G) packets get through in an airtime, G = 0.5."""
-    cell, ledger = poisson_cell(PureAloha(backoff=1.0, max_attempts=1), 400, 1.0, Streams(3), 0.5)
+    cell, ledger = poisson_cell(BenchSetup(PureAloha(backoff=1.0, max_attempts=1), 400, 1.0, Streams(3)), 0.5)
     cell.env.run(until=8000)
     assert abs(ledger.meter.delivered / 8000 - 0.5 * np.exp(-1.0)) < 0.006
 

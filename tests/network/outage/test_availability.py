@@ -39,7 +39,7 @@ def test_once(written):
     assert changes(model, 1) == [(5.0, True)]
     assert not changes(model, 2)
     assert not changes(model, 4)
-    assert timeline.exact
+    assert timeline.is_exact
 
 
 def test_in_cycles(written):

@@ -19,14 +19,13 @@ from netfl.errors import MachineError, ScenarioError
 from netfl.network import files
 from netfl.network.outage import _availability_file as forms
 from netfl.network.outage._availability_file import (
-    AvailabilitySchedule,
-    Row,
     limit_faults,
     past_period_faults,
     read_availability,
     unknown_user_faults,
-    write,
+    write_availability,
 )
+from netfl.network.outage._schedule import AvailabilitySchedule, UserSchedule
 from netfl.results.export import availability, presence_by_rounds
 
 
@@ -75,7 +74,9 @@ class TestGood:
         assert said("5,on\n3,off,1\n")[0] == [(5, True, []), (3, False, [1.0])]
 
     def test_a_timetable_lays_rows_flat(self):
-        told = AvailabilitySchedule.of([Row(2, False, np.array([1.0, 4.0])), Row(0, True, np.array([3.0]))], 4)
+        told = AvailabilitySchedule.from_rows(
+            [UserSchedule(2, False, np.array([1.0, 4.0])), UserSchedule(0, True, np.array([3.0]))], 4
+        )
         assert told.start.tolist() == [True, True, False, True]
         assert told.first.tolist() == [0, 1, 1, 3, 3]
         assert told.times.tolist() == [3.0, 1.0, 4.0]
@@ -108,10 +109,10 @@ class TestParquet:
         def refuse(*_, **__):
             raise AssertionError("the values are read")
 
-        monkeypatch.setattr("netfl.network.outage._availability_file._MOST_VALUES", 7)
+        monkeypatch.setattr("netfl.network.outage._availability_file._MAX_VALUES", 7)
         columns = {"user": [0, 1], "start": [True, True], "times": [[1.0, 2.0], [3.0]]}
         assert self.read(tmp_path, columns)[1] == []
-        monkeypatch.setattr("netfl.network.outage._availability_file._MOST_VALUES", 6)
+        monkeypatch.setattr("netfl.network.outage._availability_file._MAX_VALUES", 6)
         monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", refuse)
         (fault,) = self.read(tmp_path, columns)[1]
         assert "it holds 7 values, and 6 are possible" in fault
@@ -138,7 +139,7 @@ class TestParquet:
 
     def test_a_file_that_is_cut_off_or_no_parquet(self, tmp_path):
         path = tmp_path / "there.parquet"
-        write(path, [Row(user, True, np.arange(1.0, 50.0)) for user in range(50)])
+        write_availability(path, [UserSchedule(user, True, np.arange(1.0, 50.0)) for user in range(50)])
         whole = path.read_bytes()
         for content in (whole[:-20], whole[:200], b"user,start\n0,on\n", b""):
             path.write_bytes(content)
@@ -151,12 +152,14 @@ class TestParquet:
 @pytest.mark.parametrize("kind", ["access", "outage"])
 def test_a_file_is_read_once_while_a_scenario_loads_and_runs(tmp_path, monkeypatch, kind, ending):
     path = tmp_path / f"there.{ending}"
-    write(path, [Row(user, True, np.arange(1.0, 9.0)) for user in range(7 if kind == "access" else 6)])
+    write_availability(
+        path, [UserSchedule(user, True, np.arange(1.0, 9.0)) for user in range(7 if kind == "access" else 6)]
+    )
     opened, reading = [], files.read_text
     monkeypatch.setattr(files, "read_text", lambda file, *most: opened.append(file) or reading(file, *most))
-    of_parquet = forms.of_parquet
+    parse_parquet = forms.parse_parquet
     monkeypatch.setattr(
-        "netfl.network.outage._availability_file.of_parquet", lambda file: opened.append(file) or of_parquet(file)
+        "netfl.network.outage._availability_file.parse_parquet", lambda file: opened.append(file) or parse_parquet(file)
     )
     said = f"{{kind: availability, file: {path}, repeat: 20}}"
     text = DIRECT.replace("ACCESS", said)
@@ -242,7 +245,7 @@ class TestBad:
         assert "cannot be read" in str(read_availability(tmp_path)[1][0])
 
     def test_strangers_and_what_is_never_reached(self):
-        rows = [Row(0, True, np.array([5.0]), "f:1"), Row(7, True, np.array([2.0, 9.0]), "f:2")]
+        rows = [UserSchedule(0, True, np.array([5.0]), "f:1"), UserSchedule(7, True, np.array([2.0, 9.0]), "f:2")]
         assert [str(fault) for fault in unknown_user_faults(rows, 7)] == [
             "file: f:2: no such user (7); users are numbered 0 to 6"
         ]
@@ -277,13 +280,17 @@ class TestWritten:
     @pytest.mark.slow
     def test_what_is_written_is_read_exactly(self, tmp_path, wanted, name):
         path = tmp_path / name
-        write(path, [Row(user, start, np.array(sorted(times))) for user, (start, times) in wanted.items()])
+        write_availability(
+            path, [UserSchedule(user, start, np.array(sorted(times))) for user, (start, times) in wanted.items()]
+        )
         rows, faults = read_availability(path)
         assert not faults
         assert {row.user: (row.start, set(row.times.tolist())) for row in rows} == wanted
 
     def test_json_is_json(self, tmp_path):
-        write(tmp_path / "f.json", [Row(0, True, np.array([1.5])), Row(1, False, np.empty(0))])
+        write_availability(
+            tmp_path / "f.json", [UserSchedule(0, True, np.array([1.5])), UserSchedule(1, False, np.empty(0))]
+        )
         assert json.loads((tmp_path / "f.json").read_text()) == [
             {"user": 0, "start": "on", "times": [1.5]},
             {"user": 1, "start": "off", "times": []},
@@ -291,11 +298,11 @@ class TestWritten:
 
     def test_other_endings_and_folders_that_are_not_there(self, tmp_path):
         with pytest.raises(ScenarioError, match=r"none of \.csv, \.json and \.parquet"):
-            write(tmp_path / "f.txt", [])
+            write_availability(tmp_path / "f.txt", [])
         with pytest.raises(MachineError, match="cannot write"):
-            write(tmp_path / "none" / "f.csv", [])
+            write_availability(tmp_path / "none" / "f.csv", [])
         with pytest.raises(MachineError, match="cannot write"):
-            write(tmp_path / "none" / "f.parquet", [])
+            write_availability(tmp_path / "none" / "f.parquet", [])
 
 
 def test_presence_by_rounds_by_hand():

@@ -79,7 +79,7 @@ class TestByHand:
 
     @pytest.mark.parametrize("cost", ["per_training", "per_sample", "per_bit"])
     def test_each_kind_of_use_is_metered(self, cost):
-        assert battery(capacity=10, **{cost: 1}).metered
+        assert battery(capacity=10, **{cost: 1}).is_metered
 
     def test_half_a_joule_is_enough_to_be_up(self):
         """At the start, after a use, and as a charger comes on."""
@@ -145,7 +145,7 @@ class TestByHand:
         until_s = timeline.next_change(ONE, 0.0)
         assert DAY < until_s < 1000 * DAY
         assert timeline.up(np.zeros(2, int), [until_s[0] - 1.0, until_s[0] + 1.0]).all()
-        assert not timeline.exact
+        assert not timeline.is_exact
 
 
 SOLAR = {"capacity": 40e3, "idle": 0.4, "restart": 0.3, "solar": {"peak": 1.3, "clouds": 0.9}, "initial": [0.1, 1]}
@@ -265,15 +265,15 @@ class TestPresenceOfBatteries:
     def test_what_users_do_is_told_and_forgotten(self):
         timeline = battery(2, capacity=100, per_training=40, per_bit=0.001, charger={"power": 1}, restart=0.1)
         presence = NodeState(CombinedOutages([timeline]), 4)
-        assert presence.metered
+        assert presence.is_metered
         users = np.array([0, 1])
         assert presence.up(users, 1.0).all()
         presence.train(users[:1], 2.0, np.array([5.0]))
         presence.transmit(users[:1], 3.0, 70_000)  # 61 J are left
-        assert presence.node_until_s(0, 3.0) <= 3.0
+        assert presence.node_up_until_s(0, 3.0) <= 3.0
         assert presence.cut_s(0, 3.0, 5.0) <= 3.0
         assert presence.cut_s(1, 3.0, 5.0) >= 5.0
-        assert presence.together_from_s(np.array([[0, 2]]), 3.0) == pytest.approx([13.0])
+        assert presence.all_up_from_s(np.array([[0, 2]]), 3.0) == pytest.approx([13.0])
         assert presence.up(users, 13.1).all()
 
     def test_an_upload_is_cut_when_the_battery_runs_empty_under_way(self):
@@ -283,7 +283,7 @@ class TestPresenceOfBatteries:
         assert presence.cut_s(0, 20.0) == 40.0
 
     def test_idling_alone_needs_no_telling(self):
-        assert not NodeState(CombinedOutages([battery(capacity=100, idle=1)]), 3).metered
+        assert not NodeState(CombinedOutages([battery(capacity=100, idle=1)]), 3).is_metered
 
 
 @pytest.mark.parametrize(
@@ -342,9 +342,9 @@ def test_a_use_while_down_puts_off_when_it_is_known_to_be_back():
     """50 J at 1 W would be there after 50 s; a training at 20 s takes the 20 J that there are."""
     charged = battery(capacity=100, initial=0.0, restart=0.5, per_training=80, charger={"power": 1})
     presence = NodeState(CombinedOutages([charged]), 1)
-    assert presence.together_from_s(ONE[None], 0.0) == pytest.approx([50.0])
+    assert presence.all_up_from_s(ONE[None], 0.0) == pytest.approx([50.0])
     presence.train(ONE, 20.0, 1)
-    assert presence.together_from_s(ONE[None], 20.0) == pytest.approx([70.0])
+    assert presence.all_up_from_s(ONE[None], 20.0) == pytest.approx([70.0])
 
 
 def test_a_chain_without_changes_is_looked_at_for_sixteen_segments_in_any_order():

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
 from netfl.network.outage._combined import CombinedOutages
-from netfl.network.outage.calendar import Calendar, DownIntervals
+from netfl.network.outage.calendar import Calendar, schedule_intervals
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
@@ -132,7 +132,7 @@ def test_many_spans_at_once_against_one_by_one():
     rng = np.random.default_rng(1)
     drawn = rng.integers([0, 0, 1], [9, 99, 9], (150, 3)).tolist()
     spans = [(node, float(start), float(start + length)) for node, start, length in drawn]
-    timeline = DownIntervals(spans, 12)
+    timeline = schedule_intervals(spans, 12)
     for node in range(12):
         own = [(a, b) for n, a, b in spans if n == node]
         down = lambda t, own=own: any(a <= t < b for a, b in own)  # noqa: E731

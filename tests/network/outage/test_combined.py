@@ -125,18 +125,18 @@ def test_who_stays_down_is_followed_no_further_than_matters():
 def test_who_is_known_to_be_down_is_not_asked_about_again():
     switch = Counted([2, 8], [])
     presence, both = NodeState(CombinedOutages([switch]), 2), np.array([[0, 1]])
-    assert presence.together_from_s(both, 2.0) == [8.0]
+    assert presence.all_up_from_s(both, 2.0) == [8.0]
     asked = switch.asked
-    assert [presence.together_from_s(both, now_s)[0] for now_s in (3.0, 5.0, 7.9)] == [8.0, 8.0, 8.0]
+    assert [presence.all_up_from_s(both, now_s)[0] for now_s in (3.0, 5.0, 7.9)] == [8.0, 8.0, 8.0]
     assert not presence.up(ZERO, 7.9).any()
     assert switch.asked == asked
-    assert presence.together_from_s(both, 8.0) == [8.0]
+    assert presence.all_up_from_s(both, 8.0) == [8.0]
 
 
 def test_what_is_found_of_a_time_to_come_does_not_hold_now():
     presence = NodeState(CombinedOutages([Switch([2, 8])]), 1)
-    assert presence.together_later_s(ZERO[None], 5.0) == [8.0]
-    assert presence.together_from_s(ZERO[None], 1.0) == [1.0]
+    assert presence.all_up_later_s(ZERO[None], 5.0) == [8.0]
+    assert presence.all_up_from_s(ZERO[None], 1.0) == [1.0]
     assert presence.up(ZERO, 1.0).all()
 
 
@@ -216,39 +216,39 @@ class TestWhatSparesUploads:
         nodes = np.zeros(len(times), int)
         assert (self.MIXED.up(nodes, times) == BOTH.up(nodes, times)).all()
         assert (self.MIXED.next_change(nodes, times) == BOTH.next_change(nodes, times)).all()
-        assert self.MIXED.cutting.next_change(ZERO, 10.0) == [20.0]
-        assert BOTH.cutting is BOTH
+        assert self.MIXED.interrupting.next_change(ZERO, 10.0) == [20.0]
+        assert BOTH.interrupting is BOTH
 
     def test_only_others_cut(self):
         late = CombinedOutages([Switch([40, 50], [])], [Switch([15, 30], [5, 6])])
         presence = NodeState(late, 2)
-        assert presence.node_until_s(0, 0.0) == 15.0
+        assert presence.node_up_until_s(0, 0.0) == 15.0
         assert presence.cut_s(0, 0.0) == 40.0
         assert presence.cut_s(1, 1.0) == math.inf
-        assert presence.node_until_s(0, 16.0) <= 16.0
+        assert presence.node_up_until_s(0, 16.0) <= 16.0
         assert presence.cut_s(0, 16.0) == 40.0
         assert presence.cut_s(0, 41.0) <= 41.0
         assert presence.cut_s(0, 50.0) == math.inf
 
     def test_without_any_the_two_are_one(self):
         presence = NodeState(CombinedOutages([A]), 2)
-        assert not presence.metered
+        assert not presence.is_metered
         for now_s in (0.0, 5.0, 12.0, 20.0, 45.0, 50.0):
-            assert presence.cut_s(0, now_s) == presence.node_until_s(0, now_s)
+            assert presence.cut_s(0, now_s) == presence.node_up_until_s(0, now_s)
 
     def test_a_scenario_says_which(self):
         law = {"law": "fixed", "mean": 1}
         models = [Renewal(nodes="users", up=law, down=law, spares=spares) for spares in ("uploads", "nothing")]
         opened = CombinedOutages.open(models, Star(radius=1).open(2, STREAMS), STREAMS)
         assert len(opened._timelines) == 2
-        assert len(opened.cutting._timelines) == 1
+        assert len(opened.interrupting._timelines) == 1
         assert Renewal(nodes="users", up=law, down=law).spares == "nothing"
 
 
 class Shy(Switch):
     """Sees three seconds ahead."""
 
-    exact = False
+    is_exact = False
 
     def next_change(self, nodes, time_s):
         return np.minimum(super().next_change(nodes, time_s), np.asarray(time_s) + 3.0)
@@ -264,7 +264,7 @@ class TestWhatLooksAheadOnlySoFar:
 
     def test_a_cut_is_a_cut(self):
         presence = NodeState(self.SHY, 2)
-        assert presence.node_until_s(0, 0.0) == 3.0
+        assert presence.node_up_until_s(0, 0.0) == 3.0
         assert presence.cut_s(0, 0.0) == 10.0
         assert presence.cut_s(0, 3.5, 5.0) >= 5.0
         assert presence.cut_s(0, 4.0, 30.0) == 10.0

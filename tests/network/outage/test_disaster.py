@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from scipy import integrate, stats
 
 from netfl.network.outage._combined import CombinedOutages
-from netfl.network.outage.disaster import Disaster
+from netfl.network.outage.disaster import Disaster, DisasterEvents
 from netfl.network.topology.tree import Tree
 from netfl.streams import Streams
 
@@ -42,7 +42,7 @@ def points(node):
 @pytest.mark.quick_first
 def test_who_is_down_when_by_brute_force(said):
     timeline = disaster(**said).open(SITES, STREAMS)
-    strikes, horizon = timeline._strikes, 600 * HOUR
+    strikes, horizon = timeline._events, 600 * HOUR
     timeline.up(NODES, horizon)
     count = int(np.searchsorted(strikes.start_s, horizon))
     assert count > 30
@@ -133,8 +133,8 @@ def test_the_share_with_radii_of_a_law():
 
 def test_centres_are_uniform_over_the_area():
     for said in ({}, {"corners": None, "center": [1e3, -2e3], "extent": 8e3}):
-        strikes = disaster(**said)._strikes(STREAMS)
-        strikes.reach(20_000)
+        strikes = DisasterEvents(disaster(**said), STREAMS)
+        strikes.extend_to(20_000)
         x, y = strikes._centre_m[:20_000].T
         if not said:
             assert stats.kstest(x, stats.uniform(-10e3, 20e3).cdf).pvalue > 1e-6

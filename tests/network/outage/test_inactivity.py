@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from scipy import integrate, stats
 
-from netfl.network.outage._diurnal_clock import DiurnalClock, mean_share_up
+from netfl.network.outage._daily import DiurnalClock, mean_share_up
 from netfl.network.outage.diurnal_rate import DiurnalRate
 from netfl.network.outage.inactivity import Inactivity
 from netfl.network.topology.star import Star
