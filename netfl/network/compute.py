@@ -75,7 +75,7 @@ def assign_devices(devices: Mapping[str, Device], users: int, streams: Streams) 
     return has
 
 
-Luck = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+TrainingJitter = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 """By how much longer than usual each user trains for the update of that number, counted from 0."""
 
 
@@ -168,7 +168,7 @@ class Compute(Spec):
         """
         return np.asarray(self.work(samples) / self.speeds(len(samples), streams))
 
-    def luck(self, streams: Streams) -> Luck | None:
+    def training_jitter(self, streams: Streams) -> TrainingJitter | None:
         """The factors of single updates; ``None`` where all take equally long."""
         if not self.jitter:
             return None
@@ -246,8 +246,8 @@ def _jitter_law(compute: Compute) -> Law:
     variance = log1p(compute.jitter**2)
 
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-        luck = compute.luck(streams)
-        return np.ones(size) if luck is None else luck(np.arange(size) // 100, np.arange(size) % 100)
+        jitter = compute.training_jitter(streams)
+        return np.ones(size) if jitter is None else jitter(np.arange(size) // 100, np.arange(size) % 100)
 
     law = lognorm(sqrt(variance), scale=exp(-variance / 2.0))
     return Law(

@@ -70,14 +70,14 @@ class Exemptions(Spec):
             return sink
 
         def take(message: Message) -> None:
-            message.express, message.immune = message.user in self.queue, message.user in self.outage
+            message.bypass_queue, message.ignore_outages = message.user in self.queue, message.user in self.outage
             sink(message)
 
         return take
 
 
-NOBODY = Exemptions()
-"""Nobody is spared anything."""
+NO_EXEMPTIONS = Exemptions()
+"""No user is exempt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,13 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from netfl.network.backhaul.batch_port import PacketArray
 
 _LOSSES = ("collided", "dropped", "faded", "given_up", "lost", "superseded")
 
@@ -54,20 +57,14 @@ class PacketCounter:
         if born_s >= self.since_s:
             self.delays_s.append(now_s - born_s)
 
-    def deliver_all(
-        self,
-        senders: NDArray[np.int64],
-        bits: NDArray[np.float64],
-        born_s: NDArray[np.float64],
-        times_s: NDArray[np.float64],
-    ) -> None:
-        """Many packets have arrived."""
-        self.delivered += len(senders)
-        sums = np.bincount(senders, bits, self._senders)
-        for sender in np.unique(senders).tolist():
+    def deliver_all(self, packets: PacketArray) -> None:
+        """Count the delivery of many packets."""
+        self.delivered += len(packets)
+        sums = np.bincount(packets.sender, packets.bits, self._senders)
+        for sender in np.unique(packets.sender).tolist():
             self._bits[sender] += float(sums[sender])
             self._sending[sender] = 1
-        self.delays_s.frombytes((times_s - born_s)[born_s >= self.since_s].tobytes())
+        self.delays_s.frombytes((packets.time_s - packets.born_s)[packets.born_s >= self.since_s].tobytes())
 
     def lose(self, sender: int, fate: str, count: int = 1) -> None:
         """Packets have ended on the way."""

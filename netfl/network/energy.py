@@ -163,7 +163,7 @@ class EnergyMeter:
         """A version is sent to users."""
         self._hearing_s[ids] += airtime_s
 
-    def hear(self, ids: Ids) -> None:
+    def receive_broadcast(self, ids: Ids) -> None:
         """Users receive a version on an ideal way down."""
         self.receive(ids, self._broadcast_s)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -18,6 +19,13 @@ LIGHT_M_S = 299_792_458.0
 
 _BLOCK = 1 << 15
 """Users whose distances are worked out at a time."""
+
+
+class NodeId(NamedTuple):
+    """Name and number of a tower, a router, the server or a link."""
+
+    name: str
+    number: int
 
 
 class Trajectories(ABC):

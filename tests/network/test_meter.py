@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from netfl.network.backhaul.batch_port import PacketArray
 from netfl.network.counters import PacketCounter
 from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC, Message
@@ -67,14 +68,14 @@ def test_many_at_once_are_as_many_one_by_one():
         meter.restart(0.3)
     for row in zip(senders.tolist(), bits, born_s, times_s, strict=True):
         one.deliver(*row)
-    all_.deliver_all(senders, bits, born_s, times_s)
+    all_.deliver_all(PacketArray(times_s, bits, born_s, senders))
     assert one.figures(2.0) == pytest.approx(all_.figures(2.0))
 
 
 def test_a_loss_that_is_noticed_after_the_warm_up_is_none_of_the_time_after_it():
     recorder = type("Deaf", (), {"wants": lambda self, kind: False})()
-    ledger = EventLog(recorder, 100, lambda: None, nodes=2)
-    ledger.meter.restart(10.0)
-    ledger.land(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "dropped", 9.0)
-    ledger.land(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "lost", 11.0)
-    assert ledger.meter.lost == {"lost": 1}
+    ledger = EventLog(recorder, 100, nodes=2)
+    ledger.packets.restart(10.0)
+    ledger.record_outcome(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "dropped", 9.0)
+    ledger.record_outcome(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "lost", 11.0)
+    assert ledger.packets.lost == {"lost": 1}

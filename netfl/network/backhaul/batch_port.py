@@ -1,12 +1,11 @@
-"""Ports without events: packets that are carried whole stretches of time at once.
+"""Ports without events, for many packets at once.
 
-A packet's departure is known as soon as it has come (Lindley's recursion, Proc. Cambridge Phil. Soc. 48, 1952):
+A packet's departure is known at its arrival (Lindley's recursion, Proc. Cambridge Phil. Soc. 48, 1952):
 
-    departure = max(arrival, departure of the one before) + size / rate,
+    departure = max(arrival, departure of the one before) + size / rate.
 
-and one that finds the room full is turned away: that is so while the departure of the (capacity + 1)-th packet before
-it, of those that were let in, lies ahead.  The same numbers are added in the same order as by the events of
-`OutputPort`.
+A packet that finds the queue full is dropped: that is so while the departure of the (capacity + 1)-th admitted packet
+before it lies ahead.  The same numbers are added in the same order as by the events of `OutputPort`.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from netfl.network.traffic import Block
 
 @dataclass(frozen=True, slots=True)
 class PacketArray:
-    """Packets in the order in which they come somewhere.
+    """Packets in the order of their arrival at a node, ``[n]`` each.
 
     Args:
-        time_s: when.
-        bits: their sizes.
-        born_s: when they came to their senders.
-        sender: the senders' node numbers.
+        time_s: Arrival times, or the times at which they end.
+        bits: Sizes.
+        born_s: Arrival times at their senders.
+        sender: Node numbers of the senders.
     """
 
     time_s: NDArray[np.float64]
@@ -49,7 +48,7 @@ _NONE = PacketArray(np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int64)
 
 
 def merge_packets(some: Sequence[PacketArray]) -> PacketArray:
-    """All packets in the order of time."""
+    """Merge packets in the order of time."""
     some = [each for each in some if len(each)]
     if len(some) < 2:
         return some[0] if some else _NONE
@@ -62,15 +61,15 @@ class PacketSource:
     """Packets that enter at one node.
 
     Args:
-        node: its number.
-        blocks: instants and sizes.
+        node: Node number.
+        blocks: Times and sizes.
     """
 
     def __init__(self, node: int, blocks: Iterator[Block]) -> None:
         self._node, self._blocks, self._rest = node, blocks, _NONE
 
     def take(self, by_s: float) -> PacketArray:
-        """The packets that come by then and have not been taken."""
+        """Take the packets that arrive by *by_s*."""
         some = [self._rest]
         while not len(some[-1]) or some[-1].time_s[-1] <= by_s:
             times_s, bits = next(self._blocks)
@@ -84,34 +83,36 @@ class FastPathPort:
     """A port and its link, without events.
 
     Args:
-        name: the node's name.
-        rate_bps: the rate of the link.
-        delay_s: its propagation delay.
-        room: packets that may wait; ``None`` for no limit.
-        ledger: where fates go.
+        name: Name of the node.
+        rate_bps: Bit rate of the link.
+        delay_s: Propagation delay of the link.
+        capacity: Number of packets that may wait; ``None`` for no limit.
+        log: Event log.
     """
 
-    def __init__(self, name: str, rate_bps: float, delay_s: float, room: int | None, ledger: EventLog) -> None:
-        self._name, self._rate_bps, self._delay_s, self._room, self._ledger = name, rate_bps, delay_s, room, ledger
-        self._sent_s = [-np.inf] * (1 if room is None else room + 1)  # of the last that were let in
-        self._held = _NONE  # let in, and not known to have been sent whole; with the instants at which they will be
-        self._wire = _NONE  # not taken yet at the other end
+    def __init__(self, name: str, rate_bps: float, delay_s: float, capacity: int | None, log: EventLog) -> None:
+        self._name, self._rate_bps, self._delay_s, self._capacity, self._log = name, rate_bps, delay_s, capacity, log
+        self._sent_s = [-np.inf] * (1 if capacity is None else capacity + 1)  # departures of the last admitted packets
+        self._held = _NONE  # admitted packets, with their departures, that `settle` has not counted
+        self._wire = _NONE  # packets not yet taken at the other end
         self._work_s = self._wait_s = self._bits = 0.0
         self._messages = self._dropped = 0
 
     def carry(self, packets: PacketArray) -> None:
-        """Take what comes next, all of it later than what came before."""
+        """Carry packets, all of them later than those before."""
         service_s = packets.bits / self._rate_bps
-        if self._room is None:
+        if self._capacity is None:
             sent_s = _departures(packets.time_s.tolist(), service_s.tolist(), self._sent_s[-1])
             self._sent_s = sent_s[-1:] or self._sent_s
         else:
             before = len(self._sent_s)
-            sent_s, let_in = _let_in(packets.time_s.tolist(), service_s.tolist(), self._sent_s)
+            sent_s, admitted = _admit(packets.time_s.tolist(), service_s.tolist(), self._sent_s)
             sent_s, self._sent_s = sent_s[before:], sent_s[-before:]
-            stays = np.array(let_in, np.bool_)
-            self._turn_away(packets[~stays])
-            packets, service_s = packets[stays], service_s[stays]
+            is_admitted = np.array(admitted, np.bool_)
+            dropped = packets[~is_admitted]
+            self._dropped += len(dropped)
+            self._log.record_outcomes(dropped, "dropped", self._name)
+            packets, service_s = packets[is_admitted], service_s[is_admitted]
         out = PacketArray(np.array(sent_s), packets.bits, packets.born_s, packets.sender)
         self._work_s += float(service_s.sum())
         self._wait_s += float((out.time_s - service_s - packets.time_s).sum())
@@ -120,26 +121,21 @@ class FastPathPort:
             [self._wire, PacketArray(out.time_s + self._delay_s, out.bits, out.born_s, out.sender)]
         )
 
-    def _turn_away(self, packets: PacketArray) -> None:
-        """These found the room full."""
-        self._dropped += len(packets)
-        self._ledger.land_all("dropped", packets.time_s, packets.sender, packets.bits, packets.born_s, node=self._name)
-
     def take(self, by_s: float) -> PacketArray:
-        """What has come to the other end by then and has not been taken."""
+        """Take the packets that have reached the other end by *by_s*."""
         count = np.searchsorted(self._wire.time_s, by_s, side="right")
         taken, self._wire = self._wire[:count], self._wire[count:]
         return taken
 
     def settle(self, now_s: float) -> None:
-        """Count what has been sent whole by now."""
+        """Count the packets that have been sent by now."""
         count = int(np.searchsorted(self._held.time_s, now_s, side="right"))
         self._messages += count
         self._bits += float(self._held.bits[:count].sum())
         self._held = self._held[count:]
 
     def usage(self, now_s: float) -> LinkUsage:
-        """What this port has done by *now_s*, the instant up to which it was played."""
+        """Return the counters of the port at *now_s*, the end of the last stretch."""
         ahead_s = max(0.0, self._sent_s[-1] - now_s)
         starts_s = self._held.time_s - self._held.bits / self._rate_bps
         wait_s = self._wait_s - float(np.maximum(starts_s - now_s, 0.0).sum())
@@ -147,19 +143,19 @@ class FastPathPort:
 
 
 def _departures(times_s: list[float], service_s: list[float], last_s: float) -> list[float]:
-    """When each packet has been sent, the one before them at *last_s*."""
+    """Return the departure of each packet; that before them was at *last_s*."""
     pairs = zip(times_s, service_s, strict=True)
-    return [last_s := (came_s if came_s > last_s else last_s) + takes_s for came_s, takes_s in pairs]
+    return [last_s := (arrival_s if arrival_s > last_s else last_s) + takes_s for arrival_s, takes_s in pairs]
 
 
-def _let_in(times_s: list[float], service_s: list[float], before_s: list[float]) -> tuple[list[float], list[bool]]:
-    """*before_s* goes on with those who are let in, as only so many can be there at once; and who is."""
-    sent_s, let_in, most = [*before_s], [], len(before_s)
-    for came_s, takes_s in zip(times_s, service_s, strict=True):
-        if sent_s[-most] > came_s:
-            let_in.append(False)
+def _admit(times_s: list[float], service_s: list[float], before_s: list[float]) -> tuple[list[float], list[bool]]:
+    """Return *before_s* with the departures of admitted packets, and whether each packet is admitted."""
+    sent_s, admitted, places = [*before_s], [], len(before_s)
+    for arrival_s, takes_s in zip(times_s, service_s, strict=True):
+        if sent_s[-places] > arrival_s:
+            admitted.append(False)
         else:
             last_s = sent_s[-1]
-            sent_s.append((came_s if came_s > last_s else last_s) + takes_s)
-            let_in.append(True)
-    return sent_s, let_in
+            sent_s.append((arrival_s if arrival_s > last_s else last_s) + takes_s)
+            admitted.append(True)
+    return sent_s, admitted

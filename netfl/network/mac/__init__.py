@@ -17,12 +17,12 @@ the cell's users, who are numbered 0 … ``cell.size - 1``.  What it may use of 
   the same time meets, and the medium says what becomes of it: all collide, the strongest is captured, or each is held
   against its SINR.
 - ``cell.changes()``: whose ``ready_s`` is new, or whose attempt has failed, since you last asked; ``yield
-  cell.change(by_s)``: wait for that, or until *by_s*: for a MAC that plans ahead from ``ready_s`` and wants to be woken
-  only for what it has planned or when its plan no longer holds.
+  cell.wait_for_change(by_s)``: wait for that, or until *by_s*: for a MAC that plans ahead from ``ready_s`` and wants to
+  be woken only for what it has planned or when its plan no longer holds.
 - What a scheduler measures of users now: ``cell.snr_db(users)``, ``cell.modes(users)`` (those that they would send in),
   ``cell.airtimes_s(users)`` (how long their next frames would take), ``cell.sizes(users)`` (in bits; one figure where
   all are alike) and ``cell.connected(users)``.
-- What the network tells of users as each round opens, what `Mac.heeds` names: ``cell.told``, an array by name
+- What the network tells of users as each round opens, what `Mac.heeds` names: ``cell.user_metrics``, an array by name
   (``norm``, ``loss``, ``age``) over the cell's users, NaN where it is not known; empty before it tells anything.
 - What it says of itself, beside its keys: `Mac.rate_bps`, where it knows the bit rate; `Mac.most_bits`, what one of its
   frames can hold (larger updates are then sent in packets); `Mac.senses`, whether its users listen before they send.

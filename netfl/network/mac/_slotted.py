@@ -63,7 +63,7 @@ def serve_slots(
         slot = int(chosen.min())
         start_s = slot * slot_s if slot < NEVER else np.inf
         if start_s > cell.env.now:
-            yield cell.change(by_s=start_s)
+            yield cell.wait_for_change(by_s=start_s)
             continue
         users = np.flatnonzero(chosen == slot)
         on = 0 if channel is None else collapse_if_equal(channel(users))
@@ -221,7 +221,7 @@ def serve_adaptive(
         then = _ahead(rule, state, targets, int(joins.min()))
         start_s = then.slot * slot_s if then.slot < NEVER else np.inf
         if start_s > cell.env.now:
-            yield cell.change(by_s=start_s)
+            yield cell.wait_for_change(by_s=start_s)
         elif then.slot == joins.min():
             state = then
         else:

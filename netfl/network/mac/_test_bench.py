@@ -10,15 +10,18 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.message import Message
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.packet_queue import PacketQueue
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
 from netfl.network.traffic.poisson import Poisson
-from netfl.network.users import WholeUpdates
+from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import Law, NullRecorder, StatisticClaim
 
@@ -66,13 +69,11 @@ class MacTestBench:
         self.env, self._again, self.heard = simpy.Environment(0.0), again, list[tuple[float, float, float]]()
         self.users: list[int] = []
         self._ready_s = np.zeros(users)
-        ledger = EventLog(self, users, lambda: None)
-        self._updates = WholeUpdates(np.arange(users), np.zeros(users), 1.0, "tower:0", ledger)
-        medium, place = medium or Medium(1.0 / airtime_s), ("tower:0", users)
-        self.cell = Cell(
-            self.env, place, self._updates, medium=medium, ether=SharedChannel(), streams=streams, uplink=self._uplink
-        )
-        Tower(self.cell, users, self._updates, medium).expect(0, 0.0)
+        queue = UpdateQueue(np.arange(users), 1.0, "tower:0", EventLog(self, users))
+        self._population = UserPopulation(queue, np.zeros(users), OutstandingUpdates(users))
+        air = AirInterface(NodeId("tower:0", users), medium or Medium(1.0 / airtime_s), SharedChannel())
+        self.cell = Cell(self.env, air, queue, streams, self._uplink)
+        Tower(self.cell, self._population, air.medium).schedule_broadcast(0, 0.0)
         self.env.process(mac.serve(self.cell))
 
     def wants(self, kind: str) -> bool:
@@ -98,7 +99,7 @@ class MacTestBench:
     def _refill(self, users: NDArray[np.int64]) -> None:
         """The next updates of *users*."""
         self._ready_s[users] = self._again(users, self.env.now)
-        self._updates.start(users, self._ready_s[users], 0)
+        self._population.start(users, self._ready_s[users], 0)
 
 
 def saturated_users(users: NDArray[np.int64], now: float) -> NDArray[np.float64]:
@@ -150,15 +151,16 @@ def attempt_outcomes(
 
 def poisson_cell(mac: Mac, users: int, airtime_s: float, streams: Streams, load: float) -> tuple[Cell, EventLog]:
     """A cell of Poisson packets, *load* of them in an airtime from all users together, and what counts them."""
-    env, ledger = simpy.Environment(0.0), EventLog(NullRecorder(), users, lambda: None, nodes=users)
+    env, ledger = simpy.Environment(0.0), EventLog(NullRecorder(), users, nodes=users)
     traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
-    packets = UserPacketQueue(np.arange(users), traffic, 1.0 / airtime_s, "tower:0", ledger, streams.at("traffic"))
+    arrivals = [traffic.blocks(user, 1.0 / airtime_s, streams.at("traffic")) for user in range(users)]
+    packets = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", ledger)
 
     def uplink(message: Message) -> None:
-        ledger.land(message, "delivered", env.now)
+        ledger.record_outcome(message, "delivered", env.now)
 
-    medium, ether = Medium(1.0 / airtime_s), SharedChannel()
-    cell = Cell(env, ("tower:0", users), packets, medium=medium, ether=ether, streams=streams, uplink=uplink)
+    air = AirInterface(NodeId("tower:0", users), Medium(1.0 / airtime_s), SharedChannel())
+    cell = Cell(env, air, packets, streams, uplink)
     env.process(mac.serve(cell))
     return cell, ledger
 
@@ -172,7 +174,7 @@ def carried_load_law(mac: Mac, airtime_s: float, users: int, load: float) -> Law
         counts = np.empty((rows + 1, 1))
         for row in range(rows + 1):
             cell.env.run(until=(row + 1) * _SLOTS_OF_A_ROW * airtime_s)
-            counts[row] = ledger.meter.delivered
+            counts[row] = ledger.packets.delivered
         return np.diff(counts, axis=0) / _SLOTS_OF_A_ROW
 
     statement = (

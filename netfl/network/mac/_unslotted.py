@@ -77,7 +77,7 @@ def serve_free(
             next_s[users] = plan(users)
         at_s = float(next_s.min())
         if at_s > cell.env.now:
-            yield cell.change(by_s=at_s)
+            yield cell.wait_for_change(by_s=at_s)
         else:
             due = np.flatnonzero(next_s <= cell.env.now)
             next_s[due] = np.inf

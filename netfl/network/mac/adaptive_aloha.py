@@ -126,7 +126,7 @@ def serve_weighted(
         then = min(slot + _idle(left[there], hazard[there]), int(joins.min()))
         start_s = then * slot_s if then < NEVER else np.inf
         if start_s > cell.env.now:
-            yield cell.change(by_s=start_s)
+            yield cell.wait_for_change(by_s=start_s)
             continue
         due = there[left[there] <= hazard[there]]
         left -= hazard
@@ -227,7 +227,7 @@ class AdaptiveAloha(Mac):
         """The probabilities of the users of the backlog, by what the network last told."""
 
         def chances(users: Slots) -> NDArray[np.float64]:
-            told = cell.told.get(self.follows)
+            told = cell.user_metrics.get(self.follows)
             weights = np.ones(len(users)) if told is None else _known(told[users])
             return scale_probabilities(weights, self.load * self.channels, self.least)
 
@@ -242,7 +242,7 @@ class AdaptiveAloha(Mac):
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             bench = MacTestBench(self, len(weights), slot_s, streams, saturated_users)
-            bench.cell.told = {self.follows: weights}
+            bench.cell.user_metrics = {self.follows: weights}
             bench.env.run(until=(size + 0.5) * slot_s)
             slots = np.rint(np.array([heard_s for _, _, heard_s in bench.heard]) / slot_s).astype(np.int64) - 1
             rows = np.zeros((size, len(weights)))

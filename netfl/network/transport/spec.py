@@ -57,11 +57,11 @@ class Segmentation:
     last_bits: float
 
     @property
-    def most_bits(self) -> float:
+    def max_bits(self) -> float:
         """The size of the largest."""
         return self.bits if self.count > 1 else self.last_bits
 
-    def of(self, part: int) -> float:
+    def packet_bits(self, part: int) -> float:
         """The size of one, by its number from 0."""
         return self.bits if part < self.count - 1 else self.last_bits
 
