@@ -50,7 +50,7 @@ def build_towers(network: NetworkContext, sinks: Mapping[str, Sink], routes: Rou
             continue
         sink = _end_traffic(name, sinks[name], network) if ends_at_tower else sinks[name]
         air = AirInterface(tower, config.medium, shared or SharedChannel())
-        cells = _build_cells(network, index, air, reduce(MergedTxQueue, queues), config.spare.marking(sink))
+        cells = _build_cells(network, index, air, reduce(MergedTxQueue, queues), config.spare.mark_messages(sink))
         towers[name] = Tower(cells[-1], population, config.medium, cells[:-1])
         if population is not None:
             population.on_change = towers[name].wake

@@ -114,7 +114,7 @@ class RoundServiceConfig:
         broadcast_bits: Size of one broadcast.
         broadcast_bps: Rate at which towers send it to their users, on an ideal downlink.
         rule: Policy that closes rounds.
-        busy: What a user with an unfinished update does when a newer version arrives.
+        busy: Reaction of a user with an unfinished update to a newer version.
         staleness: Number of versions that an update may lag behind and still count; ``None`` for any number.
         downlink: Downlink over the network; ``None`` for an ideal one.
         boost_db: Power of towers above that of users.

@@ -16,13 +16,13 @@ from netfl.network.transport.transfer import Segment
 from netfl.types import Recorder
 
 if TYPE_CHECKING:
-    from netfl.network.backhaul.batch_port import PacketArray
+    from netfl.network.backhaul.fast_path import PacketArray
 
 Numbers = NDArray[np.int64]
 
 
 class Outcome(NamedTuple):
-    """How updates end.
+    """Outcome of updates.
 
     Args:
         kind: Kind of the recorded event, such as ``delivered``.

@@ -220,12 +220,12 @@ class Server:
 
     @property
     def nothing_outstanding(self) -> bool:
-        """Whether no update is expected any more."""
+        """True if no update is expected any more."""
         return not self._outstanding.count
 
     @property
     def unreachable(self) -> bool:
-        """Whether no user was reached in a round with all users selected that closes by their updates only."""
+        """True if no user was reached in a round with all users selected that closes by their updates only."""
         rule, all_selected = self._service.rule, len(self._selected) == len(self._is_selected)
         return (
             rule.deadline_s is None

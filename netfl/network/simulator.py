@@ -117,7 +117,7 @@ class NetworkSimulator:
         self._fast_traffic = start_sources(network, sinks, self._routes)
         usage = self._routes.usage if self._fast_traffic is None else self._fast_traffic.usage
         self._statistics = NetworkStatistics(
-            log.packets, self._towers, usage, serving=config.service is not None, spending=config.spending
+            log.packets, self._towers, usage, serving=config.service is not None, energy=config.spending
         )
 
     def rounds(self, count: int, admission: Admission | None = None) -> Generator[Round, LearnerReport | None, None]:
@@ -186,7 +186,7 @@ class NetworkSimulator:
             log.flush_packets()
             record_outages(log, self._config, opened_s, closed_s)
             if sampler is not None:
-                sampler.look(opened_s, closed_s, log)
+                sampler.sample(opened_s, closed_s, log)
             if index == count:
                 self._finish(closed_s)
             yield Round(index, opened_s, closed_s, (), index, log.uplink_bits, 0.0)
@@ -285,10 +285,10 @@ class NetworkSimulator:
         log.flush_packets()
         for message in tuple(log.in_flight):
             log.record_outcome(message, "unfinished", now_s)
-        samples = {} if sampler is None else sampler.figures()
-        metrics = {**self._statistics.figures(now_s), **log.metrics, **samples}
+        samples = {} if sampler is None else sampler.metrics()
+        metrics = {**self._statistics.metrics(now_s), **log.metrics, **samples}
         if energy is not None:
             columns = energy.close(now_s)
             self._recorder.spent(columns)
-            metrics |= energy.figures(columns, None if self._server is None else self._deliveries)
+            metrics |= energy.metrics(columns, None if self._server is None else self._deliveries)
         self._recorder.figures({**metrics, **self._config.expected})

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from netfl.network.server import OutstandingUpdates
 
 OnNewVersion = Literal["restart", "finish", "ignore"]
-"""What a user with an unfinished update does when a newer version arrives."""
+"""Reaction of a user with an unfinished update to a newer version."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserBehaviour:
-    """How users behave.
+    """Behaviour of users.
 
     Args:
-        busy: What a user with an unfinished update does when a newer version arrives.
+        busy: Reaction of a user with an unfinished update to a newer version.
         server_waits: Whether the server waits for users who are disconnected when their tower has a version.
         on_training: Called with users, by their numbers in the network, and the times at which they begin to train.
         jitter: Factors of the training times of single updates.

@@ -212,7 +212,7 @@ def test_who_never_gets_the_air_counts_for_fairness_after_a_warm_up_too():
     world.meter.restart(5.0)
     world.env.run(until=11.0)
     world.cell.finish()
-    assert world.meter.figures(11.0)["jain"] == pytest.approx(0.5)
+    assert world.meter.metrics(11.0)["jain"] == pytest.approx(0.5)
     assert world.meter.offered == 3, "those that came at 6, 8 and 10 s"
 
 

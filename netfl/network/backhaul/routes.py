@@ -102,7 +102,7 @@ class Routes:
 
     @property
     def fixed(self) -> bool:
-        """Whether routes never change."""
+        """True if routes never change."""
         return self._table.fixed
 
     def queue(self, node: str, after: str) -> Queue:

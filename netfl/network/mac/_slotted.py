@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault, ModelError
 from netfl.network.mac import Mac
 from netfl.network.mac._random_draws import BufferedDraws
-from netfl.network.periods import MOST, period_from, periods_from
+from netfl.network.periods import MAX_PERIOD, period_from, periods_from
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
@@ -100,8 +100,10 @@ def slot_at(time_s: float, slot_s: float) -> int:
 
 def _check(time_s: float, slot_s: float) -> None:
     """Refuse to count so many slots."""
-    if time_s > MOST * slot_s:
-        problem = f"somebody sends after more than {MOST:.2g} slots of {slot_s:.3g} s, which is more than are counted"
+    if time_s > MAX_PERIOD * slot_s:
+        problem = (
+            f"somebody sends after more than {MAX_PERIOD:.2g} slots of {slot_s:.3g} s, which is more than are counted"
+        )
         raise ModelError("mac", f"{problem}; make slots longer, or training shorter (compute)")
 
 

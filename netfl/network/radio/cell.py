@@ -195,7 +195,7 @@ class Cell:
 
     @property
     def changed(self) -> bool:
-        """Whether there are `changes`."""
+        """True if there are `changes`."""
         return bool(self._changes)
 
     def changes(self) -> Users:

@@ -119,7 +119,7 @@ class MergedTxQueue(TxQueue):
 
     @property
     def on_air(self) -> NDArray[np.bool_]:  # type: ignore[override]
-        """Whether a frame of either queue is on the air."""
+        """True for each user with a frame of either queue on the air."""
         return self._queues[0].on_air | self._queues[1].on_air
 
     def bits(self, users: Users) -> NDArray[np.float64]:
@@ -194,7 +194,7 @@ class TxQueueSubset(TxQueue):
 
     @property
     def on_air(self) -> NDArray[np.bool_]:  # type: ignore[override]
-        """Whether each user is on the air; never for hidden ones."""
+        """True for each user on the air, but never for hidden ones."""
         on_air = self._queue.on_air[self._users]
         on_air[self._hidden] = False
         return on_air

@@ -143,7 +143,7 @@ class UpdateQueue(TxQueue):
         self._end_open(now_s)
 
     def _is_current(self, frames: Frames) -> NDArray[np.bool_]:
-        """Whether the update in *frames* is still its user's newest, ``[n]``."""
+        """Return whether each update in *frames* is still its user's newest, ``[n]``."""
         users = frames.users
         return np.asarray(self.on_air[users] & (self.base[users] == frames.handle.base))
 

@@ -21,7 +21,7 @@ from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
 
 @dataclass(frozen=True, slots=True)
 class PacketTransport:
-    """How updates are sent in packets.
+    """Parameters of updates that are sent in packets.
 
     Args:
         env: SimPy environment.

@@ -50,7 +50,7 @@ class Reassembly:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all packets have arrived."""
+        """True if all packets have arrived."""
         return self.in_order == len(self._arrived)
 
 
