@@ -13,6 +13,7 @@ from netfl.access.selection import UserInfo
 from netfl.access.selection._base import SelectionState
 from netfl.network.admission import Admission, AdmitAll
 from netfl.network.config import NetworkConfig
+from netfl.network.layout import NodeId
 from netfl.network.radio.medium import Medium
 from netfl.types import QUESTIONS, AccessContext, LearnerReport
 
@@ -59,16 +60,16 @@ class SelectionAdmission:
             report = LearnerReport(report.round, report.metrics, (own,))
         return self._chooser.choose(round, report)
 
-    def told(self) -> Mapping[str, NDArray[np.float64]]:
+    def metrics_for_mac(self) -> Mapping[str, NDArray[np.float64]]:
         """What the MAC asked for, and how many rounds ago each user was heard."""
         age = {"age": self._chooser.age(self._round).astype(float)} if "age" in self._heeds else {}
         return {**self._figures, **age}
 
-    def heard(self, round: int, users: Sequence[int]) -> None:
+    def record_deliveries(self, round: int, users: Sequence[int]) -> None:
         """*users* were heard in *round*."""
         self._chooser.heard(round, users)
 
-    def asks(self, round: int) -> dict[str, tuple[int, ...]]:
+    def queries(self, round: int) -> dict[str, tuple[int, ...]]:
         """What the selection asks, and what the MAC goes by, of everybody."""
         self._asked = self._chooser.asks(round)
         return self._asked | dict.fromkeys(self._questions, self._everybody)
@@ -78,7 +79,7 @@ def _population(network: NetworkAccess, parts: NetworkConfig, setting: AccessCon
     """What the selection knows of the users."""
     streams, airtime_s = setting.streams.at("selection"), None
     if network.selection.wants_airtime and parts.medium is not None and parts.service is not None:
-        airtime_s = _airtime_s(parts, parts.medium, parts.service.cut.most_bits)
+        airtime_s = _airtime_s(parts, parts.medium, parts.service.segmentation.max_bits)
     return UserInfo(setting.users, streams, setting.held, airtime_s)
 
 
@@ -87,12 +88,12 @@ def _airtime_s(parts: NetworkConfig, medium: Medium, bits: float) -> NDArray[np.
     airtime_s = np.empty(parts.sites.users)
     for number, name in enumerate(parts.sites.towers):
         ids = np.flatnonzero(parts.sites.cell == number)
-        tower = (name, parts.sites.number(name))
+        tower = NodeId(name, parts.sites.number(name))
         spent_s, won = np.zeros(len(ids)), np.zeros(len(ids))
         for moment in range(_MOMENTS):
             modes = medium.choose(ids, tower, moment * _APART_S)
             each_s = np.array([medium.airtime_s(bits, mode) for mode in range(medium.modes)])
             spent_s += each_s[modes]
-            won += medium.chance(ids, tower, moment * _APART_S, bits, modes)
+            won += medium.success_probability(ids, tower, moment * _APART_S, bits, modes)
         airtime_s[ids] = spent_s / np.maximum(won, 1e-9)
     return airtime_s

@@ -10,7 +10,7 @@ import numpy as np
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.network.config import NetworkConfig, RoundServiceConfig
-from netfl.network.counterfactual import NOBODY
+from netfl.network.counterfactual import NO_EXEMPTIONS
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import Layout
 from netfl.network.outage._combined import CombinedOutages
@@ -80,9 +80,9 @@ def build_network(network: NetworkAccess, setting: AccessContext) -> NetworkConf
     service = None if setting.duration_s is not None else _service(network, setting)
     medium, spending = _medium(network, setting, sites, presence), _spending(network, setting, service)
     if medium is not None:
-        medium.spending = spending
+        medium.energy = spending
         sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
-        bits = max([*sizes, *([] if service is None else [service.cut.most_bits])])
+        bits = max([*sizes, *([] if service is None else [service.segmentation.max_bits])])
         if network.radio is not None and network.reception is not None and network.unreachable == "fault":
             faults += _unreachable(medium, network.radio, network.reception, sites.users, bits)
         faults += _too_long(network, medium.longest_s(bits), service)
@@ -102,7 +102,7 @@ def build_network(network: NetworkAccess, setting: AccessContext) -> NetworkConf
         presence=presence,
         traffic=network.traffic,
         service=service,
-        spare=network.spare or NOBODY,
+        spare=network.spare or NO_EXEMPTIONS,
         spending=spending,
     )
 
@@ -124,7 +124,7 @@ def _spending(network: NetworkAccess, setting: AccessContext, service: RoundServ
 
 def _medium(network: NetworkAccess, setting: AccessContext, sites: Layout, presence: NodeState) -> Medium | None:
     """The air, if anybody sends over it."""
-    spare = network.spare or NOBODY
+    spare = network.spare or NO_EXEMPTIONS
     if network.radio is not None and network.reception is not None:
         return FadingMedium(
             LinkBudget(network.radio, network.channel, sites, setting.streams),
@@ -156,7 +156,7 @@ def _service(network: NetworkAccess, setting: AccessContext) -> RoundServiceConf
         update_bits=transport.up_bits(setting.uplink_bits if given is None else given),
         samples=network.compute.work(setting.samples),
         compute_s=compute_s,
-        luck=network.compute.luck(compute_streams(setting)),
+        luck=network.compute.training_jitter(compute_streams(setting)),
         broadcast_bits=transport.down_bits(setting.downlink_bits if given is None else given),
         broadcast_bps=network.broadcast_rate or np.inf,
         rule=network.round,
@@ -185,7 +185,7 @@ def largest_frame_bits(network: NetworkAccess, setting: AccessContext) -> float:
     """Return the size of the largest frame that users send; of traffic, the mean."""
     sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
     if setting.duration_s is None:
-        sizes.append(update_cut(network, setting.uplink_bits).most_bits)
+        sizes.append(update_cut(network, setting.uplink_bits).max_bits)
     return max(sizes, default=0.0)
 
 

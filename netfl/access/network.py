@@ -36,7 +36,7 @@ from netfl.network.theory import Theory
 from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
 from netfl.network.transport.spec import Transport
-from netfl.network.users import Busy
+from netfl.network.users import OnNewVersion
 from netfl.registry import FamilyMember
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 from netfl.units import Bitrate, Bits, Decibels
@@ -142,7 +142,7 @@ class NetworkAccess(WithSelection):
     frame of the MAC can hold that."""
     round: Annotated[RoundPolicy, FamilyMember()] | None = None
     """When a round closes."""
-    busy: Busy = "restart"
+    busy: OnNewVersion = "restart"
     """What a user does that is at an update when a newer version reaches it: it gives that up and starts from the new
     one (``restart``), finishes and sends what it has, and starts from the newest then (``finish``), or goes on and
     stays with the version that it has until the next one comes (``ignore``)."""

@@ -29,7 +29,7 @@ from netfl.access._builder import compute_streams
 from netfl.access._validation import inactive_causes
 from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, ScenarioError
-from netfl.network.counterfactual import CAUSES, NOBODY
+from netfl.network.counterfactual import CAUSES, NO_EXEMPTIONS
 from netfl.registry import kind_of
 from netfl.results.formatting import clock
 from netfl.results.run_reader import Run
@@ -397,7 +397,7 @@ def _trainings(
 
 def _sparing(access: NetworkAccess, causes: Sequence[str], user: int) -> NetworkAccess:
     """Return *access* with *user* spared *causes*, beside the users whom it spares already."""
-    spare = access.spare or NOBODY
+    spare = access.spare or NO_EXEMPTIONS
     more = {cause: tuple({*getattr(spare, cause), user}) for cause in causes}
     return access.model_copy(update={"spare": spare.model_copy(update=more)})
 

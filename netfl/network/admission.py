@@ -1,4 +1,4 @@
-"""Who may try, as the server is told at the opening of each round."""
+"""Selection of users: who may take part in each round."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from netfl.types import LearnerReport
 
 
 class Admission(Protocol):
-    """Decides who may try, round after round, and what is asked of the learners for that."""
+    """Selects the users of each round, and the queries to the learners that this needs."""
 
     def choose(self, round: int, report: LearnerReport | None) -> NDArray[np.int64]:
-        """Who may try in *round*, which opens after *report*: distinct users in rising order."""
+        """Return the users selected for *round*, which opens after *report*, in rising order."""
 
-    def told(self) -> Mapping[str, NDArray[np.float64]]:
-        """What MACs are told of the users in this round, each ``[users]``, NaN where unknown; empty if nothing."""
+    def metrics_for_mac(self) -> Mapping[str, NDArray[np.float64]]:
+        """Return metrics of the users for MACs in this round, ``[users]`` each, NaN where unknown; or none."""
 
-    def heard(self, round: int, users: Sequence[int]) -> None:
-        """*users* were heard in *round*."""
+    def record_deliveries(self, round: int, users: Sequence[int]) -> None:
+        """Note that updates of *users* were delivered in *round*."""
 
-    def asks(self, round: int) -> Mapping[str, tuple[int, ...]]:
-        """What is to be asked of the learners before *round*."""
+    def queries(self, round: int) -> Mapping[str, tuple[int, ...]]:
+        """Return the queries to the learners before *round*."""
 
 
 class AdmitAll:
-    """Everybody may always try.
+    """Select all users in every round.
 
     Args:
-        users: how many there are.
+        users: Number of users.
     """
 
     def __init__(self, users: int) -> None:
         self._users = np.arange(users)
 
     def choose(self, round: int, report: LearnerReport | None) -> NDArray[np.int64]:
-        """All."""
+        """Return all users."""
         return self._users
 
-    def told(self) -> Mapping[str, NDArray[np.float64]]:
-        """Nothing."""
+    def metrics_for_mac(self) -> Mapping[str, NDArray[np.float64]]:
+        """Return no metrics."""
         return {}
 
-    def heard(self, round: int, users: Sequence[int]) -> None:
-        """No matter."""
+    def record_deliveries(self, round: int, users: Sequence[int]) -> None:
+        """Do nothing."""
 
-    def asks(self, round: int) -> Mapping[str, tuple[int, ...]]:
-        """Nothing."""
+    def queries(self, round: int) -> Mapping[str, tuple[int, ...]]:
+        """Return no queries."""
         return {}

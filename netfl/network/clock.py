@@ -1,4 +1,4 @@
-"""The clock's conveniences: to be called back later, and to be told how it goes on."""
+"""Helpers for the SimPy clock: callbacks, a reusable timer, and a run with progress reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simpy.events import NORMAL
 def call_after(
     env: simpy.Environment, delay_s: float, callback: Callable[[simpy.Event], None], value: Any = None
 ) -> simpy.Event:
-    """An event that fires in *delay_s* with *value*; *callback* is called before anybody else who waits for it."""
+    """Return an event that fires in *delay_s* with *value*; *callback* is called before all others that wait for it."""
     event = env.timeout(delay_s, value)
     if event.callbacks is None:
         raise RuntimeError("a new event has no callbacks")
@@ -21,7 +21,7 @@ def call_after(
 
 
 def call_at(env: simpy.Environment, at_s: float, callback: Callable[[simpy.Event], None]) -> None:
-    """Have *callback* called at *at_s*, and not before it, as by rounding an event may be that is to fire after a time.
+    """Call *callback* at *at_s*, never earlier, although by rounding a timeout may fire before that time.
 
     >>> env, calls = simpy.Environment(0.8), []
     >>> call_at(env, 3.4, lambda _: calls.append(env.now))
@@ -39,11 +39,11 @@ def call_at(env: simpy.Environment, at_s: float, callback: Callable[[simpy.Event
     call_after(env, max(0.0, at_s - env.now), call)
 
 
-def run_until(env: simpy.Environment, end: simpy.Event, told: Callable[[], None], every: int = 1000) -> None:
-    """Let *env* run until *end* has come; *told* is called after *every* so many events before that.
+def run_until(env: simpy.Environment, end: simpy.Event, on_progress: Callable[[], None], every: int = 1000) -> None:
+    """Run *env* until *end* has fired; call *on_progress* after each *every* events before that.
 
     Raises:
-        simpy.core.EmptySchedule: there are no more events, and *end* has not come.
+        simpy.core.EmptySchedule: There are no more events, and *end* has not fired.
 
     >>> env, calls = simpy.Environment(), []
     >>> ticks = [env.timeout(at_s) for at_s in (1.0, 2.0, 3.0, 4.0)]
@@ -57,25 +57,24 @@ def run_until(env: simpy.Environment, end: simpy.Event, told: Callable[[], None]
             step()
             if end.callbacks is None:
                 return
-        told()
-
-
-# An alarm clock that is set again and again, and so costs no new event each time.
+        on_progress()
 
 
 class Timer(simpy.Event):
-    """Calls back once each time that it has been set; it may be set again from that call on, not before.
+    """A timer that is used again and again, without a new event each time.
 
-    >>> env, rings = simpy.Environment(), []
-    >>> timer = Timer(env, lambda _: rings.append(env.now) or (timer.set(2.0) if len(rings) < 3 else None))
+    It calls back once each time that it is set, and can be set again only from that call on.
+
+    >>> env, calls = simpy.Environment(), []
+    >>> timer = Timer(env, lambda _: calls.append(env.now) or (timer.set(2.0) if len(calls) < 3 else None))
     >>> timer.set(1.0)
     >>> env.run()
-    >>> rings
+    >>> calls
     [1.0, 3.0, 5.0]
 
     Args:
-        env: the clock.
-        callback: what is called.
+        env: SimPy environment.
+        callback: Called when the timer fires.
     """
 
     def __init__(self, env: simpy.Environment, callback: Callable[[simpy.Event], None]) -> None:
@@ -84,6 +83,6 @@ class Timer(simpy.Event):
         self._calls = [callback]
 
     def set(self, delay_s: float) -> None:
-        """Ring in *delay_s*."""
+        """Fire in *delay_s*."""
         self.callbacks = self._calls
         self.env.schedule(self, NORMAL, delay_s)

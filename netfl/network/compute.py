@@ -1,4 +1,4 @@
-"""How long users compute for one update."""
+"""Training times of users, by their devices."""
 
 from __future__ import annotations
 
@@ -16,99 +16,96 @@ from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts, StatisticClaim
 
-# Classes of devices: which users have which, and how fast each is.
-
 
 class Device(Spec):
-    """One class of devices: how many users have it, and how fast it computes.
+    """One class of devices: its users and its speed.
 
-    A ``share`` is a probability: each user draws its class once, independently of all others and of how many there
-    are, so that the numbers of a class differ from replica to replica, as samples of a population do.  ``users`` is
-    exact: so many of them, whichever they are, or those that are listed.
+    With a ``share`` each user draws its class once, independently of all others, so that the size of a class differs
+    from replica to replica.  ``users`` is exact: a number of users, which are drawn, or a list of users.
     """
 
     share: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The probability that a user has it; over all classes they come to 1."""
+    """Probability that a user has it; the sum over all classes is 1."""
     users: Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """In its place: exactly how many users have it, drawn once; or the numbers of those that have it."""
+    """Instead of ``share``: the exact number of users, who are drawn once, or a list of their numbers."""
     speed: Annotated[float, Field(gt=0)]
-    """Training samples per second; with a spread: the median of the class."""
+    """Training samples per second; with a spread, the median of the class."""
     spread: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """Standard deviation of the natural logarithm of the speeds within the class."""
+    """Standard deviation of the natural logarithm of the speeds in the class."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Device:
-        """A share, or users."""
+        """Check that either a share or users are given."""
         if (self.share is None) == (self.users is None):
             raise ValueError("say how many have it: give share or users, one of them")
         return self
 
     @property
     def listed(self) -> tuple[int, ...]:
-        """The users who are named."""
+        """Users who are listed."""
         return self.users if isinstance(self.users, tuple) else ()
 
     @property
     def count(self) -> int:
-        """How many users have it; 0 where that is drawn."""
+        """Number of users; 0 where it is drawn."""
         return len(self.listed) if self.users is None or isinstance(self.users, tuple) else self.users
 
 
 def assign_devices(devices: Mapping[str, Device], users: int, streams: Streams) -> NDArray[np.int64]:
-    """The class that each user has, by its place among *devices*, ``[users]``.
+    """Return the class of each user, by its place among *devices*, ``[users]``.
 
     Args:
-        devices: all by share, or all by users.
-        users: how many there are.
-        streams: where the classes are drawn.
+        devices: Classes, all by share or all by users.
+        users: Number of users.
+        streams: Random streams of the draws.
     """
-    luck = streams.field("device").uniform(np.arange(users))
+    draws = streams.field("device").uniform(np.arange(users))
     shares = [device.share for device in devices.values() if device.share is not None]
     if shares:
-        return np.searchsorted(np.cumsum(shares[:-1]), luck, side="right")
-    has = np.full(users, -1)
+        return np.searchsorted(np.cumsum(shares[:-1]), draws, side="right")
+    classes = np.full(users, -1)
     for place, device in enumerate(devices.values()):
-        has[[*device.listed]] = place
+        classes[[*device.listed]] = place
     drawn = [0 if device.listed else device.count for device in devices.values()]
-    free = np.flatnonzero(has < 0)
-    has[free[np.argsort(luck[free], kind="stable")]] = np.repeat(np.arange(len(devices)), drawn)
-    return has
+    free = np.flatnonzero(classes < 0)
+    classes[free[np.argsort(draws[free], kind="stable")]] = np.repeat(np.arange(len(devices)), drawn)
+    return classes
 
 
-Luck = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
-"""By how much longer than usual each user trains for the update of that number, counted from 0."""
+TrainingJitter = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+"""Returns the factor of each user's training time for the update of that number, counted from 0."""
 
 
 def as_tuple(value: Any) -> Any:
-    """One thing as a list of one."""
+    """Return a single value as a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 
 
 class Compute(Spec):
-    """The time that users train: samples / speed.
+    """Training time of users: samples / speed.
 
-    With a spread σ, user i's speed is speed·exp(σ z_i), z_i standard normal, drawn once: lognormal, of that median.
-    Classes of devices (``devices``) each have a speed and a spread of their own.  With a jitter c, the time of every
-    single update is multiplied by exp(s z - s²/2), z drawn anew, s² = ln(1 + c²): lognormal of mean 1 and standard
-    deviation c.
+    With a spread σ, the speed of user i is speed·exp(σ z_i), z_i standard normal, drawn once: lognormal with that
+    median.  Each class of ``devices`` has its own speed and spread.  With a jitter c, the time of every single update
+    is multiplied by exp(s z - s²/2), with a new z for each update and s² = ln(1 + c²): lognormal with mean 1 and
+    standard deviation c.
     """
 
     speed: (
         Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
     ) = None
-    """Training samples per second: one number for all users (with a spread: their median), or a list, one for each."""
+    """Training samples per second: one number for all users (with a spread, the median), or a list, one for each."""
     spread: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """Standard deviation of the natural logarithm of the users' speeds; only where one speed is given for all."""
+    """Standard deviation of the natural logarithm of the users' speeds; only with one speed for all."""
     devices: Annotated[Mapping[str, Device], Field(min_length=1)] | None = None
-    """In place of both: classes of devices by name, each with its ``share`` or ``users``, ``speed`` and ``spread``."""
+    """Instead of both: classes of devices by name, each with its ``share`` or ``users``, ``speed`` and ``spread``."""
     jitter: Annotated[float, Field(ge=0, le=100)] = 0.0
-    """Coefficient of variation of the time from update to update."""
+    """Coefficient of variation of the training time from update to update."""
     samples: Annotated[float, Field(ge=0)] | None = None
-    """Training samples that every user processes for one update, in place of the learners' own work."""
+    """Training samples of every user for one update, instead of those of the learners."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Compute:
-        """Speeds from one source; classes that say in one way how many have them."""
+        """Check that speeds are given once, and the sizes of all classes in the same way."""
         if (self.speed is None) == (self.devices is None):
             raise ValueError("give speed or devices, one of them")
         if self.spread and len(self.speed or ()) > 1:
@@ -123,78 +120,78 @@ class Compute(Spec):
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """A list for another number of users, devices for others than there are; no work to compute."""
+        """Report lists of the wrong length, devices for unknown users, and a missing number of samples."""
         if self.speed is not None and len(self.speed) not in {1, facts.users}:
             remedy = f"give one number, or {facts.users} of them"
             yield Fault("speed", f"{len(self.speed)} speeds for {facts.users} users", None, remedy)
-        yield from self._misallotted(facts)
+        yield from self._device_faults(facts)
         if self.samples is None and not facts.trained:
             problem = "missing: without learners it is not known how much a user computes"
             yield Fault("samples", problem, None, "give the training samples of one update")
 
     @property
     def alike(self) -> bool:
-        """Whether it is sure that all users train equally long."""
+        """True if all users certainly train for the same time."""
         devices = [*(self.devices or {}).values()]
         drawn = self.spread or self.jitter or any(device.spread for device in devices)
         speeds = {*(self.speed or ()), *(device.speed for device in devices)}
         return not drawn and len(speeds) == 1 and self.samples is not None
 
     def work(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Training samples that each user processes for one update: those given here, or the learners' *samples*."""
+        """Return the training samples of each user for one update: those given here, or the learners' *samples*."""
         return samples if self.samples is None else np.full(len(samples), self.samples)
 
     def device(self, users: int, streams: Streams) -> NDArray[np.int64]:
-        """Each user's class, by its place among `devices`; 0 where there are none, ``[users]``."""
+        """Return each user's class, by its place among `devices`; 0 without classes, ``[users]``."""
         return np.zeros(users, np.int64) if self.devices is None else assign_devices(self.devices, users, streams)
 
     def speeds(self, users: int, streams: Streams) -> NDArray[np.float64]:
-        """Training samples that each user processes in a second, ``[users]``."""
+        """Return the training samples of each user in a second, ``[users]``."""
         median, spread = np.array(self.speed or ()), np.array([self.spread])
         if self.devices is not None:
-            has, devices = self.device(users, streams), self.devices.values()
-            median, spread = np.array([[one.speed, one.spread] for one in devices])[has].T
+            classes, devices = self.device(users, streams), self.devices.values()
+            median, spread = np.array([[device.speed, device.spread] for device in devices])[classes].T
         speed = np.broadcast_to(median, users)
         if spread.any():
             speed = speed * np.exp(spread * streams.field("speed").normal(np.arange(users)))
         return np.asarray(speed)
 
     def time_s(self, samples: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """How long each user trains for one update, on average, ``[users]``.
+        """Return the mean training time of each user for one update, ``[users]``.
 
         Args:
-            samples: the learners' own work, ``[users]``.
-            streams: where the speeds are drawn.
+            samples: Training samples of the learners, ``[users]``.
+            streams: Random streams of the speeds.
         """
         return np.asarray(self.work(samples) / self.speeds(len(samples), streams))
 
-    def luck(self, streams: Streams) -> Luck | None:
-        """The factors of single updates; ``None`` where all take equally long."""
+    def training_jitter(self, streams: Streams) -> TrainingJitter | None:
+        """Return the factors of single updates; ``None`` without jitter."""
         if not self.jitter:
             return None
         variance, field = log1p(self.jitter**2), streams.field("jitter")
         return lambda users, index: np.exp(sqrt(variance) * field.normal(users, index) - variance / 2.0)
 
     def columns(self, users: int, streams: Streams) -> dict[str, NDArray[Any]]:
-        """What a table of users says of them: the name of the ``device``, if there are several, and the ``speed``."""
+        """Return columns of the table of users: the ``device``, if there are classes, and the ``speed``."""
         named = {} if self.devices is None else {"device": np.array([*self.devices])[self.device(users, streams)]}
         return {**named, "speed": self.speeds(users, streams)}
 
     def laws(self) -> tuple[Law, ...]:
-        """The speeds, the shares of the classes, and the factors of single updates."""
+        """Return the distributions of speeds, classes, and factors of single updates."""
         laws = []
-        drawn = [one for one in (self.devices or {}).values() if one.share is not None]
+        drawn = [device for device in (self.devices or {}).values() if device.share is not None]
         if drawn or (self.speed is not None and len(self.speed) == 1):
-            parts = [(one.share or 0.0, one.speed, one.spread) for one in drawn]
+            parts = [(device.share or 0.0, device.speed, device.spread) for device in drawn]
             laws.append(_speed_law(self, parts or [(1.0, (self.speed or (1.0,))[0], self.spread)]))
         if drawn:
-            laws.append(_share_law(self, [one.share or 0.0 for one in drawn]))
+            laws.append(_share_law(self, [device.share or 0.0 for device in drawn]))
         if self.jitter:
             laws.append(_jitter_law(self))
         return tuple(laws) or (Law.none("nothing is drawn but which of the users have which device"),)
 
-    def _misallotted(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Users that there are not, or that have two devices; more or fewer devices than users."""
+    def _device_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        """Report unknown users, users with two devices, and a number of devices other than that of users."""
         devices = self.devices or {}
         for name, device in devices.items():
             yield from facts.strangers(f"devices.{name}.users", device.listed)
@@ -207,7 +204,7 @@ class Compute(Spec):
 
 
 def _speed_law(compute: Compute, parts: list[tuple[float, float, float]]) -> Law:
-    """Speeds are a mixture of lognormals: *parts* are share, median and spread of each."""
+    """Return the distribution of speeds, a mixture of lognormals: *parts* are share, median and spread of each."""
     from scipy.special import ndtr
 
     def cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -230,7 +227,7 @@ def _speed_law(compute: Compute, parts: list[tuple[float, float, float]]) -> Law
 
 
 def _share_law(compute: Compute, shares: list[float]) -> Law:
-    """Each class has its share of the users."""
+    """Return the distribution of classes."""
 
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
         return np.eye(len(shares))[compute.device(size, streams)]
@@ -240,14 +237,14 @@ def _share_law(compute: Compute, shares: list[float]) -> Law:
 
 
 def _jitter_law(compute: Compute) -> Law:
-    """The time of an update over its mean."""
+    """Return the distribution of an update's time over its mean."""
     from scipy.stats import lognorm
 
     variance = log1p(compute.jitter**2)
 
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-        luck = compute.luck(streams)
-        return np.ones(size) if luck is None else luck(np.arange(size) // 100, np.arange(size) % 100)
+        jitter = compute.training_jitter(streams)
+        return np.ones(size) if jitter is None else jitter(np.arange(size) // 100, np.arange(size) % 100)
 
     law = lognorm(sqrt(variance), scale=exp(-variance / 2.0))
     return Law(

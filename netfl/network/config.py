@@ -1,18 +1,20 @@
-"""What a world is built of."""
+"""Configuration of a simulated network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.compute import Luck
-from netfl.network.counterfactual import NOBODY, Exemptions
+from netfl.network.compute import TrainingJitter
+from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.energy import EnergyMeter
+from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac
 from netfl.network.outage._combined import CombinedOutages
@@ -24,56 +26,58 @@ from netfl.network.round import RoundPolicy
 from netfl.network.routing import Routing
 from netfl.network.traffic import Traffic
 from netfl.network.transport.spec import Segmentation, Transport
-from netfl.network.users import Busy
+from netfl.network.users import OnNewVersion
 from netfl.registry import Spec
+from netfl.streams import Streams
 from netfl.units import DecibelMilliwatts
 
-# What a scenario says of the way down.
+if TYPE_CHECKING:
+    from netfl.network.server import OutstandingUpdates
 
 
 class Downlink(Spec):
-    """A way down through the same network, on which versions can be late, or get lost.
+    """A downlink over the same network, on which versions can be late or get lost.
 
-    A copy of the version crosses the links to each tower, in their other direction and with queues like those on the
-    way up; a copy that is dropped or lost on the way reaches nobody.  A tower sends one thing at a time, in a band
-    that it does not share with the uplink, at the rates of the reception; users and their channels are those of the
-    uplink.  ``multicast``: one copy for each tower, sent in the slowest mode to all its users at once.  ``unicast``: a
-    copy for each user, sent in the mode that its signal allows.  A user that is cut off meanwhile, or is not reached by
-    the signal, misses that sending.  Who has missed them all works from the version that it has.
+    A copy of the version crosses the links to each tower, in the direction away from the server, with queues like those
+    of the uplink; a copy that is dropped or lost on the way reaches no user.  A tower sends one copy at a time, in a
+    band of its own, at the rates of the reception.  Users and channels are those of the uplink.  ``multicast``: one
+    copy for each tower, sent in the slowest mode to all its users at once.  ``unicast``: a copy for each user, sent in
+    the mode that its signal allows.  A user that is disconnected meanwhile, or whose signal is too weak, misses that
+    sending.  A user that misses all of them works from the version that it has.
     """
 
     mode: Literal["multicast", "unicast"]
-    """Whether a tower sends a version to all its users at once, or to one after the other."""
+    """``multicast`` sends a version to all users of a tower at once, ``unicast`` to one after the other."""
     power: DecibelMilliwatts | None = None
-    """What towers send with; ``null``: with the users' power."""
+    """Power of towers; ``null`` is the users' power."""
     tries: Annotated[int, Field(ge=1)] = 1
-    """How often a tower sends to those who have not been reached yet."""
+    """Number of times that a tower sends to users who have not received the version yet."""
 
 
-_VAIN = 1e5
-"""Failed attempts in a row, at the least, after which no more are waited for."""
+_MIN_FAILED_ATTEMPTS = 1e5
+"""Least number of failed attempts in a row after which a round counts as endless."""
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """What a world is built of.
+    """Parts of a simulated network.
 
     Args:
-        sites: where everything stands.
-        medium: the air of all cells; ``None`` where nobody sends over the air.
-        mac: how a cell's users share it.
-        shared_air: whether all cells share their channels, so that they disturb each other.
-        queue: the waiting room of every port.
-        queues: other waiting rooms, by the name of a node or of a link from one.
-        routing: which way messages go.
-        outages: who is up when, for the record.
-        presence: the same for the clock.
-        traffic: what comes beside the updates, or in place of them.
-        service: what serves rounds; ``None`` where there is traffic alone.
-        sampler: what looks at links and outages while a duration runs.
-        expected: what theory says, told beside the figures.
-        spending: what users spend; ``None``: nobody counts.
-        spare: who is spared what.
+        sites: Positions and links.
+        medium: Medium of all cells; ``None`` without users that send.
+        mac: Medium access of a cell's users.
+        shared_air: Whether all cells share their channels, and so interfere.
+        queue: Queue of every port.
+        queues: Other queues, by the name of a node or of a link from one.
+        routing: Routing of messages.
+        outages: Outages, for the record.
+        presence: The same for the simulation: the state of the nodes.
+        traffic: Traffic, beside updates or alone.
+        service: Parameters of the rounds; ``None`` for traffic alone.
+        sampler: Probe of links and outages; ``None`` for none.
+        expected: Metrics predicted by theory, for the record.
+        spending: Energy meter; ``None`` for none.
+        spare: Users who are exempt from causes of losses.
     """
 
     sites: Layout
@@ -90,32 +94,32 @@ class NetworkConfig:
     sampler: Sampler | None = None
     expected: Mapping[str, float] = field(default_factory=dict)
     spending: EnergyMeter | None = None
-    spare: Exemptions = NOBODY
+    spare: Exemptions = NO_EXEMPTIONS
 
     @property
-    def patience(self) -> float:
-        """Failed attempts in a round without a delivery after which it would go on for ever, as nothing closes it."""
-        endless = self.service is not None and self.service.rule.deadline_s is None
-        return max(_VAIN, 100.0 * self.sites.users) if endless else np.inf
+    def max_failed_attempts(self) -> float:
+        """Failed attempts in a round without a delivery after which it counts as endless."""
+        can_be_endless = self.service is not None and self.service.rule.deadline_s is None
+        return max(_MIN_FAILED_ATTEMPTS, 100.0 * self.sites.users) if can_be_endless else np.inf
 
 
 @dataclass(frozen=True)
 class RoundServiceConfig:
-    """What a world needs to serve rounds.
+    """Parameters of rounds.
 
     Args:
-        update_bits: the size of one update, compressed, without headers.
-        compute_s: how long each user trains for one update, on average, ``[users]``.
-        samples: training samples that it processes meanwhile, ``[users]``.
-        broadcast_bits: the size of one broadcast.
-        broadcast_bps: the rate at which towers send it to their users, on an ideal way down.
-        rule: when a round closes.
-        busy: what a user does that is at an update when a newer version reaches it.
-        staleness: how many versions behind the newest an update may start that still counts; ``None`` for any number.
-        downlink: the way down through the network; ``None`` for an ideal one.
-        boost_db: by how much towers send stronger than users.
-        transport: whether updates are sent whole.
-        luck: by how much longer than on average single updates take; ``None``: they do not.
+        update_bits: Size of one update, compressed, without headers.
+        compute_s: Mean training time of each user for one update, ``[users]``.
+        samples: Training samples of each user for one update, ``[users]``.
+        broadcast_bits: Size of one broadcast.
+        broadcast_bps: Rate at which towers send it to their users, on an ideal downlink.
+        rule: Policy that closes rounds.
+        busy: Reaction of a user with an unfinished update to a newer version.
+        staleness: Number of versions that an update may lag behind and still count; ``None`` for any number.
+        downlink: Downlink over the network; ``None`` for an ideal one.
+        boost_db: Power of towers above that of users.
+        transport: Transport of updates, whole or in packets.
+        luck: Factors of the training times of single updates; ``None`` without jitter.
     """
 
     update_bits: float
@@ -124,14 +128,33 @@ class RoundServiceConfig:
     broadcast_bits: float
     broadcast_bps: float
     rule: RoundPolicy
-    busy: Busy = "restart"
+    busy: OnNewVersion = "restart"
     staleness: int | None = 0
     downlink: Downlink | None = None
     boost_db: float = 0.0
     transport: Transport = field(default_factory=Transport)
-    luck: Luck | None = None
+    luck: TrainingJitter | None = None
 
     @property
-    def cut(self) -> Segmentation:
-        """What an update is sent as."""
+    def segmentation(self) -> Segmentation:
+        """Frames of an update."""
         return self.transport.cut(self.update_bits)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkContext:
+    """Objects shared by the parts of one simulated network.
+
+    Args:
+        config: Parts of the network.
+        env: SimPy environment.
+        log: Event log.
+        streams: Random streams of MACs, queues and traffic.
+        outstanding: Updates that the server expects.
+    """
+
+    config: NetworkConfig
+    env: simpy.Environment
+    log: EventLog
+    streams: Streams
+    outstanding: OutstandingUpdates

@@ -1,4 +1,4 @@
-"""A what-if: the same network, in which some users are spared something that keeps others from being heard."""
+"""Counterfactual networks, in which some users are exempt from a cause of losses and delays."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 
 CAUSES = ("contention", "fading", "outage", "queue", "compute")
-"""What can cost a user its deliveries."""
+"""Causes of missed deliveries."""
 
-Named = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(as_tuple)]
+UserNumbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(as_tuple)]
 
 
 class Exemptions(Spec):
-    """Users who are spared a cause of losses and delays; all that is drawn for all others stays what it was.
+    """Users who are exempt from causes of losses and delays.
 
-    What happens without a cause, compared to what happens with it, is what that cause cost: random numbers are keyed by
-    what they are for, so both are the same world but for that.  Others fare differently only where they meet the
-    spared: in rounds that close with the first few, in queues, and on a medium that there is one less to share with.
+    The difference between a run with a cause and one without it is the effect of that cause.  Random numbers are keyed
+    by their purpose, so that both runs draw the same numbers for everything else.  Other users are affected only where
+    they meet exempt ones: in rounds that close with the first few, in queues, and on a medium with one user less.
 
-    On a way down through the network, ``downlink``, the same holds for copies of a version that are for spared users
-    alone; towers still send all copies in turn.
+    On a downlink over the network the same holds for copies of a version that are for exempt users only; towers still
+    send all copies one after the other.
 
     Example::
 
@@ -39,64 +39,64 @@ class Exemptions(Spec):
         fading: 3
     """
 
-    contention: Named = ()
-    """Users with a medium of their own: at the same tower, by the same MAC, but they meet nobody and nobody meets
-    them, and no scheduler serves another first.  They take nothing from the others, whose slots and turns stay."""
-    fading: Named = ()
-    """Users whose signal is always enough, in the fastest mode.  What it does to others, and what they do to it, stays:
-    it is held against them as it is, and no longer against noise."""
-    outage: Named = ()
-    """Users for whom nothing is ever down: themselves, their tower, and what is between it and the server."""
-    queue: Named = ()
-    """Users whose updates and packets go from their tower to the server without waiting and without being dropped;
-    each link takes them for bits / rate and its delay, beside all else that is on it."""
-    compute: Named = ()
-    """Users who train for as short a time as the one who trains for the shortest."""
+    contention: UserNumbers = ()
+    """Users with a medium of their own: same tower and MAC, but without interference from and to others, and without
+    waiting for others in a schedule.  The slots and turns of the others stay."""
+    fading: UserNumbers = ()
+    """Users whose signal always suffices, in the fastest mode.  Interference from and to others stays: the signal is
+    compared with that of others, and no longer with noise."""
+    outage: UserNumbers = ()
+    """Users without outages: of themselves, their tower, and the route from it to the server."""
+    queue: UserNumbers = ()
+    """Users whose updates and packets neither wait at ports nor are dropped; each link takes bits / rate and its delay,
+    beside all other messages on it."""
+    compute: UserNumbers = ()
+    """Users whose training takes as long as that of the fastest user."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Nobody, or users that there are not."""
+        """Report an empty list of users, and unknown users."""
         if not any(getattr(self, cause) for cause in CAUSES):
             yield Fault("", "has no effect: nobody is spared anything", None, "name users, or leave it out")
         for cause in CAUSES:
             yield from facts.strangers(cause, getattr(self, cause))
 
     def among(self, cause: str, users: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of *users* are spared *cause*, ``[n]``."""
+        """Return whether each of *users* is exempt from *cause*, ``[n]``."""
         return np.isin(users, getattr(self, cause))
 
-    def marking(self, sink: Callable[[Message], None]) -> Callable[[Message], None]:
-        """*sink*, but that messages of spared users say so before they come to it."""
+    def mark_messages(self, sink: Callable[[Message], None]) -> Callable[[Message], None]:
+        """Return a sink that marks the messages of exempt users before it passes them to *sink*."""
         if not self.queue and not self.outage:
             return sink
 
         def take(message: Message) -> None:
-            message.express, message.immune = message.user in self.queue, message.user in self.outage
+            message.bypass_queue, message.ignore_outages = message.user in self.queue, message.user in self.outage
             sink(message)
 
         return take
 
 
-NOBODY = Exemptions()
-"""Nobody is spared anything."""
+NO_EXEMPTIONS = Exemptions()
+"""No user is exempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsolatedStreams(Streams):
-    """The streams of a cell for one of its users, who is alone on a medium of its own.
+    """Random streams of a cell for one of its users, who has a medium of its own.
 
-    What is drawn for each user is the same as in the cell; what is drawn for whoever comes next is not.
+    Draws for each user are those of the cell; draws in the order of events are not.
 
     Args:
-        user: the user's number in the whole network.
+        user: The user's number in the network.
     """
 
     user: int = 0
 
     @classmethod
     def of(cls, streams: Streams, user: int) -> IsolatedStreams:
-        """Those of *streams* for *user*."""
+        """Return the streams of *user* in *streams*."""
         return cls(streams.seed, streams.path, user)
 
     def rng(self, *names: str | int) -> np.random.Generator:
-        """A generator of its own."""
+        """Return a generator that differs from that of the cell."""
         return Streams.rng(self, *names, "aside", self.user)

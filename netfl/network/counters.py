@@ -1,4 +1,4 @@
-"""The meter: what a network has carried, counted as it goes, and the figures that come of it."""
+"""Counters of packets and links, and the metrics that they give."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from netfl.network.backhaul.fast_path import PacketArray
 
 _LOSSES = ("collided", "dropped", "faded", "given_up", "lost", "superseded")
 
 
 class PacketCounter:
-    """Counts of one replica's packets since `restart`.
+    """Counters of one replica's packets since `restart`.
 
     Args:
-        senders: the number of nodes that may send.
+        senders: Number of nodes that may send.
 
     Attributes:
-        since_s: from when on is counted.
-        offered: packets that came.
-        offered_bits: their sizes.
-        lost: packets that ended otherwise than delivered, by how.
-        delays_s: from its coming to its arrival, for each packet delivered that came since then.
+        since_s: Start of the count.
+        offered: Number of packets that senders had to send.
+        offered_bits: Sum of their sizes.
+        delivered: Number of packets that were delivered.
+        lost: Number of packets that were not delivered, by outcome.
+        delays_s: Delay of each packet that was offered since then and delivered.
     """
 
     def __init__(self, senders: int) -> None:
@@ -33,7 +37,7 @@ class PacketCounter:
         self.restart(0.0)
 
     def restart(self, now_s: float) -> None:
-        """Count from now on; those who have sent before are senders still."""
+        """Start the count over; nodes that have sent before still count as senders."""
         self.since_s = now_s
         self.offered, self.offered_bits, self.delivered = 0, 0.0, 0
         self.lost: dict[str, int] = {}
@@ -41,79 +45,70 @@ class PacketCounter:
         self._bits = [0.0] * self._senders
 
     def offer(self, sender: int, count: int, bits: float) -> None:
-        """*count* packets of *bits* in all have come to *sender*."""
+        """Count *count* packets of *bits* in all that *sender* has to send."""
         self.offered += count
         self.offered_bits += bits
         self._sending[sender] = 1
 
     def deliver(self, sender: int, bits: float, born_s: float, now_s: float) -> None:
-        """A packet has arrived."""
+        """Count the delivery of a packet."""
         self.delivered += 1
         self._bits[sender] += bits
         self._sending[sender] = 1
         if born_s >= self.since_s:
             self.delays_s.append(now_s - born_s)
 
-    def deliver_all(
-        self,
-        senders: NDArray[np.int64],
-        bits: NDArray[np.float64],
-        born_s: NDArray[np.float64],
-        times_s: NDArray[np.float64],
-    ) -> None:
-        """Many packets have arrived."""
-        self.delivered += len(senders)
-        sums = np.bincount(senders, bits, self._senders)
-        for sender in np.unique(senders).tolist():
+    def deliver_all(self, packets: PacketArray) -> None:
+        """Count the delivery of many packets."""
+        self.delivered += len(packets)
+        sums = np.bincount(packets.sender, packets.bits, self._senders)
+        for sender in np.unique(packets.sender).tolist():
             self._bits[sender] += float(sums[sender])
             self._sending[sender] = 1
-        self.delays_s.frombytes((times_s - born_s)[born_s >= self.since_s].tobytes())
+        self.delays_s.frombytes((packets.time_s - packets.born_s)[packets.born_s >= self.since_s].tobytes())
 
-    def lose(self, sender: int, fate: str, count: int = 1) -> None:
-        """Packets have ended on the way."""
-        self.lost[fate] = self.lost.get(fate, 0) + count
+    def lose(self, sender: int, outcome: str, count: int = 1) -> None:
+        """Count packets that were not delivered."""
+        self.lost[outcome] = self.lost.get(outcome, 0) + count
         self._sending[sender] = 1
 
-    def figures(self, now_s: float) -> Mapping[str, float]:
-        """The figures by now; none where there is no traffic."""
+    def metrics(self, now_s: float) -> Mapping[str, float]:
+        """Return the metrics at *now_s*; none without traffic."""
         if not self._senders:
             return {}
         span_s = now_s - self.since_s
         bits = np.array(self._bits)[np.frombuffer(self._sending, np.uint8) > 0]
         lost = sum(self.lost.values())
-        told = {
+        metrics = {
             "offered_bps": self.offered_bits / span_s,
             "throughput_bps": float(bits.sum()) / span_s,
             "delivered": float(self.delivered),
         }
-        told |= {f"lost.{fate}": float(self.lost.get(fate, 0)) for fate in _LOSSES}
-        told["loss_ratio"] = lost / max(lost + self.delivered, 1)
-        told |= delays(np.frombuffer(self.delays_s))
-        told["jain"] = jain(bits)
-        return told
-
-
-# What a link has carried: counts that grow with time, so that two of them tell of the time between.
+        metrics |= {f"lost.{outcome}": float(self.lost.get(outcome, 0)) for outcome in _LOSSES}
+        metrics["loss_ratio"] = lost / max(lost + self.delivered, 1)
+        metrics |= delays(np.frombuffer(self.delays_s))
+        metrics["jain"] = jain(bits)
+        return metrics
 
 
 @dataclass(frozen=True, slots=True)
 class LinkUsage:
-    """What the port at one end of a link has done since the beginning.
+    """Counters of the port at one end of a link, since the start of the run.
 
-    Over a time T: utilisation is ``busy_s`` / T, throughput ``bits`` / T, the mean number of waiting messages
-    ``waiting_s`` / T, each of the difference of two usages.
+    The difference of two usages gives the metrics of the time T between them: utilisation ``busy_s`` / T, throughput
+    ``bits`` / T, and mean number of waiting messages ``waiting_s`` / T.
 
     >>> LinkUsage(busy_s=3.0, messages=2) - LinkUsage(busy_s=1.0)
     LinkUsage(busy_s=2.0, bits=0.0, messages=2, dropped=0, lost=0, superseded=0, waiting_s=0.0)
 
     Args:
-        busy_s: time during which something was put on the link.
-        bits: bits of the messages that were put on it whole.
-        messages: their number.
-        dropped: messages that a full or cautious queue turned away.
-        lost: messages that the outage of the node or of the link took: waiting, half sent, coming to it, on the wire.
-        superseded: messages that newer ones of their flow pushed out.
-        waiting_s: the number of waiting messages, integrated over time.
+        busy_s: Time during which a message was being sent.
+        bits: Bits of the messages that were sent.
+        messages: Number of messages that were sent.
+        dropped: Messages that the queue dropped.
+        lost: Messages that an outage of the node or the link ended: waiting, half sent, entering, or on the link.
+        superseded: Messages that newer ones of their flow replaced.
+        waiting_s: Number of waiting messages, integrated over time.
     """
 
     busy_s: float = 0.0
@@ -129,7 +124,7 @@ class LinkUsage:
 
 
 def jain(values: ArrayLike) -> float:
-    """Jain's index ``(Σ x)² / (n Σ x²)``: 1 where all have the same, 1/n where one has it all; NaN for nothing at all.
+    """Return Jain's index ``(Σ x)² / (n Σ x²)``: 1 for equal values, 1/n if only one is not 0; NaN without values.
 
     R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness", DEC-TR-301, 1984.
 
@@ -142,13 +137,13 @@ def jain(values: ArrayLike) -> float:
 
 
 def delays(values: ArrayLike) -> dict[str, float]:
-    """Mean and quantiles of delays, by name; NaN where there are none.
+    """Return mean and quantiles of delays, by name; NaN without delays.
 
     >>> delays([1.0, 2.0, 3.0])["delay_p50_s"]
     2.0
     """
     known = np.asarray(values, float)
     quantiles = np.quantile(known, (0.5, 0.95, 0.99)) if known.size else np.full(3, math.nan)
-    found = (known.mean() if known.size else math.nan, *quantiles)
+    statistics = (known.mean() if known.size else math.nan, *quantiles)
     names = ("delay_mean_s", "delay_p50_s", "delay_p95_s", "delay_p99_s")
-    return {name: float(value) for name, value in zip(names, found, strict=True)}
+    return {name: float(value) for name, value in zip(names, statistics, strict=True)}

@@ -1,110 +1,106 @@
-"""The way down: how versions get from the server to the users."""
+"""Downlink: the path of versions from the server to the users."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
 from netfl.network.backhaul.routes import Routes
 from netfl.network.clock import call_after
-from netfl.network.config import Downlink, NetworkConfig, RoundServiceConfig
-from netfl.network.counterfactual import NOBODY, Exemptions
-from netfl.network.event_log import EventLog
+from netfl.network.config import NetworkContext, RoundServiceConfig
 from netfl.network.message import VERSION, BroadcastMessage
-from netfl.network.outage._state import NodeState
 from netfl.network.radio.medium import Medium
+from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
 
 Users = NDArray[np.int64]
 
 
 class DownlinkPath(ABC):
-    """How versions get to the users."""
+    """Path of versions to the users."""
 
     @abstractmethod
     def send(self, tower: Tower, version: int, users: Users) -> None:
-        """The server sends *version* to *users* of the cell of *tower*."""
+        """Send *version* from the server to *users* of the cell of *tower*."""
+
+
+class IdealDownlink(DownlinkPath):
+    """Path without losses: the delay and rate of each link, then the broadcast rate.
+
+    Versions wait where the route is interrupted.
+
+    Args:
+        network: Objects shared by the parts of the network.
+        service: Parameters of the rounds.
+        routes: Routes between towers and server.
+    """
+
+    def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> None:
+        self._env, self._log, self._outstanding = network.env, network.log, network.outstanding
+        self._routes, self._state, self._exemptions = routes, network.config.presence, network.config.spare
+        self._bits, self._rate_bps = service.broadcast_bits, service.broadcast_bps
+
+    def send(self, tower: Tower, version: int, users: Users) -> None:
+        """Send *version* from the server to *users* of the cell of *tower*."""
+        now_s = self._env.now
+        self._log.downlink_bits += self._bits
+        delay_s = self._routes.delay_s(tower.name, self._bits, now_s) + self._bits / self._rate_bps
+        route = self._routes.numbers(tower.name, now_s)[None, :]
+        at_s = float(self._state.all_up_later_s(route, now_s + delay_s)[0])
+        if self._exemptions.outage and (exempt := self._exemptions.among("outage", tower.cell.ids[users])).any():
+            tower.schedule_broadcast(version, now_s + delay_s, users[exempt])
+            users = users[~exempt]
+        if np.isinf(at_s):
+            self._outstanding.cancel(tower.cell.ids[users], version)
+        elif users.size:
+            tower.schedule_broadcast(version, at_s, users)
 
 
 @dataclass(frozen=True, slots=True)
-class IdealDownlink(DownlinkPath):
-    """Versions take the links' delays, each link's rate and the broadcast rate; where a route is cut off they wait.
+class _Copy:
+    """A copy of a version at a tower.
 
     Args:
-        env: the clock.
-        ledger: counts the bits.
-        routes: the links.
-        presence: who is up.
-        bits: size of a version.
-        rate_bps: at which a tower sends.
-        spare: for whom the route is never cut off.
+        tower: The tower.
+        version: The version.
+        users: Users who have not received it.
+        repetitions: Number of sendings that may follow the first.
     """
 
-    env: simpy.Environment
-    ledger: EventLog
-    routes: Routes
-    presence: NodeState
-    bits: float
-    rate_bps: float
-    spare: Exemptions = NOBODY
-
-    def send(self, tower: Tower, version: int, users: Users) -> None:
-        """They have it when the whole route is up; never, if it never is."""
-        now = self.env.now
-        self.ledger.downlink_bits += self.bits
-        delay_s = self.routes.delay_s(tower.name, self.bits, now) + self.bits / self.rate_bps
-        route = self.routes.numbers(tower.name, now)[None, :]
-        at_s = float(self.presence.all_up_later_s(route, now + delay_s)[0])
-        if self.spare.outage and (spared := self.spare.among("outage", tower.cell.ids[users])).any():
-            tower.expect(version, now + delay_s, users[spared])
-            users = users[~spared]
-        if np.isinf(at_s):
-            self.ledger.strand(tower.cell.ids[users], version)
-        elif users.size:
-            tower.expect(version, at_s, users)
+    tower: Tower
+    version: int
+    users: Users
+    repetitions: int
 
 
 class LossyDownlink(DownlinkPath):
-    """Versions cross queues and fading channels, as `Downlink` says.
+    """Path over queues and fading channels, as `netfl.network.config.Downlink` describes.
 
     Args:
-        downlink: how.
-        env: the clock.
-        ledger: counts the bits.
-        medium: the air.
-        routes: the links.
-        bits: size of a version.
-        boost_db: by how much towers send stronger than users.
-        spare: whose own copies neither wait nor end at ports.
+        network: Objects shared by the parts of the network.
+        service: Parameters of the rounds.
+        routes: Routes between towers and server.
+        medium: Medium of the cells.
     """
 
-    def __init__(
-        self,
-        downlink: Downlink,
-        *,
-        env: simpy.Environment,
-        ledger: EventLog,
-        medium: Medium,
-        routes: Routes,
-        bits: float,
-        boost_db: float,
-        spare: Exemptions = NOBODY,
-    ) -> None:
-        self._downlink, self._env, self._ledger, self._medium, self._routes = downlink, env, ledger, medium, routes
-        self._bits, self._boost_db, self._spare = bits, boost_db, spare
+    def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes, medium: Medium) -> None:
+        assert service.downlink is not None
+        self._downlink, self._env, self._log, self._medium = service.downlink, network.env, network.log, medium
+        self._routes, self._exemptions = routes, network.config.spare
+        self._bits, self._boost_db = service.broadcast_bits, service.boost_db
         self._free_s: dict[str, float] = {}
 
     def send(self, tower: Tower, version: int, users: Users) -> None:
-        """One copy for all, or one for each, sets out at the server."""
-        for some in [users] if self._downlink.mode == "multicast" else np.split(users, len(users)):
-            tower.promise(version, some)
-            ids = tower.cell.ids[some]
-            self._routes.carry(
+        """Send *version* from the server to *users* of the cell of *tower*."""
+        for group in [users] if self._downlink.mode == "multicast" else np.split(users, len(users)):
+            tower.announce(version, group)
+            ids = tower.cell.ids[group]
+            copy = _Copy(tower, version, group, self._downlink.tries - 1)
+            self._routes.forward_down(
                 BroadcastMessage(
                     -1,
                     VERSION,
@@ -112,66 +108,51 @@ class LossyDownlink(DownlinkPath):
                     self._env.now,
                     1,
                     flow=int(ids[0]),
-                    express=bool(self._spare.among("queue", ids).all()),
-                    immune=bool(self._spare.among("outage", ids).all()),
+                    bypass_queue=bool(self._exemptions.among("queue", ids).all()),
+                    ignore_outages=bool(self._exemptions.among("outage", ids).all()),
                     version=version,
-                    way=self._routes.usual(tower.name, self._env.now)[::-1],
-                    arrived=partial(self._air, tower, version, some, self._downlink.tries),
-                    lost=partial(tower.miss, version, some),
+                    route=self._routes.default_route(tower.name, self._env.now)[::-1],
+                    on_arrival=partial(self._schedule, copy),
+                    on_loss=partial(tower.drop, version, group),
                 )
             )
 
-    def _air(self, tower: Tower, version: int, users: Users, tries: int) -> None:
-        """The tower has a copy for *users*, and sends it once those before it are sent."""
-        now = self._env.now
+    def _schedule(self, copy: _Copy) -> None:
+        """Send a copy as soon as its tower has sent those before it."""
+        now_s, tower = self._env.now, copy.tower
         mode = 0
         if self._downlink.mode == "unicast" and self._medium.modes > 1:
-            mode = int(self._medium.choose(tower.cell.ids[users], tower.place, now, self._boost_db)[0])
+            mode = int(self._medium.choose(tower.cell.ids[copy.users], tower.cell.tower, now_s, self._boost_db)[0])
         airtime_s = self._medium.airtime_s(self._bits, mode) if mode else self._medium.longest_s(self._bits)
-        start_s = max(now, self._free_s.get(tower.name, 0.0))
+        start_s = max(now_s, self._free_s.get(tower.name, 0.0))
         self._free_s[tower.name] = start_s + airtime_s
-        how = (tower, version, users, tries - 1)
-        call_after(self._env, start_s - now, lambda _: self._begin(how, mode, airtime_s))
+        call_after(self._env, start_s - now_s, lambda _: self._begin(copy, mode, airtime_s))
 
-    def _begin(self, how: tuple[Tower, int, Users, int], mode: int, airtime_s: float) -> None:
-        """A sending begins: who will have received it at its end."""
-        (tower, _, users, _), now = how, self._env.now
-        self._ledger.downlink_bits += self._bits
-        if self._medium.spending is not None:
-            ids = tower.cell.ids[users]
-            self._medium.spending.receive(ids[self._medium.connected(ids, tower.place[1], now)], airtime_s)
-        heard = self._medium.hears(
-            tower.cell.ids[users], tower.place, (now, now + airtime_s), self._bits, mode, self._boost_db
-        )
-        call_after(self._env, airtime_s, lambda _: self._end(how, heard))
+    def _begin(self, copy: _Copy, mode: int, airtime_s: float) -> None:
+        """Begin a sending, and decide who receives it."""
+        now_s, tower = self._env.now, copy.tower.cell.tower
+        ids = copy.tower.cell.ids[copy.users]
+        self._log.downlink_bits += self._bits
+        if self._medium.energy is not None:
+            self._medium.energy.receive(ids[self._medium.connected(ids, tower.number, now_s)], airtime_s)
+        signal = Signal(tower, now_s, now_s + airtime_s, self._bits, mode, self._boost_db)
+        received = self._medium.downlink_received(ids, signal)
+        call_after(self._env, airtime_s, lambda _: self._end(copy, received))
 
-    def _end(self, how: tuple[Tower, int, Users, int], heard: NDArray[np.bool_]) -> None:
-        """A sending ends: some have the version, the others may be sent it again."""
-        tower, version, users, tries = how
-        tower.hand(version, users[heard])
-        if tries and not heard.all():
-            self._air(tower, version, users[~heard], tries)
+    def _end(self, copy: _Copy, received: NDArray[np.bool_]) -> None:
+        """Deliver a copy, and send it again to the other users, if any sendings are left."""
+        copy.tower.deliver(copy.version, copy.users[received])
+        others = copy.users[~received]
+        if copy.repetitions and others.size:
+            self._schedule(replace(copy, users=others, repetitions=copy.repetitions - 1))
         else:
-            tower.miss(version, users[~heard])
+            copy.tower.drop(copy.version, others)
 
 
-def build_downlink(
-    parts: NetworkConfig, service: RoundServiceConfig, env: simpy.Environment, ledger: EventLog, routes: Routes
-) -> DownlinkPath:
-    """The way down of a network."""
-    bits = service.broadcast_bits
+def build_downlink(network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> DownlinkPath:
+    """Build the downlink of a network."""
     if service.downlink is None:
-        return IdealDownlink(env, ledger, routes, parts.presence, bits, service.broadcast_bps, parts.spare)
-    if parts.medium is None:
-        raise ValueError("a way down over the air needs air")
-    medium, boost_db, spare = parts.medium, service.boost_db, parts.spare
-    return LossyDownlink(
-        service.downlink,
-        env=env,
-        ledger=ledger,
-        medium=medium,
-        routes=routes,
-        bits=bits,
-        boost_db=boost_db,
-        spare=spare,
-    )
+        return IdealDownlink(network, service, routes)
+    if network.config.medium is None:
+        raise ValueError("a downlink over the air needs a medium")
+    return LossyDownlink(network, service, routes, network.config.medium)

@@ -1,4 +1,4 @@
-"""What users spend: the joules of a training, and the watts of sending, listening, and being there."""
+"""Energy of users: of trainings, of sending and receiving, and of idle time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from netfl.types import ScenarioFacts
 from netfl.units import Joules, Watts, db_to_linear
 
 _ROUNDS = ("per_training", "per_sample", "receive")
-"""What is spent only where versions are sent and trained from."""
+"""Costs that occur in rounds only."""
 
 
 class PowerRates(NamedTuple):
-    """What each user spends, ``[users]`` each, in joules and watts."""
+    """Energy and power of each user, ``[users]`` each, in joules and watts."""
 
     training_j: NDArray[np.float64]
     sample_j: NDArray[np.float64]
@@ -30,59 +30,58 @@ class PowerRates(NamedTuple):
 
 
 class EnergyCosts(Spec):
-    """What one user spends."""
+    """Energy and power of one user."""
 
     per_training: Annotated[Joules, Field(ge=0)] | None = None
-    """What each training takes as it begins."""
+    """Energy of each training, at its start."""
     per_sample: Annotated[Joules, Field(ge=0)] | None = None
-    """What each training sample takes besides."""
+    """Additional energy of each training sample."""
     transmit: Annotated[Watts, Field(ge=0)] | None = None
-    """What a user draws while it is on the air, amplifier and circuits together."""
+    """Power of a user on the air, amplifier and circuits together."""
     efficiency: Annotated[float, Field(gt=0, le=1)] | None = None
-    """In its place: the share of what a user draws that is radiated, so that it draws radio.power / efficiency."""
+    """Instead of ``transmit``: the radiated share of that power, which is then radio.power / efficiency."""
     receive: Annotated[Watts, Field(ge=0)] | None = None
-    """What it draws while a version is sent to it over the air."""
+    """Power of a user while a version is sent to it over the air."""
     idle: Annotated[Watts, Field(ge=0)] | None = None
-    """What it draws all the time, beside all else, cut off or not."""
+    """Power of a user at all times, in addition to all else."""
 
     @model_validator(mode="after")
     def _one_power(self) -> EnergyCosts:
-        """The power of sending from one source."""
+        """Check that the power of sending is given once."""
         if self.transmit is not None and self.efficiency is not None:
             raise ValueError("give transmit or efficiency, not both")
         return self
 
     @property
     def stated(self) -> tuple[str, ...]:
-        """The figures that are given."""
+        """Names of the costs that are given."""
         return tuple(name for name in EnergyCosts.model_fields if getattr(self, name) is not None)
 
     def sending_w(self, radiated_w: float) -> float | None:
-        """What sending draws; ``None`` where that is not said."""
+        """Return the power of sending; ``None`` if it is not given."""
         return self.transmit if self.efficiency is None else radiated_w / self.efficiency
 
 
 class Energy(EnergyCosts):
-    """What users spend, counted and told; nobody runs out of anything.
+    """Energy accounting of users, without batteries.
 
-    A user spends per_training + f · samples · per_sample on a training, f being the share of its time that it went on
-    for: 1, unless the user abandoned it or the run ended.  It spends transmit · airtime on every attempt that it puts
-    on the air, whatever becomes of it, airtime being how long the MAC has it there; receive · bits / rate on every
-    version that is sent to it; and idle · T in a time T.  What is not stated costs nothing.
+    A training costs per_training + f · samples · per_sample, where f is the completed share of the training: 1, unless
+    the user abandoned it or the run ended.  Every attempt costs transmit · airtime, whatever its outcome; every version
+    that is sent to a user costs receive · bits / rate; a time T costs idle · T.  Costs that are not given are 0.
     """
 
     devices: Mapping[str, EnergyCosts] = Field(default_factory=dict)
-    """Other figures for a class of ``compute.devices``, by its name; those that are not given there are as for all."""
+    """Other costs for a class of ``compute.devices``, by its name; costs that are not given are those of all users."""
 
     @model_validator(mode="after")
     def _something(self) -> Energy:
-        """Something must be spent."""
-        if not any(getattr(one, name) for one in (self, *self.devices.values()) for name in one.stated):
+        """Check that any cost is given."""
+        if not any(getattr(costs, name) for costs in (self, *self.devices.values()) for name in costs.stated):
             raise ValueError("nothing is spent: give per_training, per_sample, transmit, efficiency, receive or idle")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """What is spent only in rounds, where there are none."""
+        """Report costs of rounds in a scenario without rounds."""
         if facts.duration_s is not None:
             for key, costs in self.each():
                 for name in (name for name in costs.stated if name in _ROUNDS):
@@ -90,46 +89,43 @@ class Energy(EnergyCosts):
                     yield Fault(f"{key}{name}", problem, getattr(costs, name), "leave it out")
 
     def each(self) -> Iterator[tuple[str, EnergyCosts]]:
-        """The figures for all, and of each class, with what goes before their keys."""
+        """Yield the costs of all users and of each class, with the prefix of their keys."""
         yield "", self
         yield from ((f"devices.{name}.", costs) for name, costs in self.devices.items())
 
     def rates(self, devices: NDArray[np.str_], power_dbm: float) -> PowerRates:
-        """What each user spends.
+        """Return energy and power of each user.
 
         Args:
-            devices: the name of each user's class, ``[users]``; empty names where there are none.
-            power_dbm: what radios send with; NaN without any.
+            devices: Name of each user's class, ``[users]``; empty names without classes.
+            power_dbm: Power that radios send with; NaN without radios.
         """
         radiated_w = float(db_to_linear(power_dbm - 30.0))
 
-        def of(costs: EnergyCosts) -> tuple[float | None, ...]:
+        def values(costs: EnergyCosts) -> tuple[float | None, ...]:
             return costs.per_training, costs.per_sample, costs.sending_w(radiated_w), costs.receive, costs.idle
 
-        every = [np.full(len(devices), figure or 0.0) for figure in of(self)]
+        rows = [np.full(len(devices), value or 0.0) for value in values(self)]
         for name, costs in self.devices.items():
-            for row, figure in zip(every, of(costs), strict=True):
-                if figure is not None:
-                    row[devices == name] = figure
-        return PowerRates(*every)
-
-
-# The account of what users spend, user by user.
+            for row, value in zip(rows, values(costs), strict=True):
+                if value is not None:
+                    row[devices == name] = value
+        return PowerRates(*rows)
 
 
 Ids = NDArray[np.int64]
 
 
 class EnergyMeter:
-    """What users have spent since the beginning, or since `restart`; told of trainings, attempts and receptions.
+    """Energy of users since the start of the run, or since `restart`.
 
-    Counts and times are kept, and priced at the end.  A training counts by the share of its time that it went on for.
-    Users are numbered as in the whole network.
+    The meter counts trainings, attempts and receptions, and computes their energy at the end.  A training counts by its
+    completed share.  Users have their numbers in the network.
 
     Args:
-        rates: what each of them spends.
-        samples: training samples of one update, ``[users]``.
-        broadcast_s: how long a version is on the air on an ideal way down.
+        rates: Energy and power of each user.
+        samples: Training samples of one update, ``[users]``.
+        broadcast_s: Airtime of a version on an ideal downlink.
     """
 
     def __init__(self, rates: PowerRates, samples: NDArray[np.float64], broadcast_s: float = 0.0) -> None:
@@ -138,17 +134,17 @@ class EnergyMeter:
         self.restart(0.0)
 
     def restart(self, now_s: float) -> None:
-        """Count from now on."""
+        """Start all counts over."""
         self._since_s = now_s
-        self._begun, self._trained, self._sending_s, self._hearing_s = np.zeros((4, len(self._samples)))
+        self._begun, self._trained, self._sending_s, self._receiving_s = np.zeros((4, len(self._samples)))
 
     def train(self, ids: Ids, from_s: NDArray[np.float64], until_s: NDArray[np.float64]) -> None:
-        """Users begin to train, each of whom is at no other training."""
+        """Count trainings that begin; each of the users has no other training."""
         self._begun[ids] += 1
         self._from_s[ids], self._until_s[ids] = from_s, until_s
 
     def stop(self, ids: Ids, at_s: ArrayLike) -> None:
-        """The last trainings of users are over, if they were not before."""
+        """End the last trainings of users, if they have not ended before."""
         running = self._until_s[ids] > self._from_s[ids]
         ids, by_s = ids[running], np.broadcast_to(at_s, ids.shape)[running]
         from_s, until_s = self._from_s[ids], self._until_s[ids]
@@ -156,56 +152,51 @@ class EnergyMeter:
         self._from_s[ids] = until_s
 
     def send(self, ids: Ids, airtime_s: float) -> None:
-        """Users go on the air."""
+        """Count an attempt of each user."""
         self._sending_s[ids] += airtime_s
 
     def receive(self, ids: Ids, airtime_s: float) -> None:
-        """A version is sent to users."""
-        self._hearing_s[ids] += airtime_s
+        """Count a version that is sent to each user."""
+        self._receiving_s[ids] += airtime_s
 
-    def hear(self, ids: Ids) -> None:
-        """Users receive a version on an ideal way down."""
+    def receive_broadcast(self, ids: Ids) -> None:
+        """Count a version that is sent to each user on an ideal downlink."""
         self.receive(ids, self._broadcast_s)
 
     def total_j(self, now_s: float) -> float:
-        """What all have spent by now; a training that is under way counts by the share of its time that has passed."""
-        lasts = np.where(self._until_s > self._from_s, self._until_s - self._from_s, np.inf)
-        under_way = np.clip((now_s - self._from_s) / lasts, 0.0, 1.0)
+        """Return the energy of all users by now; a training under way counts by its completed share."""
+        duration_s = np.where(self._until_s > self._from_s, self._until_s - self._from_s, np.inf)
+        under_way = np.clip((now_s - self._from_s) / duration_s, 0.0, 1.0)
         spent = float(sum(joules.sum() for joules in self._spent(now_s).values()))
         return spent + float((self._rates.sample_j * self._samples * under_way).sum())
 
     def close(self, now_s: float) -> dict[str, NDArray[Any]]:
-        """The run ends: what each user has done and spent, by name, ``[users]`` each."""
+        """End all trainings; return activities and energy of the users by name, ``[users]`` each."""
         self.stop(np.arange(len(self._samples)), now_s)
         spent = self._spent(now_s)
         done = {"begun": self._begun.astype(np.int64), "trained": self._trained}
-        times = {"sending_s": self._sending_s, "receiving_s": self._hearing_s}
-        told = {f"{name}_J": joules for name, joules in spent.items()}
-        return {
-            "user": np.arange(len(self._samples)),
-            **done,
-            **times,
-            **told,
-            "energy_J": np.sum([*spent.values()], axis=0),
-        }
+        times = {"sending_s": self._sending_s, "receiving_s": self._receiving_s}
+        energies = {f"{name}_J": joules for name, joules in spent.items()}
+        users, total = np.arange(len(self._samples)), np.sum([*spent.values()], axis=0)
+        return {"user": users, **done, **times, **energies, "energy_J": total}
 
     @staticmethod
-    def figures(columns: Mapping[str, NDArray[Any]], deliveries: int | None) -> dict[str, float]:
-        """The figures of a replica, from its columns; *deliveries* is ``None`` where there can be none."""
-        each = columns["energy_J"]
-        told = {"energy_J": float(each.sum())}
+    def metrics(columns: Mapping[str, NDArray[Any]], deliveries: int | None) -> dict[str, float]:
+        """Return the metrics of a replica from its columns; *deliveries* is ``None`` without rounds."""
+        energy_j = columns["energy_J"]
+        metrics = {"energy_J": float(energy_j.sum())}
         parts = {name: float(columns[f"{name}_J"].sum()) for name in ("train", "send", "receive", "idle")}
-        told |= {f"energy_{name}_J": joules for name, joules in parts.items() if joules}
+        metrics |= {f"energy_{name}_J": joules for name, joules in parts.items() if joules}
         if deliveries is not None:
-            told["energy_per_delivery_J"] = told["energy_J"] / deliveries if deliveries else np.nan
-        return told | {"energy_max_J": float(each.max()), "energy_jain": jain(each)}
+            metrics["energy_per_delivery_J"] = metrics["energy_J"] / deliveries if deliveries else np.nan
+        return metrics | {"energy_max_J": float(energy_j.max()), "energy_jain": jain(energy_j)}
 
     def _spent(self, now_s: float) -> dict[str, NDArray[np.float64]]:
-        """Joules of each user, by what they went into."""
+        """Return the energy of each user, by its purpose."""
         rates = self._rates
         return {
             "train": rates.training_j * self._begun + rates.sample_j * self._samples * self._trained,
             "send": rates.transmit_w * self._sending_s,
-            "receive": rates.receive_w * self._hearing_s,
+            "receive": rates.receive_w * self._receiving_s,
             "idle": rates.idle_w * (now_s - self._since_s),
         }

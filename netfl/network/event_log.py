@@ -1,11 +1,10 @@
-"""The ledger: what happens to every update is written here once, and from here into the record."""
+"""Record of what happens to every update and packet of one replica."""
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,201 +12,178 @@ from numpy.typing import ArrayLike, NDArray
 from netfl.errors import ModelError
 from netfl.network.counters import PacketCounter
 from netfl.network.message import TRAFFIC, BroadcastMessage, Message
-from netfl.network.outstanding_updates import OutstandingUpdates
 from netfl.network.transport.transfer import Segment
 from netfl.types import Recorder
 
+if TYPE_CHECKING:
+    from netfl.network.backhaul.fast_path import PacketArray
+
 Numbers = NDArray[np.int64]
-Figures = NDArray[np.float64]
+
+
+class Outcome(NamedTuple):
+    """Outcome of updates.
+
+    Args:
+        kind: Kind of the recorded event, such as ``delivered``.
+        node: Name of the node at which they end.
+        detail: Cause of the last failure, where the kind does not name it.
+    """
+
+    kind: str
+    node: str = ""
+    detail: str = ""
+
+    @classmethod
+    def of_failure(cls, cause: str, limit: int | None, node: str) -> Outcome:
+        """Return the outcome of frames whose last of *limit* attempts failed by *cause*."""
+        return cls(cause, node) if limit == 1 else cls("given_up", node, cause)
 
 
 class EventLog:
-    """Fates and events of one replica, and how many updates the open round may still hope for.
+    """Record of the outcomes and events of one replica, with counters of the open round.
 
     Args:
-        recorder: where events go.
-        users: the number of users.
-        exhausted: called when no update of the open round's version can come any more.
-        nodes: the number of nodes that may send traffic; 0 for none.
-        patience: failed attempts of updates in one round without a delivery after which the run ends.
-        tells_packets: whether the fates of packets are recorded as those of updates are.
+        recorder: Destination of the events.
+        users: Number of users.
+        nodes: Number of nodes that may send traffic; 0 for none.
+        record_packets: Record the outcomes of packets of traffic, too.
+        max_failed_attempts: Failed attempts of updates in one round without a delivery after which the run ends.
 
     Attributes:
-        round: the open round.
-        hopes: of whom something that counts may still come.
-        reached: how many times a user has received a version in the open round.
-        uplink_bits: bits put on the air in the open round.
-        downlink_bits: bits of the broadcasts of the open round.
-        vain: attempts that have failed in the open round since anybody was heard.
-        bases: how many updates that have no fate yet start from each version.
-        ended: called with users whose updates have ended, before nobody may be left to hope for; who sends them
-            something new puts new hope into them.
-        flying: updates between the air and the server, in the order in which they left the air.
-        meter: counts of the packets of traffic.
-        figures: what those who send updates have counted, for the end of the run.
+        round: Number of the open round.
+        receptions: Number of receptions of a version by a user in the open round.
+        uplink_bits: Bits put on the air in the open round.
+        downlink_bits: Bits of the broadcasts of the open round.
+        failed_attempts: Failed attempts in the open round since the last delivery.
+        in_flight: Updates between the air and the server, in the order in which they left the air.
+        packets: Counters of the packets of traffic.
+        metrics: Metrics that transmit queues and the server count for the end of the run.
+        on_updates_end: Called with users, base versions, and whether the updates were still expected.
     """
 
     def __init__(
         self,
         recorder: Recorder,
         users: int,
-        exhausted: Callable[[], None],
         *,
         nodes: int = 0,
-        tells_packets: bool = False,
-        patience: float = np.inf,
+        record_packets: bool = False,
+        max_failed_attempts: float = np.inf,
     ) -> None:
-        self._recorder, self._users, self._exhausted, self._patience = recorder, users, exhausted, patience
-        self.meter = PacketCounter(nodes)
-        self._tells_packets = tells_packets
-        self._packets: dict[tuple[str, str], array[float]] = {}
-        self.round = self.reached = 0
-        self.hopes = OutstandingUpdates(users)
+        self._recorder, self._users, self._max_failed_attempts = recorder, users, max_failed_attempts
+        self.packets = PacketCounter(nodes)
+        self._record_packets = record_packets
+        self._packet_rows: dict[tuple[str, str], array[float]] = {}
+        self.round = self.receptions = 0
         self.uplink_bits = self.downlink_bits = 0.0
-        self.vain = 0
-        self.bases: Counter[int] = Counter()
-        self.ended: Callable[[Numbers], None] | None = None
-        self.figures: dict[str, float] = {}
-        self.flying: dict[Message, None] = {}
+        self.failed_attempts = 0
+        self.metrics: dict[str, float] = {}
+        self.in_flight: dict[Message, None] = {}
+        self.on_updates_end: Callable[[Numbers, ArrayLike, bool], None] = lambda users, base, is_expected: None
 
-    def open(self, round: int) -> None:
-        """Round *round* opens."""
-        self.round, self.reached, self.vain = round, 0, 0
+    def open_round(self, round: int) -> None:
+        """Reset the counters of the open round."""
+        self.round, self.receptions, self.failed_attempts = round, 0, 0
         self.uplink_bits = self.downlink_bits = 0.0
 
     def wants(self, kind: str) -> bool:
-        """Whether events of *kind* are recorded."""
+        """Return whether events of *kind* are recorded."""
         return self._recorder.wants(kind)
 
-    def event(self, kind: str, time_s: ArrayLike, **told: Any) -> None:
-        """Record a step on the way, if such steps are recorded; *told* as in `Recorder.event`."""
+    def event(self, kind: str, time_s: ArrayLike, **columns: Any) -> None:
+        """Record an event, if events of *kind* are recorded; *columns* as in `Recorder.event`."""
         if self._recorder.wants(kind):
-            self._recorder.event(kind, time_s, round=self.round, **told)
+            self._recorder.event(kind, time_s, round=self.round, **columns)
 
-    def received(self, time_s: ArrayLike, users: ArrayLike, version: ArrayLike, node: str) -> None:
-        """Users have received *version*, one for all or one for each."""
-        self.reached += np.size(users)
+    def record_reception(self, time_s: ArrayLike, users: ArrayLike, version: ArrayLike, node: str) -> None:
+        """Record that users receive *version*, one for all or one for each."""
+        self.receptions += np.size(users)
         self.event("received", time_s, user=users, node=node, value=version)
 
-    def begin(self, base: Numbers) -> None:
-        """Updates begin, one from each *base*."""
-        self._count(base, len(base), 1)
-
-    def end(
-        self,
-        fate: str,
-        time_s: ArrayLike,
-        users: ArrayLike,
-        base: ArrayLike,
-        *,
-        node: str = "",
-        detail: str = "",
-        hoped: bool = True,
+    def end_updates(
+        self, outcome: Outcome, time_s: ArrayLike, users: ArrayLike, base: ArrayLike, *, is_expected: bool = True
     ) -> None:
-        """Updates end: *users*' that were trained from *base*, which is recorded as the event's value.
+        """Record the end of updates.
 
-        They are `strand`-ed with that, unless they had not been *hoped* for any more.
+        Args:
+            outcome: How they end.
+            time_s: Time, one for all or one for each.
+            users: Their users, by their numbers in the network.
+            base: Versions from which they were trained, recorded as the value of the event.
+            is_expected: Whether the server could still expect them.
         """
         if np.size(users):
-            self.vain = 0 if fate == "delivered" else self.vain
-            self._recorder.event(fate, time_s, round=self.round, user=users, node=node, value=base, detail=detail)
-            who = np.atleast_1d(users)
-            self._count(base, len(who), -1)
-            last = hoped and self.hopes.lose(who, base)
-            if self.ended is not None:
-                self.ended(who)
-            if last and not self.hopes.count:
-                self._exhausted()
+            kind, node, detail = outcome
+            self.failed_attempts = 0 if kind == "delivered" else self.failed_attempts
+            self._recorder.event(kind, time_s, round=self.round, user=users, node=node, value=base, detail=detail)
+            self.on_updates_end(np.atleast_1d(users), base, is_expected)
 
-    def fail(self, count: int, now_s: float) -> None:
-        """*count* attempts have failed that will be followed by others.
+    def count_failures(self, count: int, now_s: float) -> None:
+        """Count failed attempts that are followed by others.
 
         Raises:
-            ModelError: too many in one round without a delivery: it would go on for ever.
+            ModelError: Too many attempts failed in one round without a delivery, so that it would never close.
         """
-        self.vain += count
-        if self.vain > self._patience:
+        self.failed_attempts += count
+        if self.failed_attempts > self._max_failed_attempts:
             problem = (
-                f"round {self.round}: {self.vain} attempts in a row have failed and nobody was heard; users may "
-                "collide for ever (mac), or be cut off before an update is through (outages, a battery that does not "
-                "pay for one); a deadline would close such rounds"
+                f"round {self.round}: {self.failed_attempts} attempts in a row have failed and nobody was heard; users "
+                "may collide for ever (mac), or be cut off before an update is through (outages, a battery that does "
+                "not pay for one); a deadline would close such rounds"
             )
             raise ModelError("network", problem, time_s=now_s)
 
-    def land(self, message: Message, fate: str, time_s: float, *, node: str = "") -> None:
-        """A message ends."""
+    def record_outcome(self, message: Message, kind: str, time_s: float, *, node: str = "") -> None:
+        """Record the end of a message."""
         if message.base == TRAFFIC:
-            if fate == "delivered":
-                self.meter.deliver(message.user, message.bits, message.born_s, time_s)
-            elif time_s >= self.meter.since_s:
-                self.meter.lose(message.user, fate)
-            if self._tells_packets:
-                told = self._packets.setdefault((fate, node), array("d"))
-                told.extend((time_s, message.user, time_s - message.born_s))
+            if kind == "delivered":
+                self.packets.deliver(message.user, message.bits, message.born_s, time_s)
+            elif time_s >= self.packets.since_s:
+                self.packets.lose(message.user, kind)
+            if self._record_packets:
+                rows = self._packet_rows.setdefault((kind, node), array("d"))
+                rows.extend((time_s, message.user, time_s - message.born_s))
             return
         if isinstance(message, BroadcastMessage):
-            message.lost()
+            message.on_loss()
             return
         if isinstance(message, Segment):
-            message.transfer.land(message.part, fate, time_s, node)
+            message.transfer.record_outcome(message.part, kind, time_s, node)
             return
-        del self.flying[message]
-        self.end(fate, time_s, message.user, message.base, node=node)
+        del self.in_flight[message]
+        self.end_updates(Outcome(kind, node), time_s, message.user, message.base)
+
+    def record_outcomes(self, packets: PacketArray, kind: str, node: str) -> None:
+        """Record the end of packets of traffic, in the order of time."""
+        if not len(packets):
+            return
+        if kind == "delivered":
+            self.packets.deliver_all(packets)
+        else:
+            for sender, count in zip(*np.unique(packets.sender, return_counts=True), strict=True):
+                self.packets.lose(int(sender), kind, int(count))
+        if self._record_packets:
+            rows = self._packet_rows.setdefault((kind, node), array("d"))
+            delay_s = packets.time_s - packets.born_s
+            rows.frombytes(np.column_stack([packets.time_s, packets.sender, delay_s]).tobytes())
 
     def offer(self, sender: int, bits: float, born_s: float) -> None:
-        """A packet of traffic has come to *sender*, who is one from then on, be it counted or not."""
-        if born_s >= self.meter.since_s:
-            self.meter.offer(sender, 1, bits)
+        """Count a packet of traffic that arrives at *sender*; before the warm-up ends, only the sender counts."""
+        if born_s >= self.packets.since_s:
+            self.packets.offer(sender, 1, bits)
         else:
-            self.meter.offer(sender, 0, 0.0)
+            self.packets.offer(sender, 0, 0.0)
 
-    def offer_all(self, senders: Numbers, bits: Figures) -> None:
-        """Packets of traffic have come, in the order of time, all of them to one sender."""
-        if senders.size:
-            self.meter.offer(int(senders[0]), len(senders), float(bits.sum()))
+    def offer_all(self, packets: PacketArray) -> None:
+        """Count packets of traffic that arrive at one sender, in the order of time."""
+        if len(packets):
+            self.packets.offer(int(packets.sender[0]), len(packets), float(packets.bits.sum()))
 
-    def land_all(
-        self, fate: str, times_s: Figures, senders: Numbers, bits: Figures, born_s: Figures, *, node: str
-    ) -> None:
-        """Packets of traffic end, in the order of time."""
-        if not senders.size:
-            return
-        if fate == "delivered":
-            self.meter.deliver_all(senders, bits, born_s, times_s)
-        else:
-            for sender, count in zip(*np.unique(senders, return_counts=True), strict=True):
-                self.meter.lose(int(sender), fate, int(count))
-        if self._tells_packets:
-            told = self._packets.setdefault((fate, node), array("d"))
-            told.frombytes(np.column_stack([times_s, senders, times_s - born_s]).tobytes())
-
-    def tell_packets(self) -> None:
-        """Hand the fates of packets to the record: the value is the time from a packet's coming to its end."""
-        packets, self._packets = self._packets, {}
-        for (fate, node), rows in sorted(packets.items()):
+    def flush_packets(self) -> None:
+        """Record the outcomes of packets; the value is the time from a packet's arrival to its end."""
+        packets, self._packet_rows = self._packet_rows, {}
+        for (kind, node), rows in sorted(packets.items()):
             times_s, senders, delays_s = np.frombuffer(rows).reshape(-1, 3).T
             users = np.where(senders < self._users, senders, -1).astype(np.int64)
-            self._recorder.event(fate, times_s, round=self.round, user=users, node=node, value=delays_s)
-
-    def _count(self, base: ArrayLike, many: int, sign: int) -> None:
-        """Add *many* updates, or take them away; most often all start from one version."""
-        bases = np.asarray(base)
-        first = bases.flat[0]
-        counts = {int(first): many}
-        if bases.size > 1 and not (bases == first).all():
-            counts = {int(one): int(count) for one, count in zip(*np.unique(bases, return_counts=True), strict=True)}
-        for version, count in counts.items():
-            self.bases[version] += sign * count
-            if not self.bases[version]:
-                del self.bases[version]
-
-    def strand(self, users: Numbers, base: ArrayLike) -> None:
-        """The updates of *users* from these versions can come no more: they end, or their users never return."""
-        if self.hopes.lose(users, base):
-            self._exhausted()
-
-    def turn(self, users: Numbers, base: ArrayLike, other: Numbers) -> None:
-        """No updates of *users* will come from *base*; from *other*, ``[n]``, they may, where these count."""
-        old = other < self.hopes.least
-        self.hopes.turn(users[~old], np.broadcast_to(base, users.shape)[~old], other[~old])
-        self.strand(users[old], np.broadcast_to(base, users.shape)[old])
+            self._recorder.event(kind, times_s, round=self.round, user=users, node=node, value=delays_s)

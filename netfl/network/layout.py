@@ -1,4 +1,4 @@
-"""Where everything stands: users, towers, routers, the server, and the links between them."""
+"""Layout of a network: positions of users, towers, routers and the server, and the links between them."""
 
 from __future__ import annotations
 
@@ -7,41 +7,49 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 LIGHT_M_S = 299_792_458.0
-"""Speed of light in vacuum; in air it is slower by less than a part in a thousand."""
+"""Speed of light in vacuum; that in air is less than 0.1 % lower."""
 
 
 _BLOCK = 1 << 15
-"""Users whose distances are worked out at a time."""
+"""Number of users whose distances are computed at once."""
+
+
+class NodeId(NamedTuple):
+    """Name and number of a tower, a router, the server or a link."""
+
+    name: str
+    number: int
 
 
 class Trajectories(ABC):
-    """Where users who move are, as a function of (user, time), in any order of asking."""
+    """Positions of moving users as a function of (user, time), for calls in any order."""
 
     @abstractmethod
     def xy_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """The place of each user at *time_s*, ``[n, 2]``; at time 0 where the topology put it."""
+        """Return the position of each user at *time_s*, ``[n, 2]``; at time 0 that of the topology."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A laid-out network.
+    """Positions and links of a network.
 
     Nodes are numbered: users first (0 … users-1), then the infrastructure in the order of ``graph.nodes``, then the
     links in the order of ``graph.edges``.
 
     Args:
-        graph: the infrastructure, undirected; node names such as ``server``, ``router:0``, ``tower:2`` with the
+        graph: Infrastructure, undirected; node names such as ``server``, ``router:0``, ``tower:2`` with the
             attributes ``role`` (``server``, ``router`` or ``tower``), ``x_m`` and ``y_m``; edges with ``rate_bps`` and
             ``delay_s``.
-        user_xy_m: positions of the users at time 0, ``[users, 2]``, in metres.
-        paths: where they are later; ``None`` where they stand still.
-        seen_from: the tower that links are considered to; ``None`` for each user's own, the nearest at time 0.
+        user_xy_m: Positions of the users at time 0, ``[users, 2]``, in metres.
+        paths: Positions at later times; ``None`` without motion.
+        seen_from: Tower of all links; ``None`` for the nearest tower of each user at time 0.
     """
 
     graph: nx.Graph[str]
@@ -51,7 +59,7 @@ class Layout:
 
     @cached_property
     def users(self) -> int:
-        """The number of users."""
+        """Number of users."""
         return len(self.user_xy_m)
 
     @cached_property
@@ -61,22 +69,22 @@ class Layout:
 
     @cached_property
     def links(self) -> tuple[str, ...]:
-        """Names of the links, the end that is farther from the server first, such as ``tower:0-server``.
+        """Names of the links, such as ``tower:0-server``: the end with more hops to the server comes first.
 
         Link ``users + len(names) + i`` is ``links[i]``.
         """
         servers = [name for name in self.names if self.graph.nodes[name].get("role") == "server"]
         hops = nx.single_source_shortest_path_length(self.graph, servers[0]) if servers else {}
-        far = [sorted(ends, key=lambda name: -hops.get(name, np.inf)) for ends in self.graph.edges]
-        return tuple(f"{one}-{other}" for one, other in far)
+        links = [sorted(ends, key=lambda name: -hops.get(name, np.inf)) for ends in self.graph.edges]
+        return tuple(f"{start}-{end}" for start, end in links)
 
     @property
     def nodes(self) -> int:
-        """The number of all nodes, users and links included: whatever can be down."""
+        """Number of all nodes that can be down, with users and links."""
         return self.users + len(self.names) + len(self.links)
 
     def name(self, node: int) -> str:
-        """The name of a node of the infrastructure, or of a link."""
+        """Return the name of a node of the infrastructure, or of a link."""
         return (*self.names, *self.links)[node - self.users]
 
     @cached_property
@@ -86,23 +94,23 @@ class Layout:
 
     @cached_property
     def server(self) -> str:
-        """The name of the server."""
+        """Name of the server."""
         return self.with_role("server")[0]
 
     def with_role(self, role: str) -> tuple[str, ...]:
-        """Names of the infrastructure's nodes of one role, in order."""
+        """Return the names of the infrastructure's nodes of one role, in order."""
         return tuple(name for name in self.names if self.graph.nodes[name]["role"] == role)
 
     def number(self, name: str) -> int:
-        """The node number of an infrastructure node, or of a link, whichever end is named first."""
+        """Return the number of a node of the infrastructure, or of a link, either end first."""
         return self._numbers[name]
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
         """Node numbers by name."""
         numbers = {name: number for number, name in enumerate(self.names, self.users)}
-        for number, (one, other) in enumerate(self.graph.edges, self.users + len(self.names)):
-            numbers[f"{one}-{other}"] = numbers[f"{other}-{one}"] = number
+        for number, (start, end) in enumerate(self.graph.edges, self.users + len(self.names)):
+            numbers[f"{start}-{end}"] = numbers[f"{end}-{start}"] = number
         return numbers
 
     @cached_property
@@ -122,29 +130,29 @@ class Layout:
 
     @property
     def moving(self) -> bool:
-        """Whether distances change with time."""
+        """True if distances change with time."""
         return self.paths is not None
 
     def distances_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """Distance of each user to its tower at *time_s*, ``[n]``; the tower is the one that was nearest at time 0."""
+        """Return the distance of each user to its tower, the nearest at time 0, at *time_s*, ``[n]``."""
         if self.paths is None:
             return self.distance_m[users]
         return np.asarray(np.hypot(*(self.paths.xy_m(users, time_s) - self._tower_xy_m[self.cell[users]]).T))
 
     def towards(self, tower: str) -> Layout:
-        """The same network with *tower* in the place of every user's own, for what others hear of a user."""
+        """Return the same network with all links to *tower*, for the interference there."""
         return replace(self, seen_from=tower)
 
     def route(self, tower: str) -> tuple[str, ...]:
-        """The nodes from *tower* to the server, both included, by least delay.
+        """Return the nodes from *tower* to the server, both included, by least delay.
 
         Raises:
-            networkx.NetworkXNoPath: the server cannot be reached.
+            networkx.NetworkXNoPath: There is no route.
         """
         return tuple(nx.shortest_path(self.graph, tower, self.server, weight="delay_s"))
 
     def _places(self, names: tuple[str, ...]) -> NDArray[np.float64]:
-        """Positions of infrastructure nodes, ``[names, 2]``."""
+        """Return the positions of infrastructure nodes, ``[names, 2]``."""
         rows = [(self.graph.nodes[name]["x_m"], self.graph.nodes[name]["y_m"]) for name in names]
         return np.asarray(rows, float).reshape(-1, 2)
 
@@ -155,12 +163,12 @@ class Layout:
 
     @cached_property
     def _nearest(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Each user's nearest tower, the first among equals, and its distance; some users at a time, to stay small."""
-        cell, least = np.zeros(self.users, np.int64), np.full(self.users, np.inf)
-        seen = [at for at, name in enumerate(self.towers) if self.seen_from in {None, name}]
-        for start, index in product(range(0, self.users, _BLOCK), seen):
-            own = slice(start, start + _BLOCK)
-            distance = np.hypot(*(self.user_xy_m[own] - self._tower_xy_m[index]).T)
-            cell[own][distance < least[own]] = index
-            np.minimum(distance, least[own], out=least[own])
-        return cell, least
+        """Each user's nearest tower, the first on a tie, and its distance; in blocks, to save memory."""
+        cell, nearest_m = np.zeros(self.users, np.int64), np.full(self.users, np.inf)
+        towers = [index for index, name in enumerate(self.towers) if self.seen_from in {None, name}]
+        for start, index in product(range(0, self.users, _BLOCK), towers):
+            block = slice(start, start + _BLOCK)
+            distance_m = np.hypot(*(self.user_xy_m[block] - self._tower_xy_m[index]).T)
+            cell[block][distance_m < nearest_m[block]] = index
+            np.minimum(distance_m, nearest_m[block], out=nearest_m[block])
+        return cell, nearest_m

@@ -1,4 +1,8 @@
-"""A message: one update on its way from a user to the server."""
+"""Messages that cross the network: updates, packets of traffic and copies of a version.
+
+`Message` is an update or a packet on its way from a sender to the server.  `BroadcastMessage` is a copy of a version on
+its way from the server to a tower.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 TRAFFIC = -1
-"""The base of packets that are no updates."""
+"""The base of packets of traffic."""
+VERSION = -2
+"""The base of copies of a version."""
 
 
 @dataclass(slots=True, eq=False)
@@ -14,18 +20,18 @@ class Message:
     """One update, or one packet of traffic, that crosses the network; two are never equal.
 
     Args:
-        user: the node number of who sent it.
-        base: the version that it was trained from; `TRAFFIC` for what is no update.
-        bits: its size.
-        sent_s: when its first attempt began.
-        attempts: how many attempts the air took.
-        flow: what fair queues tell apart: the user's number, or that of the node where traffic enters.
-        priority: 0 is served first where a queue knows priorities.
-        entered_s: when it entered the port where it is now.
-        born_s: when a packet of traffic came to its sender.
-        counted: whether a packet of traffic has been counted as offered.
-        express: whether it waits in no port, and is turned away by none.
-        immune: whether no outage ends it.
+        user: Node number of the sender.
+        base: Version from which the update was trained; `TRAFFIC` for a packet.
+        bits: Size, in bits.
+        sent_s: Start of its first attempt.
+        attempts: Number of attempts over the air.
+        flow: Key of fair queues: the user's number, or that of the node where traffic enters.
+        priority: 0 is served first where a queue has priorities.
+        entered_s: Time at which it entered its present port.
+        born_s: Time at which a packet of traffic arrived at its sender.
+        counted: Whether a packet of traffic has been counted as offered.
+        bypass_queue: Whether it waits in no port, and no port drops it.
+        ignore_outages: Whether no outage ends it.
     """
 
     user: int
@@ -38,15 +44,8 @@ class Message:
     entered_s: float = 0.0
     born_s: float = 0.0
     counted: bool = False
-    express: bool = False
-    immune: bool = False
-
-
-# A parcel: one copy of a version on its way from the server to a tower.
-
-
-VERSION = -2
-"""The base of what is a version and no update."""
+    bypass_queue: bool = False
+    ignore_outages: bool = False
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -54,13 +53,13 @@ class BroadcastMessage(Message):
     """A copy of a version.
 
     Args:
-        version: which.
-        way: the nodes from the server to the tower, both included.
-        arrived: called when it is there.
-        lost: called if it ends on the way.
+        version: Number of the version.
+        route: Nodes from the server to the tower, both included.
+        on_arrival: Called when the copy is at the tower.
+        on_loss: Called if the copy ends on the way.
     """
 
     version: int
-    way: tuple[str, ...]
-    arrived: Callable[[], None]
-    lost: Callable[[], None]
+    route: tuple[str, ...]
+    on_arrival: Callable[[], None]
+    on_loss: Callable[[], None]

@@ -1,15 +1,15 @@
-"""Periods of one length: the slot, block, day or window that a time lies in.
+"""Periods of equal length: the slot, block, day or window of a time.
 
-Period k is the time from k·L to (k+1)·L, without its end.  Times are floating-point numbers, so that a time that is
-k·L by its meaning may be a few steps of the clock less: 0.3 / 0.1 is 2.9999999999999996.  ``np.floor_divide`` takes the
-exact remainder, so that it puts 5 · 0.1 into period 4, and half of all multiples of 1 ms into the period before theirs.
-Therefore a time that is at most x·10⁻¹⁵ + 10⁻⁹ periods before a boundary, x being the time in periods, counts as on it
-and lies in the later period.  The first term is 4.5 to 9 steps of the clock at that time; the second allows for a time
-that is a sum.  A time that really lies before a boundary is moved by no more than this: 10⁻⁶ periods after 10⁹ of them,
-where a step of the clock is 10⁻⁷ periods itself.
+Period k is the time from k·L to (k+1)·L, without its end.  Times are floating-point numbers: one that stands for k·L
+may be a few steps of the clock less, as 0.3 / 0.1 is 2.9999999999999996.  ``np.floor_divide`` takes the exact
+remainder: it puts 5 · 0.1 into period 4, and half of all multiples of 1 ms into the period before theirs.  Therefore a
+time that is at most x·10⁻¹⁵ + 10⁻⁹ periods before a boundary, x being the time in periods, counts as on it and lies in
+the later period.  The first term is 4.5 to 9 steps of the clock at that time; the second allows for times that are
+sums.  A time that really lies before a boundary moves by no more than this: 10⁻⁶ periods after 10⁹ of them, where a
+step of the clock is 10⁻⁷ periods itself.
 
-Whatever has periods counts them here, so that a slot that begins with a block of fading lies in that block.  Flights
-that touch and days of outages allow for the same.
+All models count their periods here, so that a slot that begins with a block of fading lies in that block.
+Transmissions that touch and days of outages have the same tolerance.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 SLACK = 1e-9
-"""By how many periods a boundary may be missed and still count as met."""
+"""Tolerance at a boundary, in periods."""
 STEPS = 1e-15
-"""The same in relation to the time itself: some steps of the clock, as a double has 53 bits."""
-MOST = 2.0**62
-"""Periods that are counted, before and after time 0; those beyond count as the last of them."""
+"""Tolerance relative to the time: some steps of the clock, as a double has 53 bits."""
+MAX_PERIOD = 2.0**62
+"""Largest number of a period, before and after time 0; later ones count as the last."""
 
 _LATER, _EARLIER = 1.0 + STEPS, 1.0 - STEPS
 
@@ -40,13 +40,13 @@ def period_of(time_s: float, length_s: float) -> int:
     (5, 4, 3, 2)
     """
     periods = time_s / length_s * _LATER + SLACK
-    return math.floor(periods) if periods < MOST else int(MOST)
+    return math.floor(periods) if periods < MAX_PERIOD else int(MAX_PERIOD)
 
 
 def periods_of(time_s: ArrayLike, length_s: float) -> NDArray[np.int64]:
     """Return `period_of` of each time."""
     periods = np.asarray(time_s, float) / length_s * _LATER + SLACK
-    return np.asarray(np.floor(np.maximum(np.minimum(periods, MOST), -MOST)), np.int64)
+    return np.asarray(np.floor(np.maximum(np.minimum(periods, MAX_PERIOD), -MAX_PERIOD)), np.int64)
 
 
 def period_from(time_s: float, length_s: float) -> int:
@@ -56,20 +56,20 @@ def period_from(time_s: float, length_s: float) -> int:
     (3, 4, 4)
     """
     periods = time_s / length_s * _EARLIER - SLACK
-    return math.ceil(periods) if periods < MOST else int(MOST)
+    return math.ceil(periods) if periods < MAX_PERIOD else int(MAX_PERIOD)
 
 
 def periods_from(time_s: ArrayLike, length_s: float) -> NDArray[np.int64]:
     """Return `period_from` of each time."""
     periods = np.asarray(time_s, float) / length_s * _EARLIER - SLACK
-    return np.asarray(np.ceil(np.minimum(periods, MOST)), np.int64)
+    return np.asarray(np.ceil(np.minimum(periods, MAX_PERIOD)), np.int64)
 
 
 def after_rounding(time_s: float) -> float:
-    """Return a time some steps of the clock later, when whatever is to come at the time itself has come."""
+    """Return a time some steps of the clock later, after all events of the time itself."""
     return time_s * _LATER
 
 
 def before_rounding(time_s: float) -> float:
-    """Return a time some steps of the clock earlier: whatever comes after it may be what comes at the time itself."""
+    """Return a time some steps of the clock earlier, before all events of the time itself."""
     return time_s * _EARLIER

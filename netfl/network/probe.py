@@ -1,4 +1,4 @@
-"""A probe: what the channels and outages of a network do, looked at as such, whether or not anybody sends."""
+"""Probe: samples of channels and outages, independent of transmissions."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from netfl.types import ScenarioFacts
 from netfl.units import Decibels, Seconds
 
 _CHUNK = 1 << 17
-"""Samples that are taken at a time."""
+"""Number of samples computed at once."""
 _ROUNDING = 1e-6
 
 
 class Probe(Spec):
-    """Looks at the links of some users at even distances in time, while a duration runs.
+    """Samples of the links of some users at regular times, in a run with a duration.
 
-    Of the SNR x at which their towers would hear them, were they up, it tells, over all samples of all its users
-    together (so let them stand alike): ``snr_mean_db``, the mean in dB; ``power_mean``, the mean of x as a ratio;
-    ``power_variance``, its variance over the square of its mean; with a ``level``, the ``level_crossing_rate_hz``, how
-    often a link falls below it in a second, and ``fade_duration_s``, time below it over such falls; with a ``lag``, the
-    ``autocorrelation`` of x over it.  A fade that begins and ends between two looks is missed.
+    The metrics are about the SNR x of these users at their towers, without outages, over all samples of all users
+    together, who should therefore have equal positions.  ``snr_mean_db`` is the mean in dB, ``power_mean`` the mean of
+    x as a ratio, ``power_variance`` its variance over the square of its mean.  With a ``level``,
+    ``level_crossing_rate_hz`` is the number of times a second that a link falls below it, and ``fade_duration_s`` the
+    time below it per fall.  With a ``lag``, ``autocorrelation`` is that of x.  A fade between two samples is missed.
 
-    Where there are outages it tells, exactly, the ``availability``, the share of time that its users are up, and
-    ``up_mean_s`` and ``down_mean_s``: time up over falls, time down over returns.
+    With outages there are exact metrics: ``availability``, the share of time that the users are up, and ``up_mean_s``
+    and ``down_mean_s``, the time up per outage and the time down per return.
     """
 
     every: Annotated[Seconds, Field(gt=0)]
-    """Time from look to look."""
+    """Time between samples."""
     users: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """Whose links; ``null`` for those of all users."""
+    """Users whose links are sampled; ``null`` for all."""
     level: Decibels | None = None
-    """The SNR whose crossings are counted."""
+    """SNR whose crossings are counted."""
     lag: Annotated[Seconds, Field(gt=0)] | None = None
-    """For the autocorrelation: a whole number of times ``every``."""
+    """Lag of the autocorrelation: a multiple of ``every``."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Users that there are not, and a lag between two looks."""
+        """Report unknown users, users listed twice, and a lag that is no multiple of ``every``."""
         yield from facts.strangers("users", self.users or ())
         if len(set(self.users or ())) < len(self.users or ()):
             yield Fault("users", "a user is named twice", list(self.users or ()), "name each once")
@@ -56,19 +56,19 @@ class Probe(Spec):
 
     @property
     def steps(self) -> int:
-        """The lag, in looks; 0 for none."""
+        """Lag in samples; 0 for none."""
         return max(1, round(self.lag / self.every)) if self.lag is not None else 0
 
 
 class Sampler:
-    """A probe at work.
+    """State of a probe during a run.
 
     Args:
-        probe: what is looked at.
-        sites: where users stand.
-        air: their links; ``None`` where there is no radio.
-        outages: who is up when.
-        since_s: from when on looks count for the figures.
+        probe: Users, times and metrics.
+        sites: Positions.
+        air: SNR of the links; ``None`` without radio.
+        outages: Outages.
+        since_s: Start of the samples that count for the metrics.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Sampler:
     ) -> None:
         self._probe, self._air, self._outages, self._since_s = probe, air, outages, since_s
         self._users = np.arange(sites.users) if probe.users is None else np.array(probe.users, np.int64)
-        self._looks = self._pairs = self._moves = 0
+        self._samples = self._pairs = self._moves = 0
         self._sum_db = self._sum = self._squares = self._products = 0.0
         self._below = self._falls = 0
         self._past: NDArray[np.float64] = np.empty((len(self._users), 0))
@@ -84,50 +84,50 @@ class Sampler:
         self._up_s = self._down_s = 0.0
         self._downs = self._ups = 0
 
-    def look(self, start_s: float, end_s: float, ledger: EventLog) -> None:
-        """Look from *start_s*, where the last looks ended, to *end_s*."""
+    def sample(self, start_s: float, end_s: float, log: EventLog) -> None:
+        """Take the samples from *start_s*, the end of the last call, to *end_s*."""
         if self._outages:
-            self._watch(max(start_s, self._since_s), end_s)
+            self._count_outages(max(start_s, self._since_s), end_s)
         if self._air is None:
             return
         first, last = (period_from(time_s, self._probe.every) for time_s in (start_s, end_s))
         chunk = max(1, _CHUNK // max(1, len(self._users)))
         for begin in range(first, last, chunk):
             times_s = np.asarray(self._probe.every * np.arange(begin, min(begin + chunk, last)), np.float64)
-            self._sample(self._air, times_s, ledger)
+            self._sample(self._air, times_s, log)
 
-    def figures(self) -> dict[str, float]:
-        """What has been seen."""
-        probe, told = self._probe, dict[str, float]()
-        if self._looks:
-            mean = self._sum / self._looks
-            variance = self._squares / self._looks - mean**2
-            told |= {"snr_mean_db": self._sum_db / self._looks, "power_mean": mean}
-            told["power_variance"] = max(0.0, variance / mean**2)
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of all samples."""
+        probe, metrics = self._probe, dict[str, float]()
+        if self._samples:
+            mean = self._sum / self._samples
+            variance = self._squares / self._samples - mean**2
+            metrics |= {"snr_mean_db": self._sum_db / self._samples, "power_mean": mean}
+            metrics["power_variance"] = max(0.0, variance / mean**2)
             if self._pairs and variance > _ROUNDING * mean**2:
-                told["autocorrelation"] = (self._products / self._pairs - mean**2) / variance
+                metrics["autocorrelation"] = (self._products / self._pairs - mean**2) / variance
         if probe.level is not None and self._moves:
-            told["level_crossing_rate_hz"] = self._falls / (self._moves * probe.every)
-            told |= {"fade_duration_s": self._below * probe.every / self._falls} if self._falls else {}
+            metrics["level_crossing_rate_hz"] = self._falls / (self._moves * probe.every)
+            metrics |= {"fade_duration_s": self._below * probe.every / self._falls} if self._falls else {}
         watched_s = self._up_s + self._down_s
-        told |= {"availability": self._up_s / watched_s} if watched_s else {}
-        told |= {"up_mean_s": self._up_s / self._downs} if self._downs else {}
-        return told | ({"down_mean_s": self._down_s / self._ups} if self._ups else {})
+        metrics |= {"availability": self._up_s / watched_s} if watched_s else {}
+        metrics |= {"up_mean_s": self._up_s / self._downs} if self._downs else {}
+        return metrics | ({"down_mean_s": self._down_s / self._ups} if self._ups else {})
 
-    def _sample(self, air: LinkBudget, times_s: NDArray[np.float64], ledger: EventLog) -> None:
-        """Take the SNR of all users at *times_s*, and count what is no warm-up."""
-        who, when = np.tile(self._users, len(times_s)), np.repeat(times_s, len(self._users))
-        snr_db = air.snr_db(who, when)
-        if ledger.wants("sampled"):
-            ledger.event("sampled", when, user=who, value=snr_db)
+    def _sample(self, air: LinkBudget, times_s: NDArray[np.float64], log: EventLog) -> None:
+        """Take the SNR of all users at *times_s*, and count the samples after the warm-up."""
+        users, at_s = np.tile(self._users, len(times_s)), np.repeat(times_s, len(self._users))
+        snr_db = air.snr_db(users, at_s)
+        if log.wants("sampled"):
+            log.event("sampled", at_s, user=users, value=snr_db)
         counted = times_s >= self._since_s - _ROUNDING * self._probe.every
         if counted.any():
             self._count(snr_db.reshape(len(times_s), -1)[counted].T)
 
     def _count(self, snr_db: NDArray[np.float64]) -> None:
-        """Count samples, ``[users, times]``, that follow those before."""
+        """Count the next samples, ``[users, times]``."""
         power = 10.0 ** (snr_db / 10.0)
-        self._looks += power.size
+        self._samples += power.size
         self._sum_db += float(snr_db.sum())
         self._sum += float(power.sum())
         self._squares += float(np.square(power).sum())
@@ -145,13 +145,13 @@ class Sampler:
             self._moves += below.size
             self._last = below[:, -1:]
 
-    def _watch(self, start_s: float, end_s: float) -> None:
-        """Count the time up and down, and the changes, in (start, end]."""
+    def _count_outages(self, start_s: float, end_s: float) -> None:
+        """Count the time up and down, and the changes, in (start_s, end_s]."""
         if end_s <= start_s:
             return
-        when, _, up = self._outages.changes(self._users, start_s, end_s)
-        began = int(self._outages.up(self._users, start_s).sum())
-        up_s = began * (end_s - start_s) + float(np.where(up, end_s - when, when - end_s).sum())
+        times_s, _, up = self._outages.changes(self._users, start_s, end_s)
+        up_at_start = int(self._outages.up(self._users, start_s).sum())
+        up_s = up_at_start * (end_s - start_s) + float(np.where(up, end_s - times_s, times_s - end_s).sum())
         self._up_s += up_s
         self._down_s += len(self._users) * (end_s - start_s) - up_s
         self._ups += int(up.sum())

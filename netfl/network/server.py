@@ -1,27 +1,125 @@
-"""The server: it opens rounds, sends versions to those who may try, takes what comes, and closes rounds."""
+"""The server: it opens rounds, sends versions to selected users, receives updates and closes rounds.
+
+It is the only node that aggregates; a version is named by its number alone.  `Server.name` is the aggregating node.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import simpy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.admission import Admission
-from netfl.network.config import RoundServiceConfig
+from netfl.network.config import NetworkContext, RoundServiceConfig
 from netfl.network.downlink import DownlinkPath
-from netfl.network.event_log import EventLog
 from netfl.network.message import Message
 from netfl.network.tower import Tower
 from netfl.types import Delivery, LearnerReport
 
 Users = NDArray[np.int64]
+_NONE = -1
+
+
+class OutstandingUpdates:
+    """Updates that have not ended, and for each user the newest version from which one may still be delivered.
+
+    Args:
+        users: Number of users.
+        on_exhausted: Called when no update is expected any more.
+
+    Attributes:
+        count: Number of users of whom an update is expected.
+        min_version: Oldest version from which an update counts.
+        open_updates: Number of updates that have not ended, by the version from which they were trained.
+        on_end: Called with users whose updates have ended, before `on_exhausted`; it may expect new ones.
+    """
+
+    def __init__(self, users: int, on_exhausted: Callable[[], None] = lambda: None) -> None:
+        self._expected, self._on_exhausted = np.full(users, _NONE, np.int64), on_exhausted
+        self.count = self.min_version = 0
+        self.open_updates: Counter[int] = Counter()
+        self.on_end: Callable[[Users], None] | None = None
+
+    def begin(self, base: NDArray[np.int64]) -> None:
+        """Count updates that begin, one from each *base*."""
+        self._count_open(base, len(base), 1)
+
+    def end(self, users: Users, base: ArrayLike, is_expected: bool) -> None:
+        """Count updates of *users* from *base* that have ended; those that were expected are so no longer."""
+        self._count_open(base, len(users), -1)
+        is_last = is_expected and self._remove(users, base)
+        if self.on_end is not None:
+            self.on_end(users)
+        if is_last and not self.count:
+            self._on_exhausted()
+
+    def expect(self, users: Users, base: ArrayLike, *, include_absent: bool = True) -> None:
+        """Expect updates of *users*, all distinct, from *base*, if they count, and none from older versions.
+
+        Args:
+            users: The users.
+            base: One version for all, or one for each.
+            include_absent: Also for users of whom no update is expected.
+        """
+        new, absent = np.broadcast_to(base, users.shape), self.absent(users)
+        newer = (new > self._expected[users]) & (new >= self.min_version) & (include_absent | ~absent)
+        self.count += int(np.count_nonzero(absent[newer]))
+        self._expected[users[newer]] = new[newer]
+
+    def redirect(self, users: Users, base: ArrayLike, other: NDArray[np.int64]) -> None:
+        """Expect updates of *users* from *other*, ``[n]``, instead of *base*; none where *other* does not count."""
+        old, bases = other < self.min_version, np.broadcast_to(base, users.shape)
+        kept, kept_other = users[~old], other[~old]
+        is_expected = self._expected[kept] == bases[~old]
+        self._expected[kept[is_expected]] = kept_other[is_expected]
+        self.cancel(users[old], bases[old])
+
+    def cancel(self, users: Users, base: ArrayLike) -> None:
+        """Expect no updates of *users* from *base* any more."""
+        if self._remove(users, base):
+            self._on_exhausted()
+
+    def absent(self, users: Users) -> NDArray[np.bool_]:
+        """Return whether no update of each of *users* is expected, ``[n]``."""
+        return np.asarray(self._expected[users] == _NONE)
+
+    def drop_older(self, version: int) -> None:
+        """Expect no updates from versions before *version* any more."""
+        self._expected[self._expected < version] = _NONE
+        self.count = int(np.count_nonzero(self._expected != _NONE))
+
+    def _remove(self, users: Users, base: ArrayLike) -> bool:
+        """Expect no updates of *users* from *base*; return whether the last expected one was among them."""
+        removed = users[self._expected[users] == base]
+        self._expected[removed] = _NONE
+        self.count -= len(removed)
+        return bool(len(removed)) and self.count == 0
+
+    def _count_open(self, base: ArrayLike, count: int, sign: int) -> None:
+        """Add or subtract *count* updates, most often all from one version."""
+        bases = np.asarray(base)
+        first = bases.flat[0]
+        counts = {int(first): count}
+        if bases.size > 1 and not (bases == first).all():
+            versions, numbers = np.unique(bases, return_counts=True)
+            counts = dict(zip(versions.tolist(), numbers.tolist(), strict=True))
+        for version, number in counts.items():
+            self.open_updates[version] += sign * number
+            if not self.open_updates[version]:
+                del self.open_updates[version]
 
 
 class RoundResult(NamedTuple):
-    """What a round brought."""
+    """Result of a round.
+
+    Args:
+        deliveries: Updates that are aggregated.
+        oldest: Oldest version that an update of a later round may start from.
+        needed: All such versions, in rising order; ``None`` where only the newest is.
+    """
 
     deliveries: tuple[Delivery, ...]
     oldest: int
@@ -32,155 +130,154 @@ class Server:
     """The server of one replica.
 
     Args:
-        service: how rounds are served.
-        env: the clock.
-        ledger: where fates go; of whom something is hoped for.
-        towers: the towers that have users, by name.
-        way: how versions get to the users.
-        name: its name.
-        close: closes the open round.
+        network: Objects shared by the parts of the network.
+        service: Parameters of the rounds.
+        towers: Towers with users, by name.
+        downlink: Path of versions to the users.
+        close_round: Closes the open round.
 
     Attributes:
-        picking: who may try.
-        closed: whether no round is open that an update could count in.
+        name: Name of the aggregating node.
+        admission: Selects the users of each round.
+        is_closed: Whether no round is open in which an update could count.
     """
+
+    admission: Admission
 
     def __init__(
         self,
+        network: NetworkContext,
         service: RoundServiceConfig,
-        *,
-        env: simpy.Environment,
-        ledger: EventLog,
         towers: Mapping[str, Tower],
-        way: DownlinkPath,
-        name: str,
-        close: Callable[[], None],
+        downlink: DownlinkPath,
+        close_round: Callable[[], None],
     ) -> None:
-        self._service, self._env, self._ledger, self._way = service, env, ledger, way
-        self._towers, self._name, self._close = [*towers.values()], name, close
+        self._service, self._env, self._log, self._downlink = service, network.env, network.log, downlink
+        self._outstanding = network.outstanding
+        self._towers, self.name, self._close_round = [*towers.values()], network.config.sites.server, close_round
         users = sum(tower.cell.size for tower in self._towers)
-        self._tower, self._place = np.zeros(users, np.int64), np.zeros(users, np.int64)
-        for number, tower in enumerate(self._towers):
-            self._tower[tower.cell.ids], self._place[tower.cell.ids] = number, np.arange(tower.cell.size)
-        self.picking: Admission
-        self._chosen: Users = np.empty(0, np.int64)
-        self._may = np.zeros(users, np.bool_)
-        self._arrived: list[tuple[Message, Delivery]] = []
-        self.closed = True
+        self._tower_of, self._number_of = np.zeros(users, np.int64), np.zeros(users, np.int64)
+        for index, tower in enumerate(self._towers):
+            self._tower_of[tower.cell.ids], self._number_of[tower.cell.ids] = index, np.arange(tower.cell.size)
+        self._selected: Users = np.empty(0, np.int64)
+        self._is_selected = np.zeros(users, np.bool_)
+        self._received: list[tuple[Message, Delivery]] = []
+        self.is_closed = True
         if service.rule.can_be_void:
-            ledger.figures["rounds_abandoned"] = 0.0
+            self._log.metrics["rounds_abandoned"] = 0.0
         if service.rule.is_continuous:
-            ledger.ended = self._ended
+            self._outstanding.on_end = self._send_next
 
-    def open(self, report: LearnerReport | None) -> None:
-        """The round that the ledger has opened begins, after *report* on the one before."""
-        ledger, version = self._ledger, self._ledger.round - 1
-        self._arrived, self.closed = [], False
-        self._chosen = self.picking.choose(ledger.round, report)
-        self._may[:] = False
-        self._may[self._chosen] = True
-        if told := self.picking.told():
+    def open_round(self, report: LearnerReport | None) -> None:
+        """Open the round of the event log; *report* is that of the learners on the round before."""
+        log, outstanding, version = self._log, self._outstanding, self._log.round - 1
+        self._received, self.is_closed = [], False
+        self._selected = self.admission.choose(log.round, report)
+        self._is_selected[:] = False
+        self._is_selected[self._selected] = True
+        if metrics := self.admission.metrics_for_mac():
             for cell in (cell for tower in self._towers for cell in tower.cells):
-                cell.told = {name: figures[cell.ids] for name, figures in told.items()}
+                cell.user_metrics = {name: values[cell.ids] for name, values in metrics.items()}
         rule, limit = self._service.rule, self._service.staleness
         restarts = self._service.busy == "restart" and not rule.is_continuous
-        ledger.hopes.least = 0 if limit is None or rule.is_continuous else version - limit
-        ledger.hopes.drop(version if restarts or not rule.needs_disconnected else ledger.hopes.least)
+        outstanding.min_version = 0 if limit is None or rule.is_continuous else version - limit
+        outstanding.drop_older(version if restarts or not rule.needs_disconnected else outstanding.min_version)
         if restarts:
-            self._dismiss()
-        whom = self._chosen
-        if rule.is_continuous:  # those with no version and no update on the way
-            whom = whom[self._idle()[whom] & ledger.hopes.none(whom)]
-        ledger.hopes.have(whom, version)
-        self._send(whom)
+            self._dismiss_others()
+        receivers = self._selected
+        if rule.is_continuous:  # users with neither a version nor an update on the way
+            receivers = receivers[self._idle()[receivers] & outstanding.absent(receivers)]
+        outstanding.expect(receivers, version)
+        self._send(receivers)
 
-    def take(self, message: Message) -> None:
-        """An update reaches the server."""
-        ledger, rule, now = self._ledger, self._service.rule, self._env.now
-        if self.closed or not self._fresh(message.base):
-            ledger.land(message, "late", now, node=self._name)
+    def receive(self, message: Message) -> None:
+        """Receive an update."""
+        log, rule, now_s = self._log, self._service.rule, self._env.now
+        if self.is_closed or not self._is_fresh(message.base):
+            log.record_outcome(message, "late", now_s, node=self.name)
             return
-        told = Delivery(message.user, message.base, message.sent_s, now, message.attempts)
-        self._arrived.append((message, told))
-        self.closed = rule.is_complete(len(self._arrived), len(self._chosen))
+        delivery = Delivery(message.user, message.base, message.sent_s, now_s, message.attempts)
+        self._received.append((message, delivery))
+        self.is_closed = rule.is_complete(len(self._received), len(self._selected))
         if not rule.can_be_void:
-            ledger.land(message, "delivered", now, node=self._name)
-        if self.closed:
-            self._close()
+            log.record_outcome(message, "delivered", now_s, node=self.name)
+        if self.is_closed:
+            self._close_round()
 
-    def close(self) -> RoundResult:
-        """The open round is over: what it brought."""
-        ledger, rule = self._ledger, self._service.rule
-        self.closed = True
-        counts = rule.is_valid(len(self._arrived), len(self._chosen))
+    def close_round(self) -> RoundResult:
+        """Close the open round."""
+        log, rule = self._log, self._service.rule
+        self.is_closed = True
+        counts = rule.is_valid(len(self._received), len(self._selected))
         if rule.can_be_void:
-            ledger.figures["rounds_abandoned"] += not counts
-            for message, told in self._arrived:
-                ledger.land(message, "delivered" if counts else "discarded", told.arrived_s, node=self._name)
-        deliveries = tuple(told for _, told in self._arrived) if counts else ()
-        self.picking.heard(ledger.round, [told.user for told in deliveries])
-        return RoundResult(deliveries, *self._versions())
+            log.metrics["rounds_abandoned"] += not counts
+            outcome = "delivered" if counts else "discarded"
+            for message, delivery in self._received:
+                log.record_outcome(message, outcome, delivery.arrived_s, node=self.name)
+        deliveries = tuple(delivery for _, delivery in self._received) if counts else ()
+        self.admission.record_deliveries(log.round, [delivery.user for delivery in deliveries])
+        return RoundResult(deliveries, *self._needed_versions())
 
     @property
-    def hopeless(self) -> bool:
-        """Whether nothing can come any more."""
-        return not self._ledger.hopes.count
+    def nothing_outstanding(self) -> bool:
+        """True if no update is expected any more."""
+        return not self._outstanding.count
 
     @property
-    def forsaken(self) -> bool:
-        """Whether a round that everybody might try in, and nothing but its updates closes, has reached nobody."""
-        rule, everybody = self._service.rule, len(self._chosen) == len(self._may)
+    def unreachable(self) -> bool:
+        """True if no user was reached in a round with all users selected that closes by their updates only."""
+        rule, all_selected = self._service.rule, len(self._selected) == len(self._is_selected)
         return (
             rule.deadline_s is None
             and rule.needs_disconnected
-            and everybody
-            and self.hopeless
-            and not (self._ledger.reached or self._arrived)
+            and all_selected
+            and self.nothing_outstanding
+            and not (self._log.receptions or self._received)
         )
 
-    def _fresh(self, base: int) -> bool:
-        """Whether an update from version *base* still counts."""
+    def _is_fresh(self, base: int) -> bool:
+        """Return whether an update from version *base* still counts."""
         limit = self._service.staleness
-        return limit is None or self._ledger.round - 1 - base <= limit
+        return limit is None or self._log.round - 1 - base <= limit
 
-    def _versions(self) -> tuple[int, tuple[int, ...] | None]:
-        """The oldest version that an update of a later round may start from, and which else, where that is known."""
-        newest, limit = self._ledger.round, self._service.staleness
+    def _needed_versions(self) -> tuple[int, tuple[int, ...] | None]:
+        """Return the last two fields of `RoundResult`."""
+        newest, limit = self._log.round, self._service.staleness
         if limit == 0:
             return newest, None
-        kept = set(self._ledger.bases).union(*(tower.versions() for tower in self._towers))
-        least = 0 if limit is None else newest - limit
-        needed = sorted(base for base in kept if least <= base < newest)
+        kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
+        oldest = 0 if limit is None else newest - limit
+        needed = sorted(base for base in kept if oldest <= base < newest)
         return (needed[0] if needed else newest), tuple(needed)
 
     def _idle(self) -> NDArray[np.bool_]:
-        """Whether each user is at no update."""
-        idle = np.zeros(len(self._may), np.bool_)
+        """Return whether each user has no open update."""
+        idle = np.zeros(len(self._is_selected), np.bool_)
         for tower in self._towers:
-            idle[tower.cell.ids[tower.idle()]] = True
+            idle[tower.cell.ids[tower.idle_users()]] = True
         return idle
 
-    def _dismiss(self) -> None:
-        """Those who may not try stop what they are at."""
-        if len(self._chosen) < len(self._may):
-            for number, tower in enumerate(self._towers):
-                tower.dismiss(self._place[~self._may & (self._tower == number)])
+    def _dismiss_others(self) -> None:
+        """Let users who are not selected abandon their updates."""
+        if len(self._selected) < len(self._is_selected):
+            for index, tower in enumerate(self._towers):
+                tower.dismiss(self._number_of[~self._is_selected & (self._tower_of == index)])
 
     def _send(self, users: Users) -> None:
         """Send the newest version to *users*."""
-        version = self._ledger.round - 1
-        if len(users) == len(self._may):
+        version = self._log.round - 1
+        if len(users) == len(self._is_selected):
             for tower in self._towers:
-                self._way.send(tower, version, np.arange(tower.cell.size))
+                self._downlink.send(tower, version, np.arange(tower.cell.size))
             return
-        users = users[np.argsort(self._tower[users], kind="stable")]
-        numbers, first = np.unique(self._tower[users], return_index=True)
-        for number, own in zip(numbers.tolist(), np.split(users, first[1:]), strict=False):
-            self._way.send(self._towers[number], version, self._place[own])
+        users = users[np.argsort(self._tower_of[users], kind="stable")]
+        towers, first = np.unique(self._tower_of[users], return_index=True)
+        for index, group in zip(towers.tolist(), np.split(users, first[1:]), strict=False):
+            self._downlink.send(self._towers[index], version, self._number_of[group])
 
-    def _ended(self, users: Users) -> None:
-        """The updates of *users* have ended: those who may try are sent the newest version, if a round is open."""
-        again = users[self._may[users]]
-        if not self.closed and again.size:
-            self._ledger.hopes.have(again, self._ledger.round - 1)
-            self._send(again)
+    def _send_next(self, users: Users) -> None:
+        """Send the newest version to the selected of *users*, whose updates have ended, if a round is open."""
+        receivers = users[self._is_selected[users]]
+        if not self.is_closed and receivers.size:
+            self._outstanding.expect(receivers, self._log.round - 1)
+            self._send(receivers)

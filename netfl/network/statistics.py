@@ -1,4 +1,4 @@
-"""The account of a network: the figures that a replica ends with."""
+"""Metrics of a network at the end of a replica."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ from netfl.network.tower import Tower
 
 
 class NetworkStatistics:
-    """What has been carried since the beginning, or since `restart`.
+    """Metrics of a network since the start of the run, or since `restart`.
 
     Args:
-        meter: counts of the packets of traffic.
-        towers: the towers and their cells.
-        usage: what the links behind them have carried by now, by their names.
-        serving: whether rounds are served: traffic is then something beside them, and its figures' names say so.
-        spending: what users spend; ``None``: nobody counts.
+        packets: Counters of the packets of traffic.
+        towers: Towers with cells, by name.
+        usage: Returns the counters of all links at a time, by name.
+        serving: Whether there are rounds; metrics of traffic then have the prefix ``traffic.``.
+        energy: Energy meter of the users; ``None`` for none.
     """
 
     def __init__(
         self,
-        meter: PacketCounter,
+        packets: PacketCounter,
         towers: Mapping[str, Tower],
         usage: Callable[[float], Mapping[str, LinkUsage]],
         *,
         serving: bool,
-        spending: EnergyMeter | None = None,
+        energy: EnergyMeter | None = None,
     ) -> None:
-        self._meter, self._usage, self._serving, self._spending = meter, usage, serving, spending
+        self._packets, self._usage, self._serving, self._energy = packets, usage, serving, energy
         self._cells = {name: tower.cell for name, tower in towers.items()}
-        self._all = [cell for tower in towers.values() for cell in tower.cells]
+        self._all_cells = [cell for tower in towers.values() for cell in tower.cells]
         self._before: Mapping[str, LinkUsage] = {}
 
     def restart(self, now_s: float) -> None:
-        """The warm-up is over: count from now on."""
-        self._meter.restart(now_s)
+        """Start all counts over at the end of the warm-up."""
+        self._packets.restart(now_s)
         self._before = self._usage(now_s)
-        for cell in self._all:
+        for cell in self._all_cells:
             cell.restart()
-        if self._spending is not None:
-            self._spending.restart(now_s)
+        if self._energy is not None:
+            self._energy.restart(now_s)
 
     def energy_j(self, now_s: float) -> float | None:
-        """What all users have spent by now; ``None`` where nobody counts."""
-        return None if self._spending is None else self._spending.total_j(now_s)
+        """Return the energy of all users by now; ``None`` without an energy meter."""
+        return None if self._energy is None else self._energy.total_j(now_s)
 
-    def figures(self, now_s: float) -> dict[str, float]:
-        """The figures by now."""
-        span_s, prefix = now_s - self._meter.since_s, "traffic." if self._serving else ""
-        told = {f"{prefix}{name}": value for name, value in self._meter.figures(now_s).items()}
-        told |= self._attempts()
-        told |= {f"utilisation.{name}": cell.busy_by_s(now_s) / span_s for name, cell in self._cells.items()}
+    def metrics(self, now_s: float) -> dict[str, float]:
+        """Return all metrics at *now_s*."""
+        span_s, prefix = now_s - self._packets.since_s, "traffic." if self._serving else ""
+        metrics = {f"{prefix}{name}": value for name, value in self._packets.metrics(now_s).items()}
+        metrics |= self._attempt_metrics()
+        metrics |= {f"utilisation.{name}": cell.busy_by_s(now_s) / span_s for name, cell in self._cells.items()}
         for name, usage in self._usage(now_s).items():
-            told[f"utilisation.{name}"] = (usage - self._before.get(name, LinkUsage())).busy_s / span_s
-        return told
+            metrics[f"utilisation.{name}"] = (usage - self._before.get(name, LinkUsage())).busy_s / span_s
+        return metrics
 
-    def _attempts(self) -> dict[str, float]:
-        """Attempts over the air: their number, the share of them that collided, and that faded among those heard."""
+    def _attempt_metrics(self) -> dict[str, float]:
+        """Return the number of attempts, the share that collided, and the share of the rest that faded."""
         if not self._cells:
             return {}
-        attempts, failed = sum(cell.attempts for cell in self._all), Counter[str]()
-        for cell in self._all:
+        attempts, failed = sum(cell.attempts for cell in self._all_cells), Counter[str]()
+        for cell in self._all_cells:
             failed.update(cell.failed)
-        heard = attempts - failed["collided"] - failed["lost"]
+        received_or_faded = attempts - failed["collided"] - failed["lost"]
         return {
             "attempts": float(attempts),
             "collision_probability": failed["collided"] / max(attempts, 1),
-            "outage_probability": failed["faded"] / max(heard, 1),
+            "outage_probability": failed["faded"] / max(received_or_faded, 1),
         }

@@ -11,16 +11,18 @@ import simpy
 from support.recorders import Memory as Recorder
 
 from netfl.network.event_log import EventLog
-from netfl.network.layout import Layout
+from netfl.network.layout import Layout, NodeId
 from netfl.network.outage import NodeAvailability
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.snr_threshold import SnrThreshold
+from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
-from netfl.network.users import WholeUpdates
+from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import FATES
 
@@ -81,24 +83,24 @@ class Air:
 def cell_of(users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1, **options):
     """A cell of one-second airtimes whose tower is node 100; `sent_on` takes what got through."""
     env, memory, sent_on = simpy.Environment(0.0), Memory(), []
-    ledger = EventLog(memory, users, lambda: None)
-    ledger.open(1)
+    ledger = EventLog(memory, users)
+    ledger.open_round(1)
     compute_s = np.broadcast_to(np.asarray(compute_s, float), users)
-    updates = WholeUpdates(np.arange(users), compute_s, 1000.0, "tower:0", ledger)
+    queue, outstanding = UpdateQueue(np.arange(users), 1000.0, "tower:0", ledger), OutstandingUpdates(users)
+    ledger.on_updates_end = outstanding.end
+    updates = UserPopulation(queue, compute_s, outstanding)
     presence = NodeState(CombinedOutages([Planned(plan or {})]), 101)
     reception = SnrThreshold(threshold=-3, rate=1000)
     medium = FadingMedium(Air(snr_db, users), reception, presence, Streams(seed), **options)
     cell = Cell(
         env,
-        ("tower:0", 100),
-        updates,
-        medium=medium,
-        ether=SharedChannel(),
+        AirInterface(NodeId("tower:0", 100), medium, SharedChannel()),
+        queue,
         streams=Streams(seed).at("mac", 0),
         uplink=lambda message: sent_on.append((env.now, message)),
     )
-    tower = Tower(cell, 100, updates, medium)
-    told = {"memory": memory, "ledger": ledger, "updates": updates, "sent_on": sent_on}
+    tower = Tower(cell, updates, medium)
+    told = {"memory": memory, "ledger": ledger, "updates": updates, "outstanding": outstanding, "sent_on": sent_on}
     return SimpleNamespace(env=env, cell=cell, tower=tower, **told)
 
 
@@ -145,7 +147,7 @@ def sleeps(make_cell):
     def hold(mac):
         world = make_cell(4, plan={100: [(10.5, 1e6)]}, compute_s=12.0)
         world.env.process(mac.serve(world.cell))
-        world.tower.expect(0, 0.0)
+        world.tower.schedule_broadcast(0, 0.0)
         steps = 0
         while len(world.sent_on) < 4:
             world.env.step()

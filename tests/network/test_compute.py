@@ -123,11 +123,11 @@ class TestDraws:
         assert free / 400 == pytest.approx(np.full(8, 0.25), abs=4.5 * math.sqrt(0.1875 / 400))
 
     def test_jitter_is_keyed_by_user_and_update(self):
-        luck = compute(speed=1.0, jitter=0.3).luck(STREAMS)
+        luck = compute(speed=1.0, jitter=0.3).training_jitter(STREAMS)
         table = luck(np.repeat(np.arange(4), 5), np.tile(np.arange(5), 4)).reshape(4, 5)
         assert luck(np.array([2]), np.array([3]))[0] == table[2, 3]
         assert len(np.unique(table)) == 20
-        assert compute(speed=1.0).luck(STREAMS) is None
+        assert compute(speed=1.0).training_jitter(STREAMS) is None
 
 
 class TestInAWorld:

@@ -15,7 +15,7 @@ from support.small_network import FADES, PLAIN, RULES, make
 from netfl.access._builder import build_network
 from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError
-from netfl.network.counterfactual import CAUSES, NOBODY, IsolatedStreams
+from netfl.network.counterfactual import CAUSES, NO_EXEMPTIONS, IsolatedStreams
 from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams
 from netfl.types import FATES, ScenarioFacts
@@ -66,7 +66,7 @@ def test_what_is_drawn_for_others_stays(cause):
 def test_nobody_spared_is_the_plain_run():
     access, setting, log = make(8, 25, **WORLD)
     log_of_nobody = Memory(unknown=None)
-    same = list(access.model_copy(update={"spare": NOBODY}).rounds(replace(setting, recorder=log_of_nobody)))
+    same = list(access.model_copy(update={"spare": NO_EXEMPTIONS}).rounds(replace(setting, recorder=log_of_nobody)))
     assert same == list(access.rounds(setting))
     assert log_of_nobody.rows == log.rows
     assert log_of_nobody.told == log.told

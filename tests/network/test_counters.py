@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from netfl.network.backhaul.fast_path import PacketArray
 from netfl.network.counters import PacketCounter
 from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC, Message
@@ -20,7 +21,7 @@ def test_the_figures_of_a_few_packets():
     meter.deliver(2, 80.0, 9.0, 14.0)
     meter.lose(1, "dropped")
     meter.lose(3, "faded")
-    told = meter.figures(30.0)
+    told = meter.metrics(30.0)
     assert told["offered_bps"] == pytest.approx(750 / 20)
     assert told["throughput_bps"] == pytest.approx(480 / 20)
     assert (told["delivered"], told["lost.dropped"], told["lost.faded"], told["lost.collided"]) == (3, 1, 1, 0)
@@ -38,21 +39,21 @@ def test_who_starves_counts_for_fairness_after_a_warm_up_too():
     meter.restart(5.0)
     meter.offer(0, 1, 8.0)
     meter.deliver(0, 8.0, 6.0, 7.0)
-    assert meter.figures(10.0)["jain"] == pytest.approx(0.5)
+    assert meter.metrics(10.0)["jain"] == pytest.approx(0.5)
 
 
 def test_the_losses_by_cause_are_all_losses():
     meter = PacketCounter(1)
     for fate in FATES[3:-1]:
         meter.lose(0, fate)
-    told = meter.figures(1.0)
+    told = meter.metrics(1.0)
     assert {name for name in told if name.startswith("lost.")} == {f"lost.{fate}" for fate in meter.lost}
     assert told["loss_ratio"] == 1.0
 
 
 def test_nothing_at_all():
-    assert PacketCounter(0).figures(3.0) == {}
-    told = PacketCounter(2).figures(3.0)
+    assert PacketCounter(0).metrics(3.0) == {}
+    told = PacketCounter(2).metrics(3.0)
     assert (told["throughput_bps"], told["loss_ratio"]) == (0, 0)
     assert np.isnan(told["delay_mean_s"])
     assert np.isnan(told["jain"])
@@ -67,14 +68,14 @@ def test_many_at_once_are_as_many_one_by_one():
         meter.restart(0.3)
     for row in zip(senders.tolist(), bits, born_s, times_s, strict=True):
         one.deliver(*row)
-    all_.deliver_all(senders, bits, born_s, times_s)
-    assert one.figures(2.0) == pytest.approx(all_.figures(2.0))
+    all_.deliver_all(PacketArray(times_s, bits, born_s, senders))
+    assert one.metrics(2.0) == pytest.approx(all_.metrics(2.0))
 
 
 def test_a_loss_that_is_noticed_after_the_warm_up_is_none_of_the_time_after_it():
     recorder = type("Deaf", (), {"wants": lambda self, kind: False})()
-    ledger = EventLog(recorder, 100, lambda: None, nodes=2)
-    ledger.meter.restart(10.0)
-    ledger.land(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "dropped", 9.0)
-    ledger.land(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "lost", 11.0)
-    assert ledger.meter.lost == {"lost": 1}
+    ledger = EventLog(recorder, 100, nodes=2)
+    ledger.packets.restart(10.0)
+    ledger.record_outcome(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "dropped", 9.0)
+    ledger.record_outcome(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "lost", 11.0)
+    assert ledger.packets.lost == {"lost": 1}

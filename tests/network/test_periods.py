@@ -12,7 +12,7 @@ import netfl
 from netfl.network.mac._slotted import first_slot_from, first_slots_from
 from netfl.network.outage._daily import DiurnalClock
 from netfl.network.periods import (
-    MOST,
+    MAX_PERIOD,
     after_rounding,
     before_rounding,
     period_from,
@@ -64,14 +64,14 @@ def test_a_time_that_really_lies_before_a_boundary_stays_there():
 
 
 def test_more_periods_than_can_be_counted_are_the_last():
-    assert period_of(1e30, 1e-9) == period_from(1e30, 1e-9) == MOST
-    assert periods_of([1e30, 0.5], 1e-9).tolist() == [MOST, 500_000_000]
-    assert periods_from([1e30, 0.5], 1e-9).tolist() == [MOST, 500_000_000]
+    assert period_of(1e30, 1e-9) == period_from(1e30, 1e-9) == MAX_PERIOD
+    assert periods_of([1e30, 0.5], 1e-9).tolist() == [MAX_PERIOD, 500_000_000]
+    assert periods_from([1e30, 0.5], 1e-9).tolist() == [MAX_PERIOD, 500_000_000]
 
 
 def test_fewer_periods_before_time_0_than_can_be_counted_are_the_first():
     """A process that has settled by time 0 has started before it."""
-    assert periods_of([-1.0, 1.0], 1e-300).tolist() == [-MOST, MOST]
+    assert periods_of([-1.0, 1.0], 1e-300).tolist() == [-MAX_PERIOD, MAX_PERIOD]
 
 
 def test_a_time_is_moved_by_some_steps_of_the_clock():

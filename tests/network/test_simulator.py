@@ -225,7 +225,7 @@ def test_nodes_that_are_never_up_together(planned):
 
 
 def test_users_who_collide_for_ever_end_the_run_with_a_message(make_world, monkeypatch):
-    monkeypatch.setattr("netfl.network.config._VAIN", 1000.0)
+    monkeypatch.setattr("netfl.network.config._MIN_FAILED_ATTEMPTS", 1000.0)
     with pytest.raises(ModelError, match="1002 attempts in a row have failed and nobody was heard"):
         next(make_world(SlottedAloha(probability=1.0), first=1).rounds(1))
 
@@ -239,7 +239,7 @@ def test_who_never_meets_the_tower_is_followed_once(make_cell, monkeypatch):
     monkeypatch.setattr(NodeState, "all_up_later_s", lambda *args: asked.extend(args[1][:, 0].tolist()) or later(*args))
     cell = make_cell(2, plan=plan, compute_s=1e9)
     for version in range(6):
-        cell.tower.expect(version, 100.0 * version)
+        cell.tower.schedule_broadcast(version, 100.0 * version)
     cell.env.run(until=600.0)
     assert asked == [1]
-    assert cell.updates.held.tolist() == [5, -1]
+    assert cell.updates.version.tolist() == [5, -1]

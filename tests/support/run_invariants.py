@@ -237,7 +237,7 @@ class Watch:
         now_s = world._env.now
         for port, held in Counter(self.place.values()).items():
             assert len(port._buffer) + (port._sending is not None) <= held
-        for usage in world._account._usage(now_s).values():
+        for usage in world._statistics._usage(now_s).values():
             assert -SLACK * now_s <= usage.busy_s <= now_s * (1 + SLACK)
             assert usage.waiting_s >= -SLACK * now_s * (1 + usage.messages)
         for spans_s in self.airtimes_s.values():
@@ -263,12 +263,12 @@ def watched():
 
     @around(OutputPort, "__init__")
     def _(old):
-        def made(port, *told, onward, **more):
+        def made(port, context, link, buffer, onward):
             def past(message):
                 watch.leaves(port, message)
                 onward(message)
 
-            old(port, *told, onward=past, **more)
+            old(port, context, link, buffer, past)
 
         return made
 
@@ -298,7 +298,7 @@ def watched():
 
         return push
 
-    @around(Cell, "_land")
+    @around(Cell, "_end_transmission")
     def _(old):
         def land(cell, flight, event):
             old(cell, flight, event)
@@ -306,17 +306,17 @@ def watched():
             alone = getattr(medium, "_capture_db", None) is None and not getattr(medium, "_sinr", False)
             if alone and heard.any():
                 assert np.count_nonzero(heard) == 1
-                watch.airtimes_s[cell._ether, flight.channel].append((flight.start_s, flight.end_s))
+                watch.airtimes_s[cell._channel, flight.channel].append((flight.start_s, flight.end_s))
 
         return land
 
     @around(NetworkSimulator, "_finish")
     def _(old):
         def finish(world, now_s):
-            assert set(world._ledger.flying) <= watch.place.keys(), "what is behind the air is in a port"
+            assert set(world._log.in_flight) <= watch.place.keys(), "what is behind the air is in a port"
             old(world, now_s)
-            assert not world._ledger.flying
-            assert not world._ledger.bases, "what has begun has ended"
+            assert not world._log.in_flight
+            assert not world._outstanding.open_updates, "what has begun has ended"
             watch.ends(world)
 
         return finish

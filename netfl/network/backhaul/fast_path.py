@@ -1,17 +1,27 @@
-"""Traffic that nothing can disturb, played a stretch of time at a time: its packets need no events.
+"""Event-free path of traffic: ports carry the packets of whole stretches of time at once.
 
-That is so where packets enter at towers and routers alone, all messages of a node take the same way, all ports are
-first in, first out, and nothing is ever down.  Ports are played one after the other, those far from the server first,
-each with all packets of a stretch.  The figures are those that events would give, but for rounding where an instant is
-more than twice the one before.
+This is possible where packets enter at towers and routers only, routes never change, all queues are first in, first
+out, and there are no outages.  Ports are played one after the other, those far from the server first, each with all
+packets of a stretch.  The metrics equal those of the events, except for rounding where a time is more than twice the
+one before.
+
+A packet's departure is known at its arrival (Lindley's recursion, Proc. Cambridge Phil. Soc. 48, 1952):
+
+    departure = max(arrival, departure of the one before) + size / rate.
+
+A packet that finds the queue full is dropped: that is so while the departure of the (capacity + 1)-th admitted packet
+before it lies ahead.  The same numbers are added in the same order as by the events of `OutputPort`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from netfl.network.backhaul.batch_port import FastPathPort, PacketArray, PacketSource, merge_packets
+import numpy as np
+from numpy.typing import NDArray
+
 from netfl.network.backhaul.routes import Routes
 from netfl.network.config import NetworkConfig
 from netfl.network.counters import LinkUsage
@@ -22,83 +32,223 @@ from netfl.network.traffic import Block
 from netfl.network.traffic.poisson import Poisson
 
 _PACKETS = 1 << 15
-"""Packets of a stretch, about."""
+"""Approximate number of packets of a stretch."""
 
 
-def can_batch(parts: NetworkConfig, routes: Routes, ledger: EventLog) -> bool:
-    """Whether all that *parts* carry can be computed so, and nobody asks for each hop to be recorded.
+@dataclass(frozen=True, slots=True)
+class PacketArray:
+    """Packets in the order of their arrival at a node, ``[n]`` each.
 
-    Who is first must not hang on events at one instant.  With Poisson arrivals it does not, where rooms have no end or
-    sizes are exponential; packets of one size come to a second link at the very instants at which others leave it.
+    Args:
+        time_s: Arrival times, or the times at which they end.
+        bits: Sizes.
+        born_s: Arrival times at their senders.
+        sender: Node numbers of the senders.
     """
-    queues = (parts.queue, *parts.queues.values())
+
+    time_s: NDArray[np.float64]
+    bits: NDArray[np.float64]
+    born_s: NDArray[np.float64]
+    sender: NDArray[np.int64]
+
+    def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64]) -> PacketArray:
+        return PacketArray(self.time_s[chosen], self.bits[chosen], self.born_s[chosen], self.sender[chosen])
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+
+_NONE = PacketArray(np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int64))
+
+
+def merge_packets(some: Sequence[PacketArray]) -> PacketArray:
+    """Merge packets in the order of time."""
+    some = [each for each in some if len(each)]
+    if len(some) < 2:
+        return some[0] if some else _NONE
+    columns = zip(*((each.time_s, each.bits, each.born_s, each.sender) for each in some), strict=True)
+    together = PacketArray(*(np.concatenate(column) for column in columns))
+    return together[np.argsort(together.time_s, kind="stable")]
+
+
+class PacketSource:
+    """Packets that enter at one node.
+
+    Args:
+        node: Node number.
+        blocks: Times and sizes.
+    """
+
+    def __init__(self, node: int, blocks: Iterator[Block]) -> None:
+        self._node, self._blocks, self._rest = node, blocks, _NONE
+
+    def take(self, by_s: float) -> PacketArray:
+        """Take the packets that arrive by *by_s*."""
+        some = [self._rest]
+        while not len(some[-1]) or some[-1].time_s[-1] <= by_s:
+            times_s, bits = next(self._blocks)
+            some.append(PacketArray(times_s, bits, times_s, np.full(len(bits), self._node)))
+        count = np.searchsorted(some[-1].time_s, by_s, side="right")
+        some[-1], self._rest = some[-1][:count], some[-1][count:]
+        return merge_packets(some)
+
+
+class FastPathPort:
+    """A port and its link, without events.
+
+    Args:
+        name: Name of the node.
+        rate_bps: Bit rate of the link.
+        delay_s: Propagation delay of the link.
+        capacity: Number of packets that may wait; ``None`` for no limit.
+        log: Event log.
+    """
+
+    def __init__(self, name: str, rate_bps: float, delay_s: float, capacity: int | None, log: EventLog) -> None:
+        self._name, self._rate_bps, self._delay_s, self._capacity, self._log = name, rate_bps, delay_s, capacity, log
+        self._sent_s = [-np.inf] * (1 if capacity is None else capacity + 1)  # departures of the last admitted packets
+        self._held = _NONE  # admitted packets, with their departures, that `settle` has not counted
+        self._wire = _NONE  # packets not yet taken at the other end
+        self._work_s = self._wait_s = self._bits = 0.0
+        self._messages = self._dropped = 0
+
+    def carry(self, packets: PacketArray) -> None:
+        """Carry packets, all of them later than those before."""
+        service_s = packets.bits / self._rate_bps
+        if self._capacity is None:
+            sent_s = _departures(packets.time_s.tolist(), service_s.tolist(), self._sent_s[-1])
+            self._sent_s = sent_s[-1:] or self._sent_s
+        else:
+            before = len(self._sent_s)
+            sent_s, admitted = _admit(packets.time_s.tolist(), service_s.tolist(), self._sent_s)
+            sent_s, self._sent_s = sent_s[before:], sent_s[-before:]
+            is_admitted = np.array(admitted, np.bool_)
+            dropped = packets[~is_admitted]
+            self._dropped += len(dropped)
+            self._log.record_outcomes(dropped, "dropped", self._name)
+            packets, service_s = packets[is_admitted], service_s[is_admitted]
+        out = PacketArray(np.array(sent_s), packets.bits, packets.born_s, packets.sender)
+        self._work_s += float(service_s.sum())
+        self._wait_s += float((out.time_s - service_s - packets.time_s).sum())
+        self._held = merge_packets([self._held, out])
+        self._wire = merge_packets(
+            [self._wire, PacketArray(out.time_s + self._delay_s, out.bits, out.born_s, out.sender)]
+        )
+
+    def take(self, by_s: float) -> PacketArray:
+        """Take the packets that have reached the other end by *by_s*."""
+        count = np.searchsorted(self._wire.time_s, by_s, side="right")
+        taken, self._wire = self._wire[:count], self._wire[count:]
+        return taken
+
+    def settle(self, now_s: float) -> None:
+        """Count the packets that have been sent by now."""
+        count = int(np.searchsorted(self._held.time_s, now_s, side="right"))
+        self._messages += count
+        self._bits += float(self._held.bits[:count].sum())
+        self._held = self._held[count:]
+
+    def usage(self, now_s: float) -> LinkUsage:
+        """Return the counters of the port at *now_s*, the end of the last stretch."""
+        ahead_s = max(0.0, self._sent_s[-1] - now_s)
+        starts_s = self._held.time_s - self._held.bits / self._rate_bps
+        wait_s = self._wait_s - float(np.maximum(starts_s - now_s, 0.0).sum())
+        return LinkUsage(self._work_s - ahead_s, self._bits, self._messages, self._dropped, waiting_s=wait_s)
+
+
+def _departures(times_s: list[float], service_s: list[float], last_s: float) -> list[float]:
+    """Return the departure of each packet; that before them was at *last_s*."""
+    pairs = zip(times_s, service_s, strict=True)
+    return [last_s := (arrival_s if arrival_s > last_s else last_s) + takes_s for arrival_s, takes_s in pairs]
+
+
+def _admit(times_s: list[float], service_s: list[float], before_s: list[float]) -> tuple[list[float], list[bool]]:
+    """Return *before_s* with the departures of admitted packets, and whether each packet is admitted."""
+    sent_s, admitted, places = [*before_s], [], len(before_s)
+    for arrival_s, takes_s in zip(times_s, service_s, strict=True):
+        if sent_s[-places] > arrival_s:
+            admitted.append(False)
+        else:
+            last_s = sent_s[-1]
+            sent_s.append((arrival_s if arrival_s > last_s else last_s) + takes_s)
+            admitted.append(True)
+    return sent_s, admitted
+
+
+def can_batch(config: NetworkConfig, routes: Routes, log: EventLog) -> bool:
+    """Return whether all traffic can take the event-free path: no hop is recorded, and order never depends on ties.
+
+    With Poisson arrivals there are no ties if queues are unlimited or sizes exponential.  Packets of one size reach a
+    second link exactly when others leave it.
+    """
+    queues = (config.queue, *config.queues.values())
     plain = all(_plain(queue) for queue in queues)
-    poisson = all(type(traffic) is Poisson and traffic.enters != "users" for traffic in parts.traffic)
-    even = any(traffic.size.law == "fixed" for traffic in parts.traffic)
-    alone = parts.service is None and parts.presence.is_always_up and routes.fixed and not ledger.wants("forwarded")
+    poisson = all(type(traffic) is Poisson and traffic.enters != "users" for traffic in config.traffic)
+    even = any(traffic.size.law == "fixed" for traffic in config.traffic)
+    alone = config.service is None and config.presence.is_always_up and routes.fixed and not log.wants("forwarded")
     return alone and poisson and plain and not (even and any(queue_capacity(queue) is not None for queue in queues))
 
 
 def _plain(queue: Queue) -> bool:
-    """Whether *queue* is first in, first out, with room for so many packets."""
+    """Return whether *queue* is first in, first out, with a capacity in packets."""
     return type(queue) is DropTail and queue.capacity_bytes is None
 
 
 def queue_capacity(queue: Queue) -> int | None:
-    """For how many packets *queue* has room; ``None`` for no limit."""
+    """Return the capacity of *queue* in packets; ``None`` for no limit."""
     return queue.capacity if isinstance(queue, DropTail) else None
 
 
 class FastPathTraffic:
-    """All traffic of a network, played a stretch at a time.
+    """Traffic of a network on the event-free path.
 
     Args:
-        parts: what the network is built of; they must `fits`.
-        routes: its routes.
-        ledger: where packets are counted.
+        config: Parts of the network, for which `can_batch` holds.
+        routes: Its routes.
+        log: Event log, which counts the packets.
     """
 
-    def __init__(self, parts: NetworkConfig, routes: Routes, ledger: EventLog) -> None:
-        self._ledger, self._now_s, self._rate_hz = ledger, 0.0, 0.0
-        sites = parts.sites
+    def __init__(self, config: NetworkConfig, routes: Routes, log: EventLog) -> None:
+        self._log, self._now_s, self._rate_hz = log, 0.0, 0.0
+        sites = config.sites
         self._number = sites.number
         self._server, self._after = sites.server, dict[str, str]()
         for start in sites.names:
             self._after |= dict(reversed([*pairwise(routes.of(start))]))
-        self._lines: dict[str, FastPathPort] = {}
+        self._ports: dict[str, FastPathPort] = {}
         for node, after in self._after.items():
             link, queue = sites.graph.edges[node, after], routes.queue(node, after)
-            self._lines[node] = FastPathPort(node, link["rate_bps"], link["delay_s"], queue_capacity(queue), ledger)
-        self._sources: dict[str, list[PacketSource]] = {node: [] for node in self._lines}
-        self._far_first = sorted(self._lines, key=lambda node: -len(routes.of(node)))
+            self._ports[node] = FastPathPort(node, link["rate_bps"], link["delay_s"], queue_capacity(queue), log)
+        self._sources: dict[str, list[PacketSource]] = {node: [] for node in self._ports}
+        self._far_first = sorted(self._ports, key=lambda node: -len(routes.of(node)))
 
     def enter(self, name: str, blocks: Iterator[Block], rate_hz: float) -> None:
-        """Let the packets of *blocks*, so many a second, enter at *name*."""
+        """Let the packets of *blocks*, *rate_hz* a second, enter at node *name*."""
         self._sources[name].append(PacketSource(self._number(name), blocks))
         self._rate_hz += rate_hz
 
     def play(self, until_s: float) -> None:
-        """Let the clock go on to *until_s*."""
+        """Carry packets until *until_s*."""
         stretch_s = _PACKETS / self._rate_hz if self._rate_hz else until_s
         while self._now_s < until_s:
             self._now_s = min(until_s, self._now_s + stretch_s)
             self._stretch(self._now_s)
 
     def usage(self, now_s: float) -> Mapping[str, LinkUsage]:
-        """What each port has done by *now_s*, the instant up to which was played."""
-        return {f"{node}-{self._after[node]}": line.usage(now_s) for node, line in self._lines.items()}
+        """Return the counters of each port at *now_s*, the time of the last `play`."""
+        return {f"{node}-{self._after[node]}": port.usage(now_s) for node, port in self._ports.items()}
 
     def _stretch(self, by_s: float) -> None:
-        """Play what comes by then."""
+        """Carry the packets of a stretch."""
         for node in self._far_first:
-            own = [source.take(by_s) for source in self._sources[node]]
-            for packets in own:
-                self._ledger.offer_all(packets.sender, packets.bits)
-            self._lines[node].carry(merge_packets([*own, *self._coming(node, by_s)]))
-            self._lines[node].settle(by_s)
-        there = merge_packets([*self._coming(self._server, by_s)])
-        self._ledger.land_all("delivered", there.time_s, there.sender, there.bits, there.born_s, node=self._server)
+            new = [source.take(by_s) for source in self._sources[node]]
+            for packets in new:
+                self._log.offer_all(packets)
+            self._ports[node].carry(merge_packets([*new, *self._arrivals(node, by_s)]))
+            self._ports[node].settle(by_s)
+        delivered = merge_packets([*self._arrivals(self._server, by_s)])
+        self._log.record_outcomes(delivered, "delivered", self._server)
 
-    def _coming(self, node: str, by_s: float) -> Iterator[PacketArray]:
-        """What other nodes have sent to *node*."""
-        return (self._lines[before].take(by_s) for before, after in self._after.items() if after == node)
+    def _arrivals(self, node: str, by_s: float) -> Iterator[PacketArray]:
+        """Yield the packets that other nodes have sent to *node*."""
+        return (self._ports[before].take(by_s) for before, after in self._after.items() if after == node)

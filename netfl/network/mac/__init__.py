@@ -23,11 +23,13 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each is compared
   with its SINR threshold.
 - ``cell.changes()``: users whose ``ready_s`` is new, or whose attempt failed, since the last call.  ``yield
-  cell.change(by_s)``: wait for such a change, or until *by_s*.  A MAC that plans ahead from ``ready_s`` uses both.
+  cell.wait_for_change(by_s)``: wait for such a change, or until *by_s*.  A MAC that plans ahead from ``ready_s`` uses
+  both.
 - Measurements for a scheduler: ``cell.snr_db(users)``, ``cell.modes(users)`` (the mode that each would use now),
   ``cell.airtimes_s(users)`` (of the next frames), ``cell.sizes(users)`` (bits; a single value if all are equal) and
   ``cell.connected(users)``.
-- ``cell.told``: metrics of users that `Mac.user_metrics` requests (``norm``, ``loss``, ``age``), updated when a round
+- ``cell.user_metrics``: metrics of users that `Mac.user_metrics` requests (``norm``, ``loss``, ``age``), updated when a
+  round
   opens: one array ``[size]`` per name, NaN where unknown; empty before the first update.
 - ``cell.streams``: random streams of the cell; ``cell.env``: the clock; ``cell.ids``: numbers of the users in the
   network.

@@ -18,7 +18,7 @@ from netfl.errors import Fault, ModelError
 from netfl.network.mac import Mac
 from netfl.network.mac._random_draws import BufferedDraws
 from netfl.network.mac._test_bench import BenchSetup, carried_load_law, slot_successes
-from netfl.network.periods import MOST, period_from, periods_from
+from netfl.network.periods import MAX_PERIOD, period_from, periods_from
 from netfl.types import Law
 from netfl.units import Seconds
 
@@ -92,7 +92,7 @@ def serve_slots(
         slot = int(chosen.min())
         start_s = slotted.start_s(slot)
         if start_s > cell.env.now:
-            yield cell.change(by_s=start_s)
+            yield cell.wait_for_change(by_s=start_s)
             continue
         users = np.flatnonzero(chosen == slot)
         channel = collapse_if_equal(slotted.channels(users)) if has_channels else 0
@@ -128,8 +128,10 @@ def first_slot_from(time_s: float, slot_s: float) -> int:
 
 
 def _check_countable(time_s: float, slot_s: float) -> None:
-    if time_s > MOST * slot_s:
-        problem = f"somebody sends after more than {MOST:.2g} slots of {slot_s:.3g} s, which is more than are counted"
+    if time_s > MAX_PERIOD * slot_s:
+        problem = (
+            f"somebody sends after more than {MAX_PERIOD:.2g} slots of {slot_s:.3g} s, which is more than are counted"
+        )
         raise ModelError("mac", f"{problem}; make slots longer, or training shorter (compute)")
 
 
@@ -242,7 +244,7 @@ def serve_adaptive(slotted: SlottedCell, rule: AdaptiveRule) -> Generator[simpy.
         ahead = _skip_idle_slots(rule, state, targets, int(joins.min()))
         start_s = slotted.start_s(ahead.slot)
         if start_s > cell.env.now:
-            yield cell.change(by_s=start_s)
+            yield cell.wait_for_change(by_s=start_s)
         elif ahead.slot == joins.min():
             state = ahead
         else:

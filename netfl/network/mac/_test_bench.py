@@ -11,15 +11,18 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.message import Message
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.packet_queue import PacketQueue
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
 from netfl.network.traffic.poisson import Poisson
-from netfl.network.users import WholeUpdates
+from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import Law, NullRecorder, StatisticClaim
 
@@ -70,19 +73,12 @@ class MacTestBench(NullRecorder):
         self.deliveries, self.users = list[tuple[float, float, float]](), list[int]()
         users = setup.users
         self._ready_s = np.zeros(users)
-        ledger = EventLog(self, users, lambda: None)
-        self._updates = WholeUpdates(np.arange(users), np.zeros(users), 1.0, "tower:0", ledger)
-        medium, place = medium or Medium(1.0 / setup.airtime_s), ("tower:0", users)
-        self.cell = Cell(
-            self.env,
-            place,
-            self._updates,
-            medium=medium,
-            ether=SharedChannel(),
-            streams=setup.streams,
-            uplink=self._uplink,
-        )
-        Tower(self.cell, users, self._updates, medium).expect(0, 0.0)
+        queue = UpdateQueue(np.arange(users), 1.0, "tower:0", EventLog(self, users))
+        self._population = UserPopulation(queue, np.zeros(users), OutstandingUpdates(users))
+        medium = medium or Medium(1.0 / setup.airtime_s)
+        air = AirInterface(NodeId("tower:0", users), medium, SharedChannel())
+        self.cell = Cell(self.env, air, queue, setup.streams, self._uplink)
+        Tower(self.cell, self._population, medium).schedule_broadcast(0, 0.0)
         self.env.process(setup.mac.serve(self.cell))
 
     def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, **details: Any) -> None:
@@ -96,7 +92,7 @@ class MacTestBench(NullRecorder):
 
     def _refill(self, users: NDArray[np.int64]) -> None:
         self._ready_s[users] = self._next_ready(users, self.env.now)
-        self._updates.start(users, self._ready_s[users], 0)
+        self._population.start(users, self._ready_s[users], 0)
 
 
 def saturated_users(users: NDArray[np.int64], now: float) -> NDArray[np.float64]:
@@ -147,31 +143,30 @@ def attempt_outcomes(
 def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
     """Return a cell of Poisson packets, *load* per airtime of all users together, and the log that counts them."""
     env, users, airtime_s = simpy.Environment(0.0), setup.users, setup.airtime_s
-    ledger = EventLog(NullRecorder(), users, lambda: None, nodes=users)
+    log = EventLog(NullRecorder(), users, nodes=users)
     traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
-    packets = UserPacketQueue(
-        np.arange(users), traffic, 1.0 / airtime_s, "tower:0", ledger, setup.streams.at("traffic")
-    )
+    arrivals = [traffic.blocks(user, 1.0 / airtime_s, setup.streams.at("traffic")) for user in range(users)]
+    packets = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", log)
 
     def uplink(message: Message) -> None:
-        ledger.land(message, "delivered", env.now)
+        log.record_outcome(message, "delivered", env.now)
 
-    medium, ether = Medium(1.0 / airtime_s), SharedChannel()
-    cell = Cell(env, ("tower:0", users), packets, medium=medium, ether=ether, streams=setup.streams, uplink=uplink)
+    air = AirInterface(NodeId("tower:0", users), Medium(1.0 / airtime_s), SharedChannel())
+    cell = Cell(env, air, packets, setup.streams, uplink)
     env.process(setup.mac.serve(cell))
-    return cell, ledger
+    return cell, log
 
 
 def carried_load_law(mac: Mac, airtime_s: float, users: int, load: float) -> Law:
     """Return the claim that a MAC carries all Poisson arrivals of *load* packets per airtime."""
 
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-        cell, ledger = poisson_cell(BenchSetup(mac, users, airtime_s, streams), load)
+        cell, log = poisson_cell(BenchSetup(mac, users, airtime_s, streams), load)
         rows = max(_MIN_ROWS, size // _SLOTS_PER_ROW)
         counts = np.empty((rows + 1, 1))
         for row in range(rows + 1):
             cell.env.run(until=(row + 1) * _SLOTS_PER_ROW * airtime_s)
-            counts[row] = ledger.meter.delivered
+            counts[row] = log.packets.delivered
         return np.diff(counts, axis=0) / _SLOTS_PER_ROW
 
     statement = (

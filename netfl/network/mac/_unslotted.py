@@ -76,7 +76,7 @@ def serve_unslotted(
             next_s[users] = plan(users)
         start_s = float(next_s.min())
         if start_s > cell.env.now:
-            yield cell.change(by_s=start_s)
+            yield cell.wait_for_change(by_s=start_s)
         else:
             due = np.flatnonzero(next_s <= cell.env.now)
             next_s[due] = np.inf

@@ -111,7 +111,7 @@ class AdaptiveAloha(Mac):
         """Return the function of the backlog that gives its probabilities."""
 
         def probabilities(users: Slots) -> Floats:
-            metric = cell.told.get(self.follows)
+            metric = cell.user_metrics.get(self.follows)
             weights = np.ones(len(users)) if metric is None else _fill_unknown(metric[users])
             return scale_probabilities(weights, self.load * self.channels, self.least)
 
@@ -126,7 +126,7 @@ class AdaptiveAloha(Mac):
 
         def draw(streams: Streams, size: int) -> Floats:
             bench = MacTestBench(BenchSetup(self, len(weights), slot_s, streams), saturated_users)
-            bench.cell.told = {self.follows: weights}
+            bench.cell.user_metrics = {self.follows: weights}
             bench.env.run(until=(size + 0.5) * slot_s)
             ends_s = np.array([received_s for _, _, received_s in bench.deliveries])
             rows = np.zeros((size, len(weights)))
@@ -226,7 +226,7 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Slots], Floats
         next_slot = min(slot + _idle_slots(left[backlog], hazard[backlog]), int(joins.min()))
         start_s = slotted.start_s(next_slot)
         if start_s > cell.env.now:
-            yield cell.change(by_s=start_s)
+            yield cell.wait_for_change(by_s=start_s)
             continue
         due = backlog[left[backlog] <= hazard[backlog]]
         left -= hazard

@@ -307,8 +307,8 @@ class Contention:
     ) -> None:
         self._cell, self._limit, self._keeps_window, (self._cw_min, self._cw_max) = cell, limit, keeps_window, cw
         self._timing = lru_cache(_CACHED_SIZES)(timing)
-        self._slot = self._timing(cell.most_bits).slot
-        self._wait = self._difs = self._timing(cell.most_bits).difs  # idle time before slots are counted
+        self._slot = self._timing(cell.max_bits).slot
+        self._wait = self._difs = self._timing(cell.max_bits).difs  # idle time before slots are counted
         self._idle_since_s, self._period = 0.0, 0
         self._virtual = 0  # idle slots counted before this idle period
         self._window = [self._cw_min] * cell.size
@@ -332,7 +332,7 @@ class Contention:
             start_s = inf if offset is None else self._idle_since_s + offset * _NS
             until_s = min(start_s, self._coming[0][0]) if self._coming else start_s
             if until_s > env.now + _SLACK_S and not (cell.quiet and offset is not None):
-                yield cell.change(until_s)
+                yield cell.wait_for_change(until_s)
                 if cell.changed or self._is_frame_due(until_s):
                     continue
             if start_s <= until_s and offset is not None:
@@ -442,7 +442,7 @@ class Contention:
         """Let the due stations send and process the outcome; if all are cut off, the slot stays idle."""
         cell = self._cell
         chosen = self._take(offset)
-        senders = cell.present(chosen)
+        senders = cell.drop_disconnected(chosen)
         if len(senders) < len(chosen):
             self._was_waiting.update(set(chosen) - set(senders))
             if not senders:

@@ -1,49 +1,63 @@
-"""The medium of radios: channels, interference, and the outages of both ends."""
+"""The medium of radios: fading channels, interference, and the outages of both ends."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.network.counterfactual import NOBODY, Exemptions
+from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
+from netfl.network.layout import NodeId
 from netfl.network.outage._state import NodeState
 from netfl.network.radio.link_budget import LinkBudget
-from netfl.network.radio.medium import Ids, Medium, Verdict, mark_interrupted, unknown_snr
-from netfl.network.radio.transmission import Transmission, touch_tolerance_s
+from netfl.network.radio.medium import Ids, Medium, ReceptionResult, mark_interrupted, unknown_snr
+from netfl.network.radio.transmission import Signal, Transmission, touch_tolerance_s
 from netfl.network.reception import FadedFrames, Reception
 from netfl.streams import Streams
 from netfl.units import db_to_linear
 
-Fades = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""The SNR of each transmission in each part of its time, in dB, ``[n, parts]``, and the share of each part."""
 _AMPLE_DB = 200.0
-"""An SNR that is enough for anything."""
+"""An SNR that suffices for any reception."""
 _NO_NOISE = 1e-20
-"""Noise that is none, as a part of what it is."""
+"""Noise power, relative to the actual one, that counts as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fades:
+    """SNR of transmissions that fading changes on the way.
+
+    Args:
+        snr_db: SNR in each part of the time, ``[n, parts]``.
+        shares: Share of each part, ``[parts]``.
+    """
+
+    snr_db: NDArray[np.float64]
+    shares: NDArray[np.float64]
 
 
 class FadingMedium(Medium):
     """Channels between users and towers, interference, and the outages of both.
 
-    A transmission is ``lost`` if the user or the tower goes down during it.  One that nobody disturbs is ``faded`` if
-    its SNR is not enough: that at its start or, where the reception has a law for that and fading changes it on the
-    way, that in each part of it.  What becomes of those who meet others on their channel, at any time, is said by
-    *interference*: they have ``collided``, but for one that is stronger than all others together by *capture_db*; or
-    the reception is held against the ratio of its signal to noise and interference at the worst moment (the SINR), and
-    one that fails by that has ``collided`` if it would have been received alone.  Others count as strong as they are at
-    their start.  Where the reception states thresholds for pairs of modes, the interference of each mode is compared
-    with its own, apart from the noise.
+    A transmission is ``lost`` if the user or the tower goes down during it.  Without interference it is ``faded`` if
+    its SNR does not suffice: that at its start or, where the reception has a formula for it and fading changes the SNR
+    on the way, that in each part of it.
+
+    Transmissions that overlap on a channel interfere.  With *interference* ``collide`` they have ``collided``, except
+    one that is stronger than all others together by *capture_db*.  With ``sinr`` the reception depends on the ratio of
+    the signal to noise and interference at the worst moment; one that fails by that has ``collided`` if it would have
+    been received alone.  The power of others is that at their start.  Where the reception states thresholds for pairs
+    of modes, the interference of each mode is compared with its own threshold, apart from the noise.
 
     Args:
-        air: the SNR of every link.
-        reception: which of them are enough.
-        presence: who is up.
-        streams: for the draws of receptions that are uncertain.
+        air: SNR of every link.
+        reception: Model of the reception.
+        presence: State of the nodes.
+        streams: Random streams of receptions that are uncertain.
         interference: ``collide`` or ``sinr``.
-        capture_db: by how much a signal must exceed all others to be received in spite of them; ``None`` for never.
-        spare: for whom nobody is ever down, or no signal too weak.
+        capture_db: Margin by which a signal must exceed all others to be received; ``None`` for never.
+        spare: Users who are exempt from outages or fading.
     """
 
     def __init__(
@@ -55,172 +69,173 @@ class FadingMedium(Medium):
         *,
         interference: Literal["collide", "sinr"] = "collide",
         capture_db: float | None = None,
-        spare: Exemptions = NOBODY,
+        spare: Exemptions = NO_EXEMPTIONS,
     ) -> None:
         Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), presence, spare)
-        self._air, self._reception = air, reception
+        self._link_budget, self._reception = air, reception
         self._bandwidth_hz = air.radio.bandwidth
-        self._follows = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
+        self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._sinr, self._capture_db = interference == "sinr", capture_db
-        self._field, self._drawn = streams.field("reception"), np.zeros(air.users, np.int64)
-        self._down, self._sent = streams.field("down"), np.zeros(air.users, np.int64)
+        self._uplink_draws, self._drawn = streams.field("reception"), np.zeros(air.users, np.int64)
+        self._downlink_draws, self._downlinks = streams.field("down"), np.zeros(air.users, np.int64)
         self.modes = reception.modes
 
     def airtime_s(self, bits: float, mode: int = 0) -> float:
-        """Bits / rate of the mode."""
+        """Return the airtime of *bits* at the rate of the mode."""
         return bits / self._reception.rate_bps(self._bandwidth_hz, mode)
 
-    def choose(self, ids: Ids, tower: tuple[str, int], time_s: float, boost_db: float = 0.0) -> NDArray[np.int64]:
-        """By the SNR of this moment."""
+    def choose(self, ids: Ids, tower: NodeId, time_s: float, boost_db: float = 0.0) -> NDArray[np.int64]:
+        """Return the mode for the present SNR."""
         snr_db = self.snr_db(ids, tower, time_s) + boost_db
-        return self._reception.choose(self._strong(ids, snr_db, _AMPLE_DB), self._bandwidth_hz)
+        return self._reception.choose(self._replace_exempt(ids, snr_db, _AMPLE_DB), self._bandwidth_hz)
 
-    def hears(
-        self, ids: Ids, tower: tuple[str, int], span_s: tuple[float, float], bits: float, mode: int, boost_db: float
-    ) -> NDArray[np.bool_]:
-        """Outages, then fading; the channel is the same in both directions."""
-        up = Medium.hears(self, ids, tower, span_s, bits, mode, boost_db)
-        chance = self._alone(ids, tower, span_s, bits, mode, boost_db)
-        luck = self._down.uniform(ids, self._sent[ids])
-        self._sent[ids] += 1
-        return up & (luck < self._strong(ids, chance, 1.0))
+    def downlink_received(self, ids: Ids, signal: Signal) -> NDArray[np.bool_]:
+        """Return whether each user receives *signal*: outages, then fading."""
+        up = Medium.downlink_received(self, ids, signal)
+        probability = self._undisturbed_success(ids, signal)
+        draws = self._downlink_draws.uniform(ids, self._downlinks[ids])
+        self._downlinks[ids] += 1
+        return up & (draws < self._replace_exempt(ids, probability, 1.0))
 
-    def snr_db(self, ids: Ids, tower: tuple[str, int], time_s: float) -> NDArray[np.float64]:
-        """What *tower* would hear of each user now, ``[n]``."""
-        return self._air.snr_db(ids, time_s, tower[0])
+    def snr_db(self, ids: Ids, tower: NodeId, time_s: float) -> NDArray[np.float64]:
+        """Return the present SNR of each user at *tower*, ``[n]``."""
+        return self._link_budget.snr_db(ids, time_s, tower.name)
 
     def best_snr_db(self, ids: Ids) -> NDArray[np.float64]:
-        """An SNR that each user exceeds practically never, ``[n]``."""
-        return self._air.best_snr_db(ids)
+        """Return an SNR that each user practically never exceeds, ``[n]``."""
+        return self._link_budget.best_snr_db(ids)
 
-    def chance(
-        self, ids: Ids, tower: tuple[str, int], time_s: float, bits: float, modes: NDArray[np.int64]
+    def success_probability(
+        self, ids: Ids, tower: NodeId, time_s: float, bits: float, modes: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """By the SNR from this moment on."""
-        chance = np.empty(len(ids))
+        """Return the probability of reception for the SNR from now on, ``[n]``."""
+        probability = np.empty(len(ids))
         for mode in np.unique(modes).tolist():
-            span_s = time_s, time_s + self.airtime_s(bits, mode)
-            chance[modes == mode] = self._alone(ids[modes == mode], tower, span_s, bits, mode)
-        return self._strong(ids, chance, 1.0)
+            signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode), bits, mode)
+            probability[modes == mode] = self._undisturbed_success(ids[modes == mode], signal)
+        return self._replace_exempt(ids, probability, 1.0)
 
     def delay_s(self, ids: Ids, time_s: float) -> NDArray[np.float64] | None:
-        """Distance over speed, where that is not the speed of light."""
-        return self._air.delay_s(ids, time_s)
+        """Return distance over speed, where that is not the speed of light."""
+        return self._link_budget.delay_s(ids, time_s)
 
-    def judge(self, flight: Transmission) -> Verdict:
-        """Outages first, then those who met, then fading."""
-        n = len(flight.ids)
-        met = bool(flight.rivals) or n > 1
-        if met and not self._sinr and self._capture_db is None:
+    def outcomes(self, transmission: Transmission) -> ReceptionResult:
+        """Return which frames were received: outages, then interference, then fading."""
+        n = len(transmission.ids)
+        is_disturbed = bool(transmission.interferers) or n > 1
+        if is_disturbed and not self._sinr and self._capture_db is None:
             causes, snr_db = ["collided"] * n, unknown_snr(n)
         else:
-            causes, snr_db = self._heard(flight, met)
-        return mark_interrupted(flight, causes), snr_db
+            causes, snr_db = self._receptions(transmission, is_disturbed)
+        return mark_interrupted(transmission, causes), snr_db
 
-    def _heard(self, flight: Transmission, met: bool) -> tuple[list[str], NDArray[np.float64]]:
-        """What the tower makes of what it hears."""
-        snr_db = self._air.snr_db(flight.ids, flight.start_s, flight.tower[0])
-        fades = self._fades(flight.ids, flight.tower, (flight.start_s, flight.end_s), flight.mode)
-        alone, among = self._chances(flight, met, snr_db, fades)
-        luck = self._luck(flight.ids, alone, among)
-        if self._spare.fading and (spared := self._spare.among("fading", flight.ids)).any():
-            ample = [each[spared] for each in self._chances(flight, met, snr_db, fades, noisy=False)]
-            alone, among = np.array(alone), np.array(among)
-            alone[spared], among[spared] = ample
-            luck[spared] = self._luck(flight.ids[spared], *ample)
-        told = zip(luck < alone, luck < among, strict=True)
-        return ["" if won else "collided" if good else "faded" for good, won in told], snr_db
+    def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], NDArray[np.float64]]:
+        """Return causes of failure and SNRs, outages apart."""
+        ids = transmission.ids
+        snr_db = self._link_budget.snr_db(ids, transmission.start_s, transmission.tower.name)
+        span_s = transmission.start_s, transmission.end_s
+        fades = self._fades(ids, transmission.tower, span_s, transmission.mode)
+        alone, disturbed = self._probabilities(transmission, is_disturbed, snr_db, fades)
+        draws = self._draw(ids, alone, disturbed)
+        if self._exemptions.fading and (exempt := self._exemptions.among("fading", ids)).any():
+            ample = self._probabilities(transmission, is_disturbed, snr_db, fades, has_noise=False)
+            ample_alone, ample_disturbed = (probability[exempt] for probability in ample)
+            alone, disturbed = np.array(alone), np.array(disturbed)
+            alone[exempt], disturbed[exempt] = ample_alone, ample_disturbed
+            draws[exempt] = self._draw(ids[exempt], ample_alone, ample_disturbed)
+        results = zip(draws < alone, draws < disturbed, strict=True)
+        return ["" if received else "collided" if good else "faded" for good, received in results], snr_db
 
-    def _chances(
-        self, flight: Transmission, met: bool, snr_db: NDArray[np.float64], fades: Fades | None, *, noisy: bool = True
+    def _probabilities(
+        self,
+        transmission: Transmission,
+        is_disturbed: bool,
+        snr_db: NDArray[np.float64],
+        fades: _Fades | None,
+        *,
+        has_noise: bool = True,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """How likely each is received if it is alone, and among those whom it meets; without noise, if not *noisy*."""
-        bits = float(np.max(flight.frames.bits))
-        alone = self._success(snr_db, fades, bits, flight.mode) if noisy else np.ones(len(snr_db))
-        if not met:
+        """Return the probabilities of reception without and with interference, ``[n]`` each."""
+        bits, mode = float(np.max(transmission.frames.bits)), transmission.mode
+        alone = self._success(snr_db, fades, bits, mode) if has_noise else np.ones(len(snr_db))
+        if not is_disturbed:
             return alone, alone
         if self._sinr and self._reception.min_sir_db is not None:
-            return alone, np.where(
-                self._stands_out(flight, snr_db, db_to_linear(self._reception.min_sir_db)), alone, 0.0
-            )
-        signal, rest = db_to_linear(snr_db), self._interference(flight, snr_db)
+            thresholds = db_to_linear(self._reception.min_sir_db)
+            return alone, np.where(self._exceeds_interference(transmission, snr_db, thresholds), alone, 0.0)
+        signal, rest = db_to_linear(snr_db), self._interference(transmission, snr_db)
         if self._sinr:
-            other = rest + (1.0 if noisy else _NO_NOISE)
-            disturbed = None if fades is None else (_over_db(fades[0], other[:, None]), fades[1])
-            return alone, self._success(_over_db(snr_db, other), disturbed, bits, flight.mode)
-        least = float(db_to_linear(self._capture_db or 0.0))
-        return alone, np.where((signal >= rest * least) & (signal > rest), alone, 0.0)
+            other = rest + (1.0 if has_noise else _NO_NOISE)
+            faded = None if fades is None else _Fades(_over_db(fades.snr_db, other[:, None]), fades.shares)
+            return alone, self._success(_over_db(snr_db, other), faded, bits, mode)
+        margin = float(db_to_linear(self._capture_db or 0.0))
+        return alone, np.where((signal >= rest * margin) & (signal > rest), alone, 0.0)
 
-    def _alone(
-        self,
-        ids: Ids,
-        tower: tuple[str, int],
-        span_s: tuple[float, float],
-        bits: float,
-        mode: int,
-        boost_db: float = 0.0,
-    ) -> NDArray[np.float64]:
-        """The probability that each transmission is received that nobody disturbs, ``[n]``."""
-        snr_db, fades = self.snr_db(ids, tower, span_s[0]), self._fades(ids, tower, span_s, mode)
-        boosted = None if fades is None else (fades[0] + boost_db, fades[1])
-        return self._success(snr_db + boost_db, boosted, bits, mode)
+    def _undisturbed_success(self, ids: Ids, signal: Signal) -> NDArray[np.float64]:
+        """Return the probability that each user receives *signal*, or is received, without interference, ``[n]``."""
+        snr_db = self.snr_db(ids, signal.tower, signal.start_s) + signal.boost_db
+        fades = self._fades(ids, signal.tower, (signal.start_s, signal.end_s), signal.mode)
+        boosted = None if fades is None else _Fades(fades.snr_db + signal.boost_db, fades.shares)
+        return self._success(snr_db, boosted, signal.bits, signal.mode)
 
-    def _fades(self, ids: Ids, tower: tuple[str, int], span_s: tuple[float, float], mode: int) -> Fades | None:
-        """The SNR in the parts of a time in which fading changes it; ``None`` where the one at its start holds."""
-        if not self._follows[mode] or (parts := self._air.parts_of(*span_s)) is None:
+    def _fades(self, ids: Ids, tower: NodeId, span_s: tuple[float, float], mode: int) -> _Fades | None:
+        """Return the SNR in parts of a time; ``None`` where the one at its start holds."""
+        if not self._follows_fading[mode] or (parts := self._link_budget.parts_of(*span_s)) is None:
             return None
         at_s, shares = parts
-        snr_db = self._air.snr_db(np.repeat(ids, len(at_s)), np.tile(at_s, len(ids)), tower[0])
-        return snr_db.reshape(len(ids), -1), shares
+        snr_db = self._link_budget.snr_db(np.repeat(ids, len(at_s)), np.tile(at_s, len(ids)), tower.name)
+        return _Fades(snr_db.reshape(len(ids), -1), shares)
 
-    def _success(self, snr_db: NDArray[np.float64], fades: Fades | None, bits: float, mode: int) -> NDArray[np.float64]:
-        """The probability of reception, by the SNR at the start or, where there are any, by *fades*, ``[n]``."""
+    def _success(
+        self, snr_db: NDArray[np.float64], fades: _Fades | None, bits: float, mode: int
+    ) -> NDArray[np.float64]:
+        """Return the probability of reception, by *fades* or else by the SNR at the start, ``[n]``."""
         if fades is None:
             return self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
-        return self._reception.success_over(FadedFrames(*fades, self._bandwidth_hz, bits, mode))
+        return self._reception.success_over(FadedFrames(fades.snr_db, fades.shares, self._bandwidth_hz, bits, mode))
 
-    def _strong(self, ids: Ids, figures: NDArray[np.float64], ample: float) -> NDArray[np.float64]:
-        """*figures* of users, but *ample* of those whose signal is always enough."""
-        return np.where(self._spare.among("fading", ids), ample, figures) if self._spare.fading else figures
+    def _replace_exempt(self, ids: Ids, values: NDArray[np.float64], ample: float) -> NDArray[np.float64]:
+        """Return *values* with *ample* for users whose signal always suffices."""
+        exemptions = self._exemptions
+        return np.where(exemptions.among("fading", ids), ample, values) if exemptions.fading else values
 
-    def _luck(self, ids: Ids, alone: NDArray[np.float64], among: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A uniform draw for each reception, keyed by the user and how many it has drawn; none where all is certain."""
-        if not any(((chance > 0.0) & (chance < 1.0)).any() for chance in (alone, among)):
+    def _draw(self, ids: Ids, alone: NDArray[np.float64], disturbed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a uniform draw for each reception, by the user and its number of draws; none where all is certain."""
+        if not any(((chance > 0.0) & (chance < 1.0)).any() for chance in (alone, disturbed)):
             return np.full(len(ids), 0.5)
-        luck = self._field.uniform(ids, self._drawn[ids])
+        draws = self._uplink_draws.uniform(ids, self._drawn[ids])
         self._drawn[ids] += 1
-        return luck
+        return draws
 
-    def _stands_out(
-        self, flight: Transmission, snr_db: NDArray[np.float64], least: NDArray[np.float64]
+    def _exceeds_interference(
+        self, transmission: Transmission, snr_db: NDArray[np.float64], thresholds: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Whether each signal of *flight* exceeds the interference of every mode by *least*, ``[n]``."""
+        """Return whether each signal exceeds the interference of every mode by its threshold, ``[n]``."""
         enough = np.ones(len(snr_db), np.bool_)
-        for mode in {flight.mode, *(rival.mode for rival in flight.rivals)}:
-            enough &= db_to_linear(snr_db) >= least[flight.mode, mode] * self._interference(flight, snr_db, mode)
+        for mode in {transmission.mode, *(other.mode for other in transmission.interferers)}:
+            limit = thresholds[transmission.mode, mode] * self._interference(transmission, snr_db, mode)
+            enough &= db_to_linear(snr_db) >= limit
         return enough
 
     def _interference(
-        self, flight: Transmission, snr_db: NDArray[np.float64], mode: int | None = None
+        self, transmission: Transmission, snr_db: NDArray[np.float64], mode: int | None = None
     ) -> NDArray[np.float64]:
-        """The power of all others over that of the noise, for each sender of *flight*, at its worst moment, ``[n]``.
-
-        With *mode* only that of others in this mode.
-        """
-        own = db_to_linear(snr_db) if mode in {None, flight.mode} else np.zeros(len(snr_db))
-        rivals = [rival for rival in flight.rivals if mode in {None, rival.mode}]
+        """Return the power of others, or those in *mode*, over the noise, at each sender's worst moment, ``[n]``."""
+        signals = db_to_linear(snr_db) if mode in {None, transmission.mode} else np.zeros(len(snr_db))
         spans = [
-            (rival.start_s, rival.end_s - touch_tolerance_s(rival), self._power(rival, flight)) for rival in rivals
+            (other.start_s, other.end_s - touch_tolerance_s(other), self._power(other, transmission))
+            for other in transmission.interferers
+            if mode in {None, other.mode}
         ]
-        moments = {max(start_s, flight.start_s) for start_s, _, _ in spans}
+        moments = {max(start_s, transmission.start_s) for start_s, _, _ in spans}
         worst = max((sum(p for start_s, end_s, p in spans if start_s <= at_s < end_s) for at_s in moments), default=0.0)
-        return np.asarray(worst + own.sum() - own)
+        return np.asarray(worst + signals.sum() - signals)
 
-    def _power(self, rival: Transmission, flight: Transmission) -> float:
-        """What the tower of *flight* hears of *rival*, over the noise."""
-        return float(db_to_linear(self._air.snr_db(rival.ids, rival.start_s, flight.tower[0])).sum())
+    def _power(self, other: Transmission, transmission: Transmission) -> float:
+        """Return the power of *other* at the tower of *transmission*, over the noise."""
+        return float(db_to_linear(self._link_budget.snr_db(other.ids, other.start_s, transmission.tower.name)).sum())
 
 
 def _over_db(snr_db: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The SINR of a signal where interference and noise are *other* times the noise."""
+    """Return the SINR of a signal where interference and noise are *other* times the noise."""
     return np.asarray(10.0 * np.log10(db_to_linear(snr_db) / other))

@@ -1,4 +1,4 @@
-"""How an update crosses the network: whole, or in packets that are repeated until they are acknowledged."""
+"""Transport of updates: whole, or in packets with or without repetition."""
 
 from __future__ import annotations
 
@@ -16,40 +16,39 @@ from netfl.units import Bits, Seconds
 _MTU_BITS = 8.0 * 1500.0
 """The payload of an Ethernet frame (RFC 894)."""
 _ROUNDING = 1e-9
-"""By which share of a packet an update may exceed whole packets and still fit into them."""
+"""Share of a packet by which an update may exceed whole packets and still fit into them."""
 
 
 class Arq(Spec):
     """Selective repeat between a user and the server.
 
-    The user keeps a timer for each packet, which starts when its time on the air ends at the tower, heard or not (that
-    of its last attempt, if the MAC makes several).  The server acknowledges each packet when it is there; the
-    acknowledgement costs no air, is never lost, and is back after the delays of the links on the way and of the air,
-    queues and rates apart.  If it is not back by ``timeout``, the packet is queued again, before those that have not
-    been sent at all.  One that is acknowledged while it is queued again leaves the queue.  Packets that have arrived
-    before are discarded.
+    The user has a timer for each packet, which starts at the end of its airtime (that of its last attempt, if the MAC
+    makes several), whether the tower received it or not.  The server acknowledges each packet.  The acknowledgement
+    takes no airtime, is never lost, and arrives after the delays of the links and of the air, without queues.  If it
+    has not arrived by ``timeout``, the packet is queued again, before packets that have not been sent yet.  A packet
+    that is acknowledged while it is queued again leaves the queue.  The server discards duplicates.
 
-    If each sending of a packet fails with probability p, independently, an update of n packets gets through with
+    If each sending of a packet fails with probability p, independently, an update of n packets is delivered with
     probability (1 - p^(r+1))^n, r the retries, and each packet is sent (1 - p^(r+1)) / (1 - p) times in the mean if the
     others do not end it (Bertsekas and Gallager, Data Networks, 2nd ed., 1992, §2.4.3 for the scheme).
     """
 
     timeout: Annotated[Seconds, Field(gt=0)]
-    """How long a user waits for an acknowledgement."""
+    """Time that a user waits for an acknowledgement."""
     retries: Annotated[int, Field(ge=0)] = 5
-    """r, how often one packet is sent again; after that the update is given up."""
+    """r, the number of repetitions of a packet, after which the update is given up."""
     window: Annotated[int, Field(ge=1)] | None = None
-    """No packet is sent so many after the first that is not acknowledged, or later; ``null`` is no limit."""
+    """Number of packets that may be sent from the first unacknowledged one on; ``null`` is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """An update as packets.
+    """Packets of an update.
 
     Args:
-        count: how many.
-        bits: the size of each but the last, header included.
-        last_bits: that of the last.
+        count: Number of packets.
+        bits: Size of each but the last, with header.
+        last_bits: Size of the last.
     """
 
     count: int
@@ -57,51 +56,50 @@ class Segmentation:
     last_bits: float
 
     @property
-    def most_bits(self) -> float:
-        """The size of the largest."""
+    def max_bits(self) -> float:
+        """Size of the largest packet."""
         return self.bits if self.count > 1 else self.last_bits
 
-    def of(self, part: int) -> float:
-        """The size of one, by its number from 0."""
+    def packet_bits(self, part: int) -> float:
+        """Return the size of packet *part*, counted from 0."""
         return self.bits if part < self.count - 1 else self.last_bits
 
 
 class Transport(Spec):
-    """How large an update is on its way, and whether it travels whole or in packets.
+    """Size of updates as sent, whole or in packets.
 
-    **Message grain.**  An update is one frame on the air and one message in every queue, however large.
+    **Message grain.**  An update is one frame on the air and one message in every queue, whatever its size.
 
     By default, and where ``grain`` is ``null``, an update is a message if a frame of the MAC can hold it (`csma_ca`:
-    2296 bytes).  A larger one is sent in packets, each as large as such a frame.  Other MACs state no such limit.
+    2296 bytes).  A larger one is sent in packets, each as large as such a frame.  Other MACs have no such limit.
 
-    **Packet grain.**  An update of B bits is cut into n = ceil(B / (mtu - header)) packets of mtu bits each, header
-    included; the last is as much smaller as it can be.  Each is a frame of its own on the air: a user sends one after
-    the other as the MAC lets it, each for its own airtime, and the MAC's ``max_attempts`` are those of one packet.
-    Each crosses the routers as a message of its own; a queue's capacity counts packets.  The server puts them in order,
-    and the update has arrived with the last that was missing.  Without ``arq`` the first packet that is given up, lost
-    or dropped ends the update in that way, and the rest is not sent; what is on its way still is of no avail.  A newer
-    version ends an update of which anything has still to be sent.
+    **Packet grain.**  An update of B bits is divided into n = ceil(B / (mtu - header)) packets of mtu bits each, header
+    included; the last is smaller where possible.  Each packet is a frame of its own: a user sends one after the other
+    as the MAC permits, each for its own airtime, and ``max_attempts`` of the MAC is per packet.  Each crosses the
+    routers as a message of its own; a queue's capacity counts packets.  The server puts them in order; the update has
+    arrived with the last missing packet.  Without ``arq`` the first packet that is given up, lost or dropped ends the
+    update with that outcome: the rest is not sent, and packets on their way do not count.  A newer version ends an
+    update with packets that have not been sent.
 
-    Traffic has packets of its own sizes, each of which is one frame; none of this changes them.  A broadcast stays one
-    message without header.
+    Packets of traffic have their own sizes, and each is one frame.  A broadcast is one message without header.
     """
 
     grain: Literal["message", "packet"] | None = None
-    """Whole, or in packets; ``null``: whole if a frame of the MAC can hold that."""
+    """Whole or in packets; ``null`` is whole if a frame of the MAC can hold an update."""
     mtu: Annotated[Bits, Field(gt=0)] | None = None
-    """The largest packet, header included (a plain number is bits); ``null`` is 1500 B."""
+    """Largest packet, header included (a plain number is bits); ``null`` is 1500 B."""
     header: Annotated[Bits, Field(ge=0)] = 0.0
-    """What each packet carries beside the update, or the whole message: 40 B for IPv4 and TCP (RFC 791, RFC 9293)."""
+    """Header of each packet, or of the whole message: 40 B for IPv4 and TCP (RFC 791, RFC 9293)."""
     arq: Arq | None = None
-    """How packets are repeated; ``null``: they are not."""
+    """Repetition of packets; ``null`` is none."""
     compression: Annotated[float, Field(ge=1)] = 1.0
-    """By how much updates are compressed, whether their size is given or the model's; headers are not."""
+    """Compression factor of updates, without headers, whether their size is given or that of the model."""
     compression_down: Annotated[float, Field(ge=1)] = 1.0
-    """By how much broadcasts are."""
+    """Compression factor of broadcasts."""
 
     @model_validator(mode="after")
     def _own_keys(self) -> Self:
-        """Keys that have an effect, and room for something beside the header."""
+        """Check that all keys have an effect, and that packets hold more than their header."""
         if self.grain != "packet":
             for name in ("mtu", "arq"):
                 if getattr(self, name) is not None:
@@ -114,14 +112,14 @@ class Transport(Spec):
 
     @property
     def _mtu_bits(self) -> float:
-        """The largest packet."""
+        """Size of the largest packet."""
         return _MTU_BITS if self.mtu is None else self.mtu
 
     def misfits(self, frame_bits: float | None) -> Iterator[Fault]:
-        """Packets that no frame of the MAC holds; keys relative to this transport.
+        """Report packets that no frame of the MAC holds; keys are relative to this transport.
 
         Args:
-            frame_bits: the largest payload of a frame; ``None`` where there is no limit.
+            frame_bits: Largest payload of a frame; ``None`` for no limit.
         """
         if frame_bits is None or self.grain == "message":
             return
@@ -132,11 +130,11 @@ class Transport(Spec):
             yield Fault("header", problem, self.header, "make it smaller")
 
     def settled(self, bits: float, frame_bits: float | None) -> Self:
-        """This transport with a grain that is decided: packets only where no frame of the MAC holds an update.
+        """Return this transport with a definite grain: packets only where no frame of the MAC holds an update.
 
         Args:
-            bits: the size of an update, compressed.
-            frame_bits: the largest payload of a frame; ``None`` where there is no limit.
+            bits: Size of an update, compressed.
+            frame_bits: Largest payload of a frame; ``None`` for no limit.
 
         >>> Transport().settled(40_000, 18_368).cut(40_000)
         Segmentation(count=3, bits=18368.0, last_bits=3264.0)
@@ -148,15 +146,15 @@ class Transport(Spec):
         return self.model_copy(update={"grain": "packet", "mtu": float(frame_bits)})
 
     def up_bits(self, bits: float) -> float:
-        """The size of an update of *bits* when it is compressed."""
+        """Return the compressed size of an update of *bits*."""
         return bits / self.compression
 
     def down_bits(self, bits: float) -> float:
-        """The same for a broadcast."""
+        """Return the compressed size of a broadcast of *bits*."""
         return bits / self.compression_down
 
     def cut(self, bits: float) -> Segmentation:
-        """What is sent for *bits* of an update.
+        """Return the packets, or the single message, of an update of *bits*.
 
         >>> Transport(grain="packet", mtu="100 B", header="20 B").cut(1000)
         Segmentation(count=2, bits=800.0, last_bits=520.0)

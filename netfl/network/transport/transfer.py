@@ -1,4 +1,4 @@
-"""A transfer: one update on its way in packets."""
+"""Transfer of one update in packets."""
 
 from __future__ import annotations
 
@@ -9,163 +9,160 @@ from typing import Protocol
 
 from netfl.network.message import Message
 
-# Packets put in order again at the end of their way.
-
-
-class Reassembly:
-    """Which packets of one update are there.
-
-    >>> server = Reassembly(3)
-    >>> [server.take(part) for part in (2, 0, 2)], server.passed
-    ([True, True, False], 1)
-    >>> server.take(1), server.passed, server.complete
-    (True, 3, True)
-
-    Args:
-        count: how many packets there are.
-
-    Attributes:
-        passed: packets that are there and all before them, too: those that can be handed on in order.
-    """
-
-    __slots__ = ("_there", "passed")
-
-    def __init__(self, count: int) -> None:
-        self._there, self.passed = bytearray(count), 0
-
-    def take(self, part: int) -> bool:
-        """Packet *part*, counted from 0, has come: whether it is no duplicate."""
-        if self._there[part]:
-            return False
-        self._there[part] = 1
-        if part == self.passed:
-            gap = self._there.find(0, part)
-            self.passed = len(self._there) if gap < 0 else gap
-        return True
-
-    def has(self, part: int) -> bool:
-        """Whether *part* has come."""
-        return bool(self._there[part])
-
-    @property
-    def complete(self) -> bool:
-        """Whether all have."""
-        return self.passed == len(self._there)
-
-
-NOTHING = -1
+NO_PACKET = -1
 """The number of no packet."""
 
 
+class Reassembly:
+    """The packets of one update that have arrived.
+
+    >>> server = Reassembly(3)
+    >>> [server.add(part) for part in (2, 0, 2)], server.in_order
+    ([True, True, False], 1)
+    >>> server.add(1), server.in_order, server.is_complete
+    (True, 3, True)
+
+    Args:
+        count: Number of packets.
+
+    Attributes:
+        in_order: Number of packets at the beginning of the update that have arrived without a gap.
+    """
+
+    __slots__ = ("_arrived", "in_order")
+
+    def __init__(self, count: int) -> None:
+        self._arrived, self.in_order = bytearray(count), 0
+
+    def add(self, part: int) -> bool:
+        """Add packet *part*, counted from 0; return whether it is no duplicate."""
+        if self._arrived[part]:
+            return False
+        self._arrived[part] = 1
+        if part == self.in_order:
+            gap = self._arrived.find(0, part)
+            self.in_order = len(self._arrived) if gap < 0 else gap
+        return True
+
+    def has(self, part: int) -> bool:
+        """Return whether *part* has arrived."""
+        return bool(self._arrived[part])
+
+    @property
+    def is_complete(self) -> bool:
+        """True if all packets have arrived."""
+        return self.in_order == len(self._arrived)
+
+
 class TransferListener(Protocol):
-    """What a transfer tells of its packets."""
+    """Receiver of the events of transfers."""
 
-    def land(self, transfer: Transfer, part: int, fate: str, time_s: float, node: str) -> None:
-        """A packet has ended between the air and the server, or with it, at the server, the whole update."""
+    def end_segment(self, transfer: Transfer, part: int, outcome: str, time_s: float, node: str) -> None:
+        """Handle the end of a packet between the air and the server or, at the server, of the whole update."""
 
-    def answer(self, transfer: Transfer, part: int) -> None:
-        """A packet is at the server for the first time."""
+    def send_acknowledgement(self, transfer: Transfer, part: int) -> None:
+        """Handle the first arrival of a packet at the server."""
 
 
 class Transfer:
-    """What a user has yet to send of one update, what is on its way, and what the server has.
+    """One update in packets: those still to be sent, those on their way, and those at the server.
 
     Args:
-        sender: whose packets they are.
-        user: the user's number in its cell.
-        base: the version that the update starts from.
-        count: how many packets there are.
-        window: how many of them may be sent beyond those that are acknowledged with all before them.
+        listener: Receiver of the events.
+        user: The user's number in its cell.
+        base: Version from which the update was trained.
+        count: Number of packets.
+        window: Number of packets that may be sent beyond those acknowledged in order.
 
     Attributes:
-        open: whether the update has no fate yet.
-        sending: whether the user has not done with it.
-        left: whether it had nothing to send when a newer version came, so that what is on its way decides.
-        gone: whether the user is cut off for good.
-        stranded: whether the ledger knows that it can come no more.
-        head: the packet that is on the air or goes next, or `NOTHING`.
-        tries: attempts of this sending of the head.
-        sends: how often each packet has been sent.
-        cause: why the last sending of a packet failed, where that is known.
-        lacking: packets that are neither at the server nor on their way.
-        sent_s: when the first attempt of all began; NaN before.
-        attempts: attempts of all packets.
+        is_open: Whether the update has no outcome yet.
+        is_sending: Whether the user still sends packets of it.
+        is_superseded: Whether a newer version came when nothing was left to send: the packets on their way decide.
+        is_unreachable: Whether the user is disconnected for good.
+        is_cancelled: Whether the server expects the update no more.
+        head: Packet that is on the air or goes next, or `NO_PACKET`.
+        head_attempts: Attempts of the present sending of the head.
+        sends: Number of sendings of each packet.
+        causes: Cause of failure of the last sending of packets, where it is known.
+        missing: Number of packets that are neither at the server nor on their way.
+        sent_s: Start of the first attempt; NaN before.
+        attempts: Attempts of all packets.
     """
 
     __slots__ = (
-        "_acked",
+        "_acknowledged",
         "_copies",
         "_count",
-        "_fresh",
+        "_listener",
+        "_next_new",
         "_repeats",
-        "_sender",
         "_server",
         "_window",
         "attempts",
         "base",
-        "cause",
-        "gone",
+        "causes",
         "head",
-        "lacking",
-        "left",
-        "open",
-        "sending",
+        "head_attempts",
+        "is_cancelled",
+        "is_open",
+        "is_sending",
+        "is_superseded",
+        "is_unreachable",
+        "missing",
         "sends",
         "sent_s",
-        "stranded",
-        "tries",
         "user",
     )
 
-    def __init__(self, sender: TransferListener, user: int, base: int, count: int, window: int | None = None) -> None:
-        self._sender, self.user, self.base = sender, user, base
+    def __init__(self, listener: TransferListener, user: int, base: int, count: int, window: int | None = None) -> None:
+        self._listener, self.user, self.base = listener, user, base
         self._count, self._window = count, window or count
-        self._acked, self._server = Reassembly(count), Reassembly(count)
-        self._fresh, self._repeats = 0, deque[int]()
+        self._acknowledged, self._server = Reassembly(count), Reassembly(count)
+        self._next_new, self._repeats = 0, deque[int]()
         self._copies, self.sends = [0] * count, [0] * count
-        self.open = self.sending = True
-        self.left = self.gone = self.stranded = False
-        self.head, self.tries, self.lacking = NOTHING, 0, count
-        self.cause: dict[int, str] = {}
+        self.is_open = self.is_sending = True
+        self.is_superseded = self.is_unreachable = self.is_cancelled = False
+        self.head, self.head_attempts, self.missing = NO_PACKET, 0, count
+        self.causes: dict[int, str] = {}
         self.sent_s, self.attempts = math.nan, 0
 
     def advance(self) -> bool:
-        """Let the next packet be the head if there is none: whether there is one then."""
-        if self.head == NOTHING and self.sending:
+        """Make the next packet the head if there is none; return whether there is a head."""
+        if self.head == NO_PACKET and self.is_sending:
             if self._repeats:
                 self.head = self._repeats.popleft()
-            elif self._fresh < min(self._count, self._acked.passed + self._window):
-                self.head = self._fresh
-                self._fresh += 1
-            self.tries = 0
-        return self.head != NOTHING
+            elif self._next_new < min(self._count, self._acknowledged.in_order + self._window):
+                self.head = self._next_new
+                self._next_new += 1
+            self.head_attempts = 0
+        return self.head != NO_PACKET
 
-    def depart(self, now_s: float) -> int:
-        """The head goes on the air: its number.  Who sends without one repeats the last new one that it sent."""
-        if self.head == NOTHING:
-            self.head, self.tries = max(self._fresh - 1, 0), 0
+    def launch(self, now_s: float) -> int:
+        """Put the head on the air and return its number; without a head, repeat the last new packet."""
+        if self.head == NO_PACKET:
+            self.head, self.head_attempts = max(self._next_new - 1, 0), 0
         part = self.head
-        if not self.tries:
+        if not self.head_attempts:
             self.sends[part] += 1
-            self.cause.pop(part, None)
+            self.causes.pop(part, None)
         if not self.attempts:
             self.sent_s = now_s
-        self.tries += 1
+        self.head_attempts += 1
         self.attempts += 1
-        self.lacking -= not self._copies[part] and not self._server.has(part)
+        self.missing -= not self._copies[part] and not self._server.has(part)
         self._copies[part] += 1
         return part
 
-    def leave(self, *, open: bool) -> bool:
-        """A newer version has come, *open* or not as the update is: whether what is on its way may still be all."""
-        self.sending, self.left = False, True
-        self.open = open and not self.lacking
-        return self.open
+    def supersede(self, *, is_open: bool) -> bool:
+        """Stop sending, as a newer version has come; return whether packets on their way may complete the update."""
+        self.is_sending, self.is_superseded = False, True
+        self.is_open = is_open and not self.missing
+        return self.is_open
 
     def lose(self, part: int) -> None:
-        """A packet that was on its way will not arrive."""
+        """Note that a packet on its way will not arrive."""
         self._copies[part] -= 1
-        self.lacking += not self._copies[part] and not self._server.has(part)
+        self.missing += not self._copies[part] and not self._server.has(part)
 
     def repeat(self, part: int) -> None:
         """Queue a packet again."""
@@ -173,36 +170,36 @@ class Transfer:
             self._repeats.append(part)
 
     def acknowledge(self, part: int) -> None:
-        """The user learns that the server has a packet: it need not be sent again."""
-        self._acked.take(part)
+        """Note that the user knows of a packet's arrival, so that it need not be sent again."""
+        self._acknowledged.add(part)
         if part in self._repeats:
             self._repeats.remove(part)
 
-    def acknowledged(self, part: int) -> bool:
-        """Whether the user knows that the server has it."""
-        return self._acked.has(part)
+    def is_acknowledged(self, part: int) -> bool:
+        """Return whether the user knows that the server has *part*."""
+        return self._acknowledged.has(part)
 
-    def arrive(self, segment: Segment) -> bool:
-        """A packet is at the server: whether the update is whole with it, and *segment* stands for all of it now."""
+    def receive(self, segment: Segment) -> bool:
+        """Add a packet at the server; return whether the update is complete, which *segment* then represents."""
         self._copies[segment.part] -= 1
-        if not self._server.take(segment.part):
+        if not self._server.add(segment.part):
             return False
-        self._sender.answer(self, segment.part)
+        self._listener.send_acknowledgement(self, segment.part)
         segment.sent_s, segment.attempts = self.sent_s, self.attempts
-        return self.open and self._server.complete
+        return self.is_open and self._server.is_complete
 
-    def land(self, part: int, fate: str, time_s: float, node: str) -> None:
-        """A packet has ended, or with it, at the server, the whole update."""
-        self._sender.land(self, part, fate, time_s, node)
+    def record_outcome(self, part: int, outcome: str, time_s: float, node: str) -> None:
+        """Handle the end of a packet or, at the server, of the whole update."""
+        self._listener.end_segment(self, part, outcome, time_s, node)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Segment(Message):
-    """A packet of an update; when it is the last to arrive, it stands for the update.
+    """A packet of an update; the last to arrive represents the update.
 
     Args:
-        part: its number, from 0.
-        transfer: the whole.
+        part: Its number, from 0.
+        transfer: Transfer of the update.
     """
 
     part: int

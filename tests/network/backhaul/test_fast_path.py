@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from netfl.network.backhaul import fast_path, traffic_sources
-from netfl.network.backhaul.batch_port import FastPathPort, PacketArray
+from netfl.network.backhaul.fast_path import FastPathPort, PacketArray
 from netfl.network.config import NetworkConfig
 from netfl.network.event_log import EventLog
 from netfl.network.outage._combined import CombinedOutages
@@ -80,7 +80,7 @@ def played(parts, monkeypatch, *, events, windows=3):
         if events:
             patch.setattr(traffic_sources, "can_batch", lambda *told: False)
         world = NetworkSimulator(parts, Streams(8), recorder)
-        assert (world._batch is None) == events
+        assert (world._fast_traffic is None) == events
         list(world.windows(windows, 6.0, 1.0))
     return recorder
 
@@ -123,7 +123,7 @@ def test_neither_windows_nor_stretches_matter(make_sites, monkeypatch):
 
 def test_usage_at_any_instant(make_sites):
     """Of packets of 1000 bits at 1 kb/s that come at 0, 0.5 and 0.75 s, the third finds one waiting, and no room."""
-    line = FastPathPort("tower:0", 1000.0, 0.0, 1, EventLog(Deaf(), 0, lambda: None, nodes=1))
+    line = FastPathPort("tower:0", 1000.0, 0.0, 1, EventLog(Deaf(), 0, nodes=1))
     times_s = np.array([0.0, 0.5, 0.75])
     line.carry(PacketArray(times_s, np.full(3, 1000.0), times_s, np.zeros(3, np.int64)))
     line.settle(1.5)
@@ -141,7 +141,10 @@ def test_whatever_could_differ_goes_by_events(make_sites, monkeypatch, memory, p
     even, steps = (poisson(50.0, "towers", FIXED),), (Constant.model_validate({"every": "10 ms", "enters": "towers"}),)
 
     def fast(*told, recorder=None, **options):
-        return NetworkSimulator(parts_of(sites, *told, **options), Streams(8), recorder or Deaf())._batch is not None
+        return (
+            NetworkSimulator(parts_of(sites, *told, **options), Streams(8), recorder or Deaf())._fast_traffic
+            is not None
+        )
 
     assert fast(good, room)
     assert fast(even, DropTail())

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import simpy
 
-from netfl.network.backhaul.port import Link, OutputPort
+from netfl.network.backhaul.port import Link, OutputPort, PortContext
 from netfl.network.counters import LinkUsage
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.message import Message
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
@@ -26,19 +27,17 @@ STREAMS = Streams(11)
 def port_of(env, ledger, onward, *, queue=None, capacity=None, delay_s=0.0, rate_bps=1.0, outages=None):
     """A port of node 0 on link 1, whatever its queue."""
     return OutputPort(
-        env,
-        Link(("router:0", 0), ("router:0-server", 1), rate_bps=rate_bps, delay_s=delay_s),
-        buffer=(queue or DropTail(capacity=capacity)).open(rate_bps, STREAMS),
-        presence=NodeState(outages or CombinedOutages(), 2),
-        ledger=ledger,
-        onward=onward,
+        PortContext(env, NodeState(outages or CombinedOutages(), 2), ledger),
+        Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=rate_bps, delay_s=delay_s),
+        (queue or DropTail(capacity=capacity)).open(rate_bps, STREAMS),
+        onward,
     )
 
 
 def play(memory, times_s, bits, build, *, flows=None, priorities=None):
     """Messages *bits* enter what *build* makes at *times_s*; gives when each came out, NaN if it did not."""
     env = simpy.Environment(0.0)
-    ledger = EventLog(memory, 100_000, lambda: None)
+    ledger = EventLog(memory, 100_000)
     out_s = np.full(len(times_s), np.nan)
 
     def came_out(message):
@@ -51,7 +50,7 @@ def play(memory, times_s, bits, build, *, flows=None, priorities=None):
             yield env.timeout(time_s - env.now)
             flow, priority = (0 if given is None else int(given[index]) for given in (flows, priorities))
             message = Message(index, 0, float(size), time_s, 1, flow, priority)
-            ledger.flying[message] = None
+            ledger.in_flight[message] = None
             enter(message)
 
     env.process(arrivals())
@@ -215,12 +214,10 @@ def test_share_dropped_by_red_is_that_of_its_markov_chain():
             rng.exponential(1.0, messages),
             lambda env, ledger, onward, run=run: (
                 OutputPort(
-                    env,
-                    Link(("router:0", 0), ("router:0-server", 1), rate_bps=1.0, delay_s=0.0),
-                    buffer=queue.open(1.0, STREAMS.at(run)),
-                    presence=NodeState(CombinedOutages(), 2),
-                    ledger=ledger,
-                    onward=onward,
+                    PortContext(env, NodeState(CombinedOutages(), 2), ledger),
+                    Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=1.0, delay_s=0.0),
+                    queue.open(1.0, STREAMS.at(run)),
+                    onward,
                 ).enter
             ),
         )

@@ -5,6 +5,7 @@ import pytest
 import simpy
 
 from netfl.errors import ScenarioError
+from netfl.network.backhaul.port import PortContext
 from netfl.network.backhaul.routes import Routes
 from netfl.network.event_log import EventLog
 from netfl.network.message import Message
@@ -29,12 +30,11 @@ class Journey:
 
     def __init__(self, sites, memory, *, routing=None, outages=None, queue=None, queues=None):
         self.env, self.arrived = simpy.Environment(0.0), {}
-        self.ledger = EventLog(memory, 1000, lambda: None)
+        self.ledger = EventLog(memory, 1000)
         self.routes = Routes(sites, routing, outages, Streams(61))
         presence = NodeState(outages or CombinedOutages(), sites.nodes)
-        self.sinks = self.routes.ports(
-            self.env, queue or DropTail(), presence, self.ledger, self._arrive, queues=queues or {}
-        )
+        context = PortContext(self.env, presence, self.ledger)
+        self.sinks = self.routes.open_ports(context, queue or DropTail(), self._arrive, queues=queues or {})
 
     def _arrive(self, message):
         self.arrived[message.user] = pytest.approx(self.env.now)
@@ -45,7 +45,7 @@ class Journey:
                 yield self.env.timeout(time_s - self.env.now)
                 flow = index if flows is None else flows[index]
                 message = Message(index, 0, 1000.0, time_s, 1, flow)
-                self.ledger.flying[message] = None
+                self.ledger.in_flight[message] = None
                 self.sinks[node](message)
 
         self.env.process(come())

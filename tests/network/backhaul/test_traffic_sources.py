@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import simpy
 
-from netfl.network.backhaul.traffic_sources import inject_packets
+from netfl.network.backhaul.traffic_sources import Sender, inject_packets
 from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC
 
@@ -14,11 +14,11 @@ def entered(*blocks, until_s=1e9):
     """What enters when."""
     env, came = simpy.Environment(0.0), []
     recorder = SimpleNamespace(wants=lambda kind: False)
-    ledger = EventLog(recorder, 1, lambda: None, nodes=9)
+    ledger = EventLog(recorder, 1, nodes=9)
     told = iter([(np.array(times_s, float), np.array(bits, float)) for times_s, bits in blocks])
-    inject_packets(env, told, (5, 77, 2), lambda message: came.append((env.now, message)), ledger)
+    inject_packets(env, told, Sender(5, 77, 2), lambda message: came.append((env.now, message)), ledger)
     env.run(until=until_s)
-    return came, ledger.meter
+    return came, ledger.packets
 
 
 def test_each_at_its_instant_with_its_size():

@@ -71,7 +71,7 @@ class TestFilling:
 def rows(mac, told, users, slots, seed=1):
     """Who got through in each slot, ``[slots, users]``; all always have something to send."""
     bench = MacTestBench(BenchSetup(mac, users, 1.0, Streams(seed)), saturated_users)
-    bench.cell.told = told
+    bench.cell.user_metrics = told
     bench.env.run(until=slots + 0.5)
     found = np.zeros((slots, users))
     found[np.rint([at_s for *_, at_s in bench.deliveries]).astype(int) - 1, bench.users] = 1
@@ -130,7 +130,7 @@ def test_weights_that_change_count_from_then_on():
     bench = MacTestBench(BenchSetup(mac, 2, 1.0, Streams(5)), saturated_users)
     shares = []
     for told in ([1.0, 1e6], [1e6, 1.0]):
-        bench.cell.told = {"norm": np.array(told)}
+        bench.cell.user_metrics = {"norm": np.array(told)}
         before = len(bench.users)
         bench.env.run(until=bench.env.now + 2_000)
         shares.append(np.mean(bench.users[before:]))
@@ -141,9 +141,9 @@ def test_weights_that_change_count_from_then_on():
 
 def test_a_lone_user_sends_in_the_first_slot(make_cell):
     world = make_cell(1)
-    world.cell.told = {}
+    world.cell.user_metrics = {}
     world.env.process(AdaptiveAloha(channels=1, follows="norm", slot=1.5).serve(world.cell))
-    world.tower.expect(0, 3.2)
+    world.tower.schedule_broadcast(0, 3.2)
     world.env.run(until=10)
     assert [at_s for at_s, _ in world.sent_on] == [5.5]
 
@@ -156,7 +156,7 @@ def test_idle_slots_are_passed_over():
     """At a load of 1 in 10,000 slots a slot is not an event."""
     mac = AdaptiveAloha(channels=1, follows="norm", load=1e-4)
     bench = MacTestBench(BenchSetup(mac, 3, 1.0, Streams(1)), saturated_users)
-    bench.cell.told, steps = {}, 0
+    bench.cell.user_metrics, steps = {}, 0
     while len(bench.deliveries) < 20:
         bench.env.step()
         steps += 1

@@ -14,21 +14,24 @@ import simpy
 
 from netfl.errors import Fault
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.mac import csma_ca
 from netfl.network.mac.csma_ca import CsmaCa
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.packet_queue import PacketQueue
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.snr_threshold import SnrThreshold
+from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.poisson import Poisson
 from netfl.network.traffic.saturated import Saturated
-from netfl.network.users import WholeUpdates
+from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 
@@ -93,21 +96,22 @@ def stage(mac, traffic, users, *, medium=None, updates=None):
     env, log, streams = simpy.Environment(0.0), Log(), Streams(1)
     medium = medium or Medium(mac.rate_bps)
     world = SimpleNamespace(env=env, log=log, sent=[], heard=[], medium=medium)
-    world.ledger = EventLog(log, users, lambda: None, nodes=users, tells_packets=updates is None)
-    world.ledger.open(1)
+    world.ledger = EventLog(log, users, nodes=users, record_packets=updates is None)
+    world.ledger.open_round(1)
     if updates is None:
-        load = UserPacketQueue(np.arange(users), traffic, mac.rate_bps, "tower:0", world.ledger, streams)
+        arrivals = [traffic.blocks(user, mac.rate_bps, streams) for user in range(users)]
+        load, population = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", world.ledger), None
     else:
-        load = WholeUpdates(np.arange(users), np.array(updates) * US, BITS, "tower:0", world.ledger)
+        load = UpdateQueue(np.arange(users), BITS, "tower:0", world.ledger)
+        population = UserPopulation(load, np.array(updates) * US, OutstandingUpdates(users))
     world.load = load
 
     def uplink(message):
         world.heard.append((round_us(env.now), message.user))
         if updates is None:
-            world.ledger.land(message, "delivered", env.now)
+            world.ledger.record_outcome(message, "delivered", env.now)
 
-    told = {"medium": medium, "ether": SharedChannel(), "streams": streams, "uplink": uplink}
-    world.cell = Cell(env, ("tower:0", 100), load, **told)
+    world.cell = Cell(env, AirInterface(NodeId("tower:0", 100), medium, SharedChannel()), load, streams, uplink)
     attempt = world.cell.attempt
 
     def spy(senders, **options):
@@ -115,7 +119,7 @@ def stage(mac, traffic, users, *, medium=None, updates=None):
         return attempt(senders, **options)
 
     world.cell.attempt = spy
-    world.tower = Tower(world.cell, 100, load if updates is not None else None, medium)
+    world.tower = Tower(world.cell, population, medium)
     env.process(mac.serve(world.cell))
     return world
 
@@ -307,7 +311,7 @@ def test_the_window_doubles_up_to_its_end_and_is_set_back_when_the_frame_is_give
         sent.append((at, 0, 1))
         at += 2072 + 45 + 9
     assert world.sent == sent
-    world.ledger.tell_packets()
+    world.ledger.flush_packets()
     ends = sent[4][0] + 2072
     assert [row[:3] for row in world.log.rows] == [("given_up", ends, 0), ("given_up", ends, 1)]
     windows = [15, 31, 63, 127, 255, 511, 1023, 1023, 1023]
@@ -413,8 +417,8 @@ def test_updates_that_are_superseded_begin_with_the_least_window(monkeypatch):
     """
     backoffs(monkeypatch, (0, 31), (0, 31), (63, 63), (63, 63), (0, 31), (0, 31), (0, 63), (1, 63))
     world = stage(A.model_copy(update={"max_attempts": 3}), None, 2, updates=[3000, 3000])
-    world.tower.expect(0, 0.0)
-    world.tower.expect(1, 7254 * US)
+    world.tower.schedule_broadcast(0, 0.0)
+    world.tower.schedule_broadcast(1, 7254 * US)
     world.env.run(until=20_000 * US)
     assert world.sent == [
         (3000, 0, 1),
@@ -432,8 +436,8 @@ def test_an_update_that_is_abandoned_on_the_air_goes_to_its_end(monkeypatch):
     """Both send at 3000 and fail at 5072; version 1 came at 4000 and is ready at 7000: nothing is sent before."""
     backoffs(monkeypatch, (0, 15), (0, 15), (0, 31), (2, 31), (15, 15))
     world = stage(A, None, 2, updates=[3000, 3000])
-    world.tower.expect(0, 0.0)
-    world.tower.expect(1, 4000 * US)
+    world.tower.schedule_broadcast(0, 0.0)
+    world.tower.schedule_broadcast(1, 4000 * US)
     world.env.run(until=9100 * US)
     assert world.sent == [(3000, 0, 1), (7000, 0, 1)]
     assert [row[:3] for row in world.log.rows if row[0] == "superseded"] == [
@@ -448,7 +452,7 @@ def test_at_low_load_all_that_comes_is_carried_and_hardly_waits(users):
     mac, rate_hz = A, 0.02 / 2132e-6 / users
     traffic = Poisson.model_validate({"rate": rate_hz, "size": {"mean": BITS}})
     world = play(mac, 120e6, traffic, users)
-    meter = world.ledger.meter
+    meter = world.ledger.packets
     world.cell.finish()
     assert 0 <= meter.offered - meter.delivered <= 1
     expected = rate_hz * users * 120
@@ -480,9 +484,11 @@ def test_each_edition_drops_as_many_frames_as_its_reference_and_not_as_the_other
             "802.11a", users, 3.0 * duration_s, 3, edition=edition, limit=limit
         )
         world = play(CsmaCa(edition=edition, max_attempts=limit), duration_s / US, Saturated(), users)
-        told[edition] = world.ledger.meter.lost["given_up"] / (world.ledger.meter.lost["given_up"] + len(world.heard))
+        told[edition] = world.ledger.packets.lost["given_up"] / (
+            world.ledger.packets.lost["given_up"] + len(world.heard)
+        )
         share = sum(dropped) / (sum(dropped) + sum(received))
-        error = np.sqrt(2.0 * share * (1.0 - share) / (world.ledger.meter.lost["given_up"] + len(world.heard)))
+        error = np.sqrt(2.0 * share * (1.0 - share) / (world.ledger.packets.lost["given_up"] + len(world.heard)))
         assert abs(told[edition] - share) < 4.5 * error
         assert len(world.heard) * BITS / duration_s == pytest.approx(bits_s, rel=0.03)
         assert world.cell.failed["collided"] / world.cell.attempts == pytest.approx(collided, abs=0.02)
@@ -513,7 +519,7 @@ def test_the_window_continues_after_a_drop(monkeypatch):
     cycle = 2072 + 45 + 34
     world = play(NEW.model_copy(update={"max_attempts": 3}), 9 * cycle, Saturated(), 2)
     assert [at for at, *_ in world.sent] == [34 + cycle * turn for turn in range(9)]
-    assert world.ledger.meter.lost["given_up"] == 2 * 3
+    assert world.ledger.packets.lost["given_up"] == 2 * 3
 
 
 def test_the_window_continues_after_a_drop_though_there_is_no_next_frame_yet(monkeypatch):
@@ -527,8 +533,8 @@ def test_a_superseded_update_leaves_the_window_as_it_is(monkeypatch):
     """Version 0 is sent at 3000 and 5151, in vain; version 1 comes while both wait, and is sent with window 127."""
     backoffs(monkeypatch, (0, 31), (0, 31), (200, 63), (200, 63), (0, 127), (1, 127))
     world = stage(NEW, None, 2, updates=[3000, 3000])
-    world.tower.expect(0, 0.0)
-    world.tower.expect(1, 7254 * US)
+    world.tower.schedule_broadcast(0, 0.0)
+    world.tower.schedule_broadcast(1, 7254 * US)
     world.env.run(until=14_000 * US)
     assert world.sent == [(3000, 0, 1), (5151, 0, 1), (10254, 0, 1), (10254 + 2151, 0)]
 

@@ -9,16 +9,19 @@ from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes
 from netfl.network.mac.lorawan import MAX_PAYLOAD_BYTES, Lorawan, time_on_air_s
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.lora import Lora
+from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
-from netfl.network.users import WholeUpdates
+from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 
 ALWAYS = [{"channels": 1, "duty_cycle": 1.0}]
@@ -45,13 +48,14 @@ class World:
     def __init__(self, mac, snr_db, size=50, endless=False, **options):
         self.env, self.sent, self.heard, self.endless = simpy.Environment(0.0), [], [], endless
         n = len(snr_db)
-        ledger = EventLog(self, n, lambda: None)
-        self.updates = WholeUpdates(np.arange(n), np.zeros(n), 8.0 * size, "tower:0", ledger)
+        ledger = EventLog(self, n)
+        queue = UpdateQueue(np.arange(n), 8.0 * size, "tower:0", ledger)
+        self.updates = UserPopulation(queue, np.zeros(n), OutstandingUpdates(n))
         presence = NodeState(CombinedOutages(), n + 1)
         medium = FadingMedium(Radio(snr_db), Lora(), presence, Streams(1), **options)
-        told = {"medium": medium, "ether": SharedChannel(), "streams": Streams(1)}
-        self.cell = Cell(self.env, ("tower:0", n), self.updates, uplink=self.uplink, **told)
-        Tower(self.cell, n, self.updates, medium).expect(0, 0.0)
+        air = AirInterface(NodeId("tower:0", n), medium, SharedChannel())
+        self.cell = Cell(self.env, air, queue, Streams(1), self.uplink)
+        Tower(self.cell, self.updates, medium).schedule_broadcast(0, 0.0)
         self.failure = None
         self.env.process(self.serve(mac))
 

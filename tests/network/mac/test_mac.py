@@ -29,7 +29,7 @@ def play(world, mac, versions, until_s):
     """Serve *world*'s cell with *mac*; version i comes at versions[i]."""
     world.env.process(mac.serve(world.cell))
     for version, at_s in enumerate(versions):
-        world.tower.expect(version, at_s)
+        world.tower.schedule_broadcast(version, at_s)
     world.env.run(until=until_s)
     return [(message.user, message.sent_s, at_s) for at_s, message in world.sent_on]
 
@@ -58,7 +58,7 @@ def test_aloha_delay_of_a_lone_user(make_cell):
     gaps = []
     for version in range(count):
         at_s = np.ceil(world.env.now) + 1.0
-        world.tower.expect(version, at_s)
+        world.tower.schedule_broadcast(version, at_s)
         while len(world.sent_on) == version:
             world.env.step()
         gaps.append(world.sent_on[-1][0] - at_s)
@@ -73,7 +73,7 @@ def test_aloha_sends_in_each_slot_with_its_probability_whatever_supersedes(make_
     world = make_cell(1)
     world.env.process(SlottedAloha(probability=probability).serve(world.cell))
     for version in range(slots):
-        world.tower.expect(version, version + 0.5)
+        world.tower.schedule_broadcast(version, version + 0.5)
     world.env.run(until=slots + 1.5)
     used = np.zeros(slots + 1)
     used[[round(time_s) - 1 for time_s, _ in world.memory.of("sent")]] = 1
@@ -189,7 +189,7 @@ def test_slots_that_an_attempt_takes_away_from_others_are_made_up_for(make_cell,
 def served(world, slots):
     """(user, sent_s) of what gets through of one version; then nothing is left to be done, and time comes to an end."""
     world.env.process(slots)
-    world.tower.expect(0, 0.0)
+    world.tower.schedule_broadcast(0, 0.0)
     world.env.run()
     assert world.env.now < 50
     return [(message.user, message.sent_s) for _, message in world.sent_on]

@@ -18,7 +18,7 @@ def play(world, mac, versions, until_s):
     """(user, sent_s) of what got through; version i comes at versions[i]."""
     world.env.process(mac.serve(world.cell))
     for version, at_s in enumerate(versions):
-        world.tower.expect(version, at_s)
+        world.tower.schedule_broadcast(version, at_s)
     world.env.run(until=until_s)
     return [(message.user, message.sent_s) for _, message in world.sent_on]
 
@@ -76,7 +76,7 @@ def test_round_robin_works_whenever_there_is_work(load):
     """The mean wait of M/D/1, ρ T / (2 (1 - ρ)), by conservation, with 30 users in turn."""
     cell, ledger = poisson_cell(BenchSetup(RoundRobin(), 30, 1.0, Streams(2)), load)
     cell.env.run(until=20_000)
-    told = np.array(ledger.meter.delays_s)
+    told = np.array(ledger.packets.delays_s)
     batches = told[: len(told) // 40 * 40].reshape(40, -1).mean(axis=1)
     theory = 1.0 + load / (2 * (1 - load))
     assert abs(batches.mean() - theory) < 4.5 * batches.std() / np.sqrt(40)

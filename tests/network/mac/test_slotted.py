@@ -21,8 +21,8 @@ def delays(mac, load, slots, users=1500, seed=1):
     """Mean delays of Poisson packets in slots, in 40 batches."""
     cell, ledger = poisson_cell(BenchSetup(mac, users, 1.0, Streams(seed)), load)
     cell.env.run(until=slots)
-    assert ledger.meter.delivered > 0.9 * load * slots
-    told = np.array(ledger.meter.delays_s)
+    assert ledger.packets.delivered > 0.9 * load * slots
+    told = np.array(ledger.packets.delays_s)
     return told[: len(told) // 40 * 40].reshape(40, -1).mean(axis=1)
 
 
@@ -80,7 +80,7 @@ def test_a_crowd_that_comes_at_once_is_resolved(make_cell, channels):
     world, users = make_cell(90), 90
     mac = MultichannelAloha(adaptive="pseudo_bayesian", channels=channels)
     world.env.process(mac.serve(world.cell))
-    world.tower.expect(0, 0.0)
+    world.tower.schedule_broadcast(0, 0.0)
     while len(world.sent_on) < users:
         world.env.step()
     assert users / channels < world.env.now < 1.7 * np.e * users / channels + 30
@@ -95,7 +95,7 @@ def test_adaptive_sleeps_through_an_outage(sleeps, adaptive):
 def test_a_lone_user_sends_in_the_first_slot(make_cell, adaptive):
     world = make_cell(1)
     world.env.process(SlottedAloha(adaptive=adaptive, slot=1.5).serve(world.cell))
-    world.tower.expect(0, 3.2)
+    world.tower.schedule_broadcast(0, 3.2)
     world.env.run(until=10)
     assert [at_s for at_s, _ in world.sent_on] == [5.5]
 
@@ -130,7 +130,7 @@ def test_adaptive_rules_are_told_of_channels_on_which_several_met_and_none_was_r
     world = make_cell(8, plan={4: [(0.0, 9.5)]}, snr_db=lambda users, time_s: gains_db[users], capture_db=6.0)
     rule = AllAtOnce(5)
     world.env.process(serve_adaptive(SlottedCell(world.cell, 1.0, 1, lambda users: channels[users]), rule))
-    world.tower.expect(0, 0.0)
+    world.tower.schedule_broadcast(0, 0.0)
     world.env.run()
     assert [(message.user, message.sent_s) for _, message in world.sent_on] == [(2, 0), (3, 0), (7, 0), (4, 10)]
     assert rule.told == [1, 0]
@@ -142,7 +142,7 @@ def test_adaptive_users_count_those_alone_who_have_something(make_cell):
     for seed in range(5):
         world = make_cell(10, compute_s=[1e6] * 4 + [2.2] + [1e6] * 5, seed=seed)
         world.env.process(SlottedAloha(adaptive="known").serve(world.cell))
-        world.tower.expect(0, 0.0)
+        world.tower.schedule_broadcast(0, 0.0)
         world.env.run(until=20)
         assert world.memory.of("sent") == [(3.0, 4)]
 
@@ -169,7 +169,7 @@ def test_adaptive_rules_are_told_of_each_slot_once(make_cell):
     rule.told = []
     world.env.process(serve_adaptive(SlottedCell(world.cell, 1.0), rule))
     for version, at_s in enumerate([0.0, 70.5, 300.0]):
-        world.tower.expect(version, at_s)
+        world.tower.schedule_broadcast(version, at_s)
     world.env.run(until=500)
     assert len(rule.told) >= 9
     assert rule.told == sorted({time_s + 1 for time_s, _ in world.memory.of("sent")})
@@ -187,7 +187,7 @@ def test_binary_exponential_backoff_of_two(make_cell):
     world.env.process(SlottedAloha(adaptive="backoff").serve(world.cell))
     for version in range(count):
         at_s, done = np.ceil(world.env.now) + 1.0, len(world.sent_on)
-        world.tower.expect(version, at_s)
+        world.tower.schedule_broadcast(version, at_s)
         while len(world.sent_on) < done + 2:
             world.env.step()
         found.append(world.sent_on[done][0] - at_s)
@@ -224,7 +224,7 @@ def test_every_channel_of_two_can_save_two_who_always_send(make_cell):
     """On one they would collide for ever; that they still do after 100 slots has probability 2^-100."""
     world = make_cell(2)
     world.env.process(MultichannelAloha(probability=1, channels=2).serve(world.cell))
-    world.tower.expect(0, 0.0)
+    world.tower.schedule_broadcast(0, 0.0)
     world.env.run(until=100)
     assert {message.user for _, message in world.sent_on} == {0, 1}
 
@@ -233,7 +233,7 @@ def test_capture_saves_the_stronger_of_two(make_cell):
     """20 dB apart on one channel, capture at 6 dB: user 1 is received, and user 0 in the next slot."""
     world = make_cell(2, snr_db=lambda users, time_s: 20.0 * users, capture_db=6.0)
     world.env.process(MultichannelAloha(probability=1, channels=1).serve(world.cell))
-    world.tower.expect(0, 0.0)
+    world.tower.schedule_broadcast(0, 0.0)
     world.env.run(until=5)
     assert [(message.user, at_s) for at_s, message in world.sent_on] == [(1, 1.0), (0, 2.0)]
 
@@ -244,7 +244,7 @@ def test_slots_in_which_the_last_attempt_still_arrives_are_passed_over(make_cell
     for mac in (SlottedAloha(probability=1.0, max_attempts=3), SlottedAloha(adaptive="backoff", max_attempts=3)):
         world = make_cell(1, snr_db=lambda users, time_s: [-9.0])
         world.env.process(mac.serve(world.cell))
-        world.tower.expect(0, 0.0)
+        world.tower.schedule_broadcast(0, 0.0)
         world.env.run(until=60)
         starts = [time_s for time_s, _ in world.memory.of("sent")]
         assert len(starts) == 3

@@ -10,11 +10,12 @@ import pytest
 import simpy
 
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes, poisson_cell
 from netfl.network.mac.pure_aloha import PureAloha
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.packet_queue import PacketQueue
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.traffic import Traffic
 from netfl.streams import Streams
@@ -24,7 +25,7 @@ def start(world, mac, until_s, versions=(0.0,)):
     """Serve *world*'s cell with *mac*; version i comes at versions[i]."""
     world.env.process(mac.serve(world.cell))
     for version, at_s in enumerate(versions):
-        world.tower.expect(version, at_s)
+        world.tower.schedule_broadcast(version, at_s)
     world.env.run(until=until_s)
 
 
@@ -100,7 +101,7 @@ def test_abramsons_throughput_in_the_limit_of_many():
     """400 users, attempts lost at once: G e^(-2G) packets get through in an airtime, G = 0.5."""
     cell, ledger = poisson_cell(BenchSetup(PureAloha(backoff=1.0, max_attempts=1), 400, 1.0, Streams(3)), 0.5)
     cell.env.run(until=8000)
-    assert abs(ledger.meter.delivered / 8000 - 0.5 * np.exp(-1.0)) < 0.006
+    assert abs(ledger.packets.delivered / 8000 - 0.5 * np.exp(-1.0)) < 0.006
 
 
 class _Pairs(Traffic):
@@ -113,10 +114,11 @@ class _Pairs(Traffic):
 def pairs_cell():
     env, sent_on = simpy.Environment(0.0), []
     silent = SimpleNamespace(wants=lambda kind: False, event=lambda *told, **more: None)
-    ledger = EventLog(silent, 1, lambda: None, nodes=1)
-    load = UserPacketQueue(np.arange(1), _Pairs(size={"mean": 1.0}), 1.0, "tower:0", ledger, Streams(1))
-    options = {"medium": Medium(1.0), "ether": SharedChannel(), "streams": Streams(1)}
-    return Cell(env, ("tower:0", 1), load, uplink=lambda message: sent_on.append(env.now), **options), sent_on
+    ledger = EventLog(silent, 1, nodes=1)
+    traffic = _Pairs(size={"mean": 1.0})
+    load = PacketQueue(np.arange(1), traffic, [traffic.blocks(0, 1.0, Streams(1))], "tower:0", ledger)
+    air = AirInterface(NodeId("tower:0", 1), Medium(1.0), SharedChannel())
+    return Cell(env, air, load, Streams(1), lambda message: sent_on.append(env.now)), sent_on
 
 
 def test_a_second_packet_of_the_same_instant_is_no_retry():

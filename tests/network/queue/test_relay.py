@@ -5,8 +5,9 @@ import pytest
 import simpy
 from pydantic import ValidationError
 
-from netfl.network.backhaul.port import Link, OutputPort
+from netfl.network.backhaul.port import Link, OutputPort, PortContext
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.message import Message
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
@@ -105,21 +106,19 @@ def test_weights_belong_to_chance():
 def test_a_superseded_update_ends_as_such(memory):
     """At a port: 0 is on the link, 1's first waits from 1 and is replaced at 2, where the link is busy until 10."""
     env, arrived = simpy.Environment(0.0), []
-    ledger = EventLog(memory, 100_000, lambda: None)
-    ledger.open(1)
+    ledger = EventLog(memory, 100_000)
+    ledger.open_round(1)
     port = OutputPort(
-        env,
-        Link(("router:0", 0), ("router:0-server", 1), rate_bps=0.1, delay_s=0.0),
-        buffer=Relay(holds=1).open(0.1, STREAMS),
-        presence=NodeState(CombinedOutages(), 2),
-        ledger=ledger,
-        onward=lambda one: arrived.append((env.now, one.flow, one.base)),
+        PortContext(env, NodeState(CombinedOutages(), 2), ledger),
+        Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=0.1, delay_s=0.0),
+        Relay(holds=1).open(0.1, STREAMS),
+        lambda one: arrived.append((env.now, one.flow, one.base)),
     )
 
     def come():
         for flow, base in [(0, 0), (1, 0), (1, 1)]:
             one = message(flow, base)
-            ledger.flying[one] = None
+            ledger.in_flight[one] = None
             port.enter(one)
             yield env.timeout(1.0)
 

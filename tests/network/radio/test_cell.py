@@ -6,8 +6,8 @@ import pytest
 
 def start(world, version=0, at_s=0.0):
     """The tower has a version at *at_s*."""
-    world.ledger.open(version + 1)
-    world.tower.expect(version, at_s)
+    world.ledger.open_round(version + 1)
+    world.tower.schedule_broadcast(version, at_s)
     world.env.run(until=at_s + 1e-6)
 
 
@@ -89,7 +89,7 @@ def test_the_last_permitted_attempt(make_cell, limit, fates):
     assert world.memory.fates() == {(0, 0): [fates], (1, 0): [fates]}
     assert len(world.memory.of("failed")) == 2 * (limit - 1)
     assert world.cell.backlog().size == 0
-    assert world.ledger.hopes.count == 0
+    assert world.outstanding.count == 0
 
 
 def test_a_newer_version_supersedes_what_trains_and_what_waits(make_cell):
@@ -99,7 +99,7 @@ def test_a_newer_version_supersedes_what_trains_and_what_waits(make_cell):
     assert world.memory.fates() == {(0, 0): ["superseded"], (1, 0): ["superseded"]}
     assert world.cell.ready_s.tolist() == [11.0, 60.0]
     world.env.run(until=100.0)
-    world.tower.tell()
+    world.tower.record_trainings()
     assert world.memory.of("trained") == [(1.0, 0), (11.0, 0), (60.0, 1)]
     assert world.memory.of("queued") == world.memory.of("trained")
 
@@ -109,7 +109,7 @@ def test_what_is_on_the_air_goes_to_its_end(make_cell, heard):
     """Sent from 4.5 to 5.5; version 1 comes at 5: received, it goes on; not received, it was superseded."""
     world = make_cell(1, snr_db=lambda users, time_s: [0.0 if heard else -9.0], compute_s=0.25)
     start(world)
-    world.tower.expect(1, 5.0)
+    world.tower.schedule_broadcast(1, 5.0)
     assert attempt(world, [0], 4.5) == [heard]
     assert [message.base for _, message in world.sent_on] == [0] * heard
     assert world.memory.fates() == ({} if heard else {(0, 0): ["superseded"]})
@@ -126,10 +126,10 @@ def test_who_was_cut_off_receives_the_newest_version_when_it_is_back(make_cell):
     start(world, 1, 10.0)
     start(world, 2, 15.0)
     assert world.cell.ready_s.tolist() == [28.0]
-    world.tower.tell()
+    world.tower.record_trainings()
     assert world.memory.fates() == {}
     world.env.run(until=30.0)
-    world.tower.tell()
+    world.tower.record_trainings()
     assert [(row[1], row[5]) for row in world.memory.rows if row[0] == "received"] == [(0.0, 0), (20.0, 2)]
     assert world.memory.of("trained") == [(8.0, 0), (28.0, 0)]
     assert world.memory.of("superseded") == [(20.0, 0)]
@@ -140,7 +140,7 @@ def test_an_update_that_ends_while_a_newer_version_waits_to_be_received(make_cel
     """User 0 goes down while it sends, before version 1: lost at 5.5 for good, it starts anew at 20."""
     world = make_cell(1, plan={0: [(4.8, 20.0)]}, compute_s=2.0)
     start(world)
-    world.tower.expect(1, 5.0)
+    world.tower.schedule_broadcast(1, 5.0)
     assert attempt(world, [0], 4.5, limit=1) == [False]
     assert world.memory.fates() == {(0, 0): ["lost"]}
     assert world.cell.ready_s.tolist() == [22.0]
@@ -172,8 +172,8 @@ def test_it_takes_the_tower_and_the_user_to_receive(make_cell):
 
 def test_a_version_that_comes_no_sooner_than_a_newer_one_is_not_heard(make_cell):
     world = make_cell(1)
-    world.tower.expect(0, 7.0)
-    world.tower.expect(1, 7.0)
+    world.tower.schedule_broadcast(0, 7.0)
+    world.tower.schedule_broadcast(1, 7.0)
     world.env.run(until=8.0)
     assert [row[5] for row in world.memory.rows if row[0] == "received"] == [1]
 
@@ -205,7 +205,7 @@ def test_work_fires_when_the_backlog_gains_somebody(make_cell):
             yield world.cell.attempt(world.cell.backlog()[:1])
 
     world.env.process(watch())
-    world.tower.expect(0, 1.0)
+    world.tower.schedule_broadcast(0, 1.0)
     world.env.run(until=20.0)
     assert fired == [(4.0, [0]), (5.0, [1])]
 
@@ -216,10 +216,10 @@ def test_change_fires_at_a_change_or_at_its_time(make_cell):
 
     def watch():
         while True:
-            yield world.cell.change(by_s=world.env.now + 4.0)
+            yield world.cell.wait_for_change(by_s=world.env.now + 4.0)
             fired.append((world.env.now, world.cell.changes().tolist()))
 
     world.env.process(watch())
-    world.tower.expect(0, 6.0)
+    world.tower.schedule_broadcast(0, 6.0)
     world.env.run(until=11.0)
     assert fired == [(4.0, []), (6.0, [0, 1]), (10.0, [])]

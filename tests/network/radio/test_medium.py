@@ -10,17 +10,20 @@ import pytest
 import simpy
 
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.tx_queue import Frames
+from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception import Reception
 from netfl.network.reception.snr_threshold import SnrThreshold
+from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
-from netfl.network.users import WholeUpdates
+from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -78,19 +81,21 @@ def meet(medium, *spans, towers=None, cuts=None):
     ether, flights = SharedChannel(), []
     for number, (start_s, end_s) in enumerate(spans):
         ids = np.array([number])
-        tower = ("tower:0" if towers is None else towers[number], 100)
+        tower = NodeId("tower:0" if towers is None else towers[number], 100)
         cut = None if cuts is None else [cuts[number]]
         frames = Frames(ids, BITS, None)
         flights.append(Transmission(frames, ids, [0], tower, 0, start_s, end_s, 0, None, cut))
         ether.enter(flights[-1])
-    return [medium.judge(flight)[0][0] for flight in flights]
+    return [medium.outcomes(flight)[0][0] for flight in flights]
 
 
 def together(medium, count):
     """The same for users who send in one flight."""
     ids = np.arange(count)
-    flight = Transmission(Frames(ids, BITS, None), ids, range(count), ("tower:0", 100), 0, 0.0, 1.0, 0, None, None)
-    return list(medium.judge(flight)[0])
+    flight = Transmission(
+        Frames(ids, BITS, None), ids, range(count), NodeId("tower:0", 100), 0, 0.0, 1.0, 0, None, None
+    )
+    return list(medium.outcomes(flight)[0])
 
 
 def test_a_clear_medium_knows_collisions_alone():
@@ -227,14 +232,15 @@ def open_cell(powers, *, updates=None, **options):
     """A cell at tower node 100 whose users have an update of 1000 bits each from 0 on."""
     env, medium = simpy.Environment(0.0), medium_of(powers, **options)
     recorder = SimpleNamespace(wants=lambda kind: False, event=lambda kind, time_s, **told: None)
-    ledger = EventLog(recorder, len(powers), lambda: None)
-    ledger.open(1)
+    ledger = EventLog(recorder, len(powers))
+    ledger.open_round(1)
     size = len(powers)
-    load = WholeUpdates(np.arange(size), np.zeros(size), BITS, "tower:0", ledger)
+    load = UpdateQueue(np.arange(size), BITS, "tower:0", ledger)
+    population = UserPopulation(load, np.zeros(size), OutstandingUpdates(size))
     arrived = []
-    told = {"medium": medium, "ether": SharedChannel(), "streams": Streams(1)}
-    cell = Cell(env, ("tower:0", 100), load, uplink=lambda one: arrived.append((env.now, one.user)), **told)
-    Tower(cell, 100, load, medium).expect(0, 0.0)
+    air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
+    cell = Cell(env, air, load, Streams(1), lambda one: arrived.append((env.now, one.user)))
+    Tower(cell, population, medium).schedule_broadcast(0, 0.0)
     env.run(until=1e-9)
     return SimpleNamespace(env=env, cell=cell, arrived=arrived)
 

@@ -7,9 +7,10 @@ import pytest
 import simpy
 
 from netfl.network.event_log import EventLog
-from netfl.network.radio.cell import Cell
+from netfl.network.layout import NodeId
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.packet_queue import PacketQueue
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.constant import Constant
@@ -57,17 +58,18 @@ def world_of(traffic, users, *, limit=None, medium=None, ids=None):
     env, rows = simpy.Environment(0.0), []
     ids = np.arange(users) if ids is None else np.array(ids)
     recorder = SimpleNamespace(wants=lambda kind: True, event=lambda fate, at, **row: rows.append((fate, at, row)))
-    ledger = EventLog(recorder, int(ids.max()) + 1, lambda: None, nodes=int(ids.max()) + 1, tells_packets=True)
-    load = UserPacketQueue(ids, traffic, 1.0, "tower:0", ledger, Streams(1))
-    world = SimpleNamespace(env=env, ledger=ledger, meter=ledger.meter, load=load, heard=[], rows=rows)
+    ledger = EventLog(recorder, int(ids.max()) + 1, nodes=int(ids.max()) + 1, record_packets=True)
+    arrivals = [traffic.blocks(user, 1.0, Streams(1)) for user in ids.tolist()]
+    load = PacketQueue(ids, traffic, arrivals, "tower:0", ledger)
+    world = SimpleNamespace(env=env, ledger=ledger, meter=ledger.packets, load=load, heard=[], rows=rows)
 
     def uplink(message):
         world.heard.append((message.user, message.born_s, message.sent_s, env.now, message.bits, message.attempts))
         world.last = message
-        ledger.land(message, "delivered", env.now)
+        ledger.record_outcome(message, "delivered", env.now)
 
-    options = {"medium": medium or Medium(1.0), "ether": SharedChannel(), "streams": Streams(1), "uplink": uplink}
-    world.cell = Cell(env, ("tower:0", 99), load, **options)
+    air = AirInterface(NodeId("tower:0", 99), medium or Medium(1.0), SharedChannel())
+    world.cell = Cell(env, air, load, Streams(1), uplink)
     env.process(greedy(world.cell, limit))
     return world
 
@@ -110,7 +112,7 @@ def test_a_queue_is_that_of_an_event_by_event_reference(room, load):
     assert meter.offered == np.searchsorted([at for at, _ in arrivals], until_s) == len(served) + len(drops) + left
     assert meter.offered_bits == pytest.approx(sum(bits for at, bits in arrivals if at <= until_s))
     np.testing.assert_allclose(meter.delays_s, [end - born for born, end in served], rtol=1e-9)
-    world.ledger.tell_packets()
+    world.ledger.flush_packets()
     told_s = np.concatenate([[], *[at for fate, at, _ in world.rows if fate == "dropped"]])
     np.testing.assert_allclose(np.sort(told_s), drops)
 
@@ -166,7 +168,7 @@ def test_retries_are_of_the_same_packet_and_end_at_the_limit():
 class Deaf(Medium):
     """A medium on which all that is sent has collided."""
 
-    def judge(self, flight):
+    def outcomes(self, flight):
         return ["collided"] * len(flight.ids), np.full(len(flight.ids), np.nan)
 
 
@@ -210,7 +212,7 @@ def test_who_never_gets_the_air_counts_for_fairness_after_a_warm_up_too():
     world.meter.restart(5.0)
     world.env.run(until=11.0)
     world.cell.finish()
-    assert world.meter.figures(11.0)["jain"] == pytest.approx(0.5)
+    assert world.meter.metrics(11.0)["jain"] == pytest.approx(0.5)
     assert world.meter.offered == 3, "those that came at 6, 8 and 10 s"
 
 

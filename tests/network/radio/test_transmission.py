@@ -19,7 +19,7 @@ def rivals(*spans, channels=None):
     flights = [flight(*span, channel) for span, channel in zip(spans, channels or [0] * len(spans), strict=True)]
     for one in flights:
         ether.enter(one)
-    found = {(i, j) for i, one in enumerate(flights) for j, other in enumerate(flights) if other in one.rivals}
+    found = {(i, j) for i, one in enumerate(flights) for j, other in enumerate(flights) if other in one.interferers}
     assert found == {(j, i) for i, j in found}, "if one meets the other, the other meets it"
     return {pair for pair in found if pair[0] < pair[1]}
 
@@ -66,6 +66,6 @@ def test_who_has_left_is_not_met_again():
     ether.enter(one)
     ether.leave(one)
     ether.enter(other)
-    assert (one.rivals, other.rivals) == ([], [])
+    assert (one.interferers, other.interferers) == ([], [])
     with pytest.raises(ValueError, match="not in list"):
         ether.leave(one)

@@ -9,17 +9,20 @@ import simpy
 
 from netfl.access.network import NetworkAccess
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import UserPacketQueue
+from netfl.network.radio.packet_queue import PacketQueue
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.tx_queue import MergedTxQueue
+from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.saturated import Saturated
-from netfl.network.users import WholeUpdates
+from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import FATES, AccessContext, Law, NullRecorder
 
@@ -48,24 +51,26 @@ def world_of(memory, traffic, compute_s, *, update_bits=2.0, presence=None, limi
     """Users with updates of 2 s and packets of 1 s each, on channels of their own, sent as soon as can be."""
     users, env, medium = len(compute_s), simpy.Environment(0.0), Medium(1.0, presence)
     if busy is not None:
-        medium.judge = lambda flight: (
+        medium.outcomes = lambda flight: (
             ["collided" if busy(env.now) else ""] * len(flight.ids),
             np.zeros(len(flight.ids)),
         )
-    ledger = EventLog(memory, users, lambda: None, nodes=users)
-    ledger.open(1)
-    updates = WholeUpdates(np.arange(users), np.array(compute_s, float), update_bits, "tower:0", ledger)
-    load = MergedTxQueue(updates, UserPacketQueue(np.arange(users), traffic, 1.0, "tower:0", ledger, Streams(1)))
+    ledger = EventLog(memory, users, nodes=users)
+    ledger.open_round(1)
+    queue = UpdateQueue(np.arange(users), update_bits, "tower:0", ledger)
+    updates = UserPopulation(queue, np.array(compute_s, float), OutstandingUpdates(users))
+    arrivals = [traffic.blocks(user, 1.0, Streams(1)) for user in range(users)]
+    load = MergedTxQueue(queue, PacketQueue(np.arange(users), traffic, arrivals, "tower:0", ledger))
     heard = []
 
     def uplink(message):
         heard.append(
             (env.now, message.user, "update" if message.base >= 0 else "packet", message.base, message.attempts)
         )
-        ledger.land(message, "delivered", env.now)
+        ledger.record_outcome(message, "delivered", env.now)
 
-    options = {"medium": medium, "ether": SharedChannel(), "streams": Streams(1), "uplink": uplink}
-    cell = Cell(env, ("tower:0", 100), load, **options)
+    air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
+    cell = Cell(env, air, load, Streams(1), uplink)
 
     def serve(user):
         while True:
@@ -77,14 +82,14 @@ def world_of(memory, traffic, compute_s, *, update_bits=2.0, presence=None, limi
 
     for user in range(users):
         env.process(serve(user))
-    told = {"cell": cell, "ledger": ledger, "memory": memory, "meter": ledger.meter}
-    return SimpleNamespace(env=env, heard=heard, tower=Tower(cell, 100, updates, medium), **told)
+    told = {"cell": cell, "ledger": ledger, "memory": memory, "meter": ledger.packets}
+    return SimpleNamespace(env=env, heard=heard, tower=Tower(cell, updates, medium), **told)
 
 
 def order(world, versions, until_s):
     """What gets through when, if version i comes at versions[i]."""
     for version, at_s in enumerate(versions):
-        world.tower.expect(version, at_s)
+        world.tower.schedule_broadcast(version, at_s)
     world.env.run(until=until_s)
     return [(at, what) for at, _, what, *_ in world.heard]
 
@@ -117,8 +122,8 @@ def test_neither_starves(memory):
     world = world_of(memory, traffic, [0.5, 7.25])
     for version, at_s in enumerate(range(0, 100, 10)):
         world.env.run(until=at_s + 1e-3)
-        world.ledger.open(version + 1)
-        world.tower.expect(version, at_s + 0.1)
+        world.ledger.open_round(version + 1)
+        world.tower.schedule_broadcast(version, at_s + 0.1)
     world.env.run(until=120)
     told = Counter((user, what) for _, user, what, *_ in world.heard)
     assert (told[0, "update"], told[1, "update"]) == (10, 10)
@@ -165,10 +170,10 @@ def test_every_update_has_one_fate_whatever_the_packets_do(memory, planned):
     world = world_of(memory, packets(*at), rng.exponential(4.0, users), **options)
     for version, at_s in enumerate(np.cumsum(rng.exponential(9.0, 15))):
         world.env.run(until=at_s)
-        world.ledger.open(version + 1)
-        world.tower.expect(version, at_s)
+        world.ledger.open_round(version + 1)
+        world.tower.schedule_broadcast(version, at_s)
     world.env.run(until=250.0)
-    world.tower.tell()
+    world.tower.record_trainings()
     world.cell.finish()
     begun = Counter((row[3], row[5]) for row in memory.rows if row[0] == "received")
     ended = Counter((row[3], row[5]) for row in memory.rows if row[0] in FATES)

@@ -11,13 +11,16 @@ from support.recorders import Memory
 
 from netfl.access.network import NetworkAccess
 from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import Cell
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.lora import Lora
-from netfl.network.users import WholeUpdates
+from netfl.network.server import OutstandingUpdates
+from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import AccessContext
 
@@ -36,10 +39,11 @@ STRONG_DB = 60.0
 def outcomes(factors, snr_db, starts_s=None):
     """What becomes of users who each send one frame of 1 s with a stated spreading factor and SNR: received or not."""
     users, env, received = len(factors), simpy.Environment(0.0), []
-    ledger = EventLog(Memory(), users, lambda: None)
-    ledger.open(1)
+    ledger = EventLog(Memory(), users)
+    ledger.open_round(1)
     starts_s = np.zeros(users) if starts_s is None else np.array(starts_s, float)
-    updates = WholeUpdates(np.arange(users), starts_s, 1000.0, "tower:0", ledger)
+    queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", ledger)
+    updates = UserPopulation(queue, starts_s, OutstandingUpdates(users))
     air = SimpleNamespace(
         radio=SimpleNamespace(bandwidth=125e3),
         users=users,
@@ -47,8 +51,8 @@ def outcomes(factors, snr_db, starts_s=None):
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
     medium = FadingMedium(air, Lora(), NodeState(CombinedOutages([]), 101), Streams(1), interference="sinr")
-    options = {"medium": medium, "ether": SharedChannel(), "streams": Streams(1), "uplink": received.append}
-    cell = Cell(env, ("tower:0", 100), updates, **options)
+    air_interface = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
+    cell = Cell(env, air_interface, queue, Streams(1), received.append)
     updates.start(np.arange(users), starts_s, 0)
 
     def serve():

@@ -302,8 +302,8 @@ def test_every_update_that_begins_ends_once(said, seed):
         list(world.rounds(6))
     except ModelError:
         reject()
-    assert not +world._ledger.bases
-    assert not -world._ledger.bases
+    assert not +world._outstanding.open_updates
+    assert not -world._outstanding.open_updates
 
 
 @pytest.mark.parametrize(

@@ -199,8 +199,8 @@ def sampled(windows, probe, since_s=0.0, recorder=None, outages=None):
     recorder = recorder or Wanting()
     sampler = Sampler(probe, Layout(nx.Graph(), np.zeros((3, 2))), Waves(), outages or CombinedOutages(), since_s)
     for start_s, end_s in windows:
-        sampler.look(start_s, end_s, EventLog(recorder, 3, lambda: None))
-    return sampler.figures()
+        sampler.sample(start_s, end_s, EventLog(recorder, 3))
+    return sampler.metrics()
 
 
 class TestProbe:

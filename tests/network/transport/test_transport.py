@@ -52,8 +52,8 @@ class TestCut:
     )
     def test_packets_of_an_update(self, bits, mtu, header, sizes):
         cut = packets(mtu=mtu, header=header).cut(bits)
-        assert [cut.of(part) for part in range(cut.count)] == pytest.approx(sizes)
-        assert cut.most_bits == pytest.approx(max(sizes))
+        assert [cut.packet_bits(part) for part in range(cut.count)] == pytest.approx(sizes)
+        assert cut.max_bits == pytest.approx(max(sizes))
 
     def test_bytes_and_defaults(self):
         """1 MB in Ethernet frames with 40 B of headers: 685 packets, as 684 carry 998 640 B."""
@@ -62,7 +62,7 @@ class TestCut:
 
     def test_whole(self):
         cut = Transport(header=100, compression=2).cut(Transport(header=100, compression=2).up_bits(1000))
-        assert (cut.count, cut.most_bits) == (1, 600)
+        assert (cut.count, cut.max_bits) == (1, 600)
 
     @pytest.mark.parametrize(
         ("said", "problem"),
@@ -84,10 +84,10 @@ class TestCut:
 def test_packets_are_handed_on_in_order_and_once(order, again):
     server, there = Reassembly(7), set()
     for part in [*order[:4], *again, *order[4:]]:
-        assert server.take(part) == (part not in there)
+        assert server.add(part) == (part not in there)
         there.add(part)
-        assert server.passed == next(n for n in range(8) if n not in there)
-        assert server.complete == (len(there) == 7)
+        assert server.in_order == next(n for n in range(8) if n not in there)
+        assert server.is_complete == (len(there) == 7)
 
 
 class Coin(SnrThreshold):
