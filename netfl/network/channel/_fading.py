@@ -101,19 +101,29 @@ class Fading(Channel):
     def _scatter(self, users: int, streams: Streams) -> SumOfSinusoids:
         return SumOfSinusoids(users, self.doppler_hz, self.sinusoids or _SINUSOIDS, streams)
 
-    def _law(self, statement: str, distribution: Any, figures: tuple[StatisticClaim, ...] = ()) -> Law:
-        """Return the law of the power gain of many users, each at another instant, with claims over time."""
-        pace = self.coherence or 1.0 / self.doppler_hz
-        kind = "independent for each user and each block" if self.coherence else "independent for each user"
+    def laws(self) -> tuple[Law, ...]:
+        """Claim the distribution of the power gain, and its correlation and fades over time."""
+        statement, distribution = self._power_law()
+        if self.coherence is None:
+            pace, scope, figures = 1.0 / self.doppler_hz, "independent for each user", self._doppler_claims()
+        else:
+            pace, scope = self.coherence, "independent for each user and each block"
+            lags_s, moments = (pace, 3.0 * pace), (1.0, float(distribution.var()))
+            figures = (autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments),)
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             users = np.arange(size)
             return np.asarray(10.0 ** (self._open_for(size, streams).gain_db(users, users * pace) / 10.0))
 
-        if self.coherence is not None:
-            lags_s, moments = (self.coherence, 3.0 * self.coherence), (1.0, float(distribution.var()))
-            figures = (autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments),)
-        return Law("power gain", f"{statement}, {kind}", draw, distribution=distribution, figures=figures)
+        return (Law("power gain", f"{statement}, {scope}", draw, distribution=distribution, figures=figures),)
+
+    @abstractmethod
+    def _power_law(self) -> tuple[str, Any]:
+        """Return the distribution of the power gain in words and as a frozen SciPy distribution."""
+
+    @abstractmethod
+    def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
+        """Return the claims about the power over time, with a Doppler shift."""
 
     def _open_for(self, users: int, streams: Streams) -> LinkGain:
         return self.open(Layout(nx.Graph(), np.zeros((users, 2))), streams)

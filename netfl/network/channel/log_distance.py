@@ -54,7 +54,7 @@ class LogDistance(PathLoss):
     frequency: Carrier | None = None
     """Carrier frequency f, which gives the loss at the reference distance."""
     reference_loss: Annotated[Decibels, Field(ge=0)] | None = None
-    """PL(d0), in place of ``frequency``."""
+    """PL(d0), instead of ``frequency``."""
     reference_distance: Annotated[Metres, Field(gt=0)] = 1.0
     """d0."""
     breakpoints: tuple[Breakpoint, ...] = ()

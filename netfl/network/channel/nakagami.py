@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from scipy import special
 
 from netfl.network.channel._fading import Fading, Power
 from netfl.streams import RandomField, Streams
-from netfl.types import Law
+from netfl.types import StatisticClaim
 
 _MAX_M = 16
 """Maximum m in continuous time; each unit needs another sum of sinusoids."""
@@ -48,14 +48,14 @@ class Nakagami(Fading):
             raise ValueError(f"in continuous time m must be a multiple of 1/2 and {_MAX_M} at most; or give coherence")
         return self
 
-    def laws(self) -> tuple[Law, ...]:
-        """Claim a gamma-distributed power gain, and over time J0², level crossings and fade durations."""
+    def _power_law(self) -> tuple[str, Any]:
         from scipy import stats
 
-        m, power = self.m, stats.gamma(self.m, scale=1.0 / self.m)
-        if not self.doppler_hz:
-            return (self._law("gamma of shape m, mean 1", power),)
-        figures = (
+        return "gamma of shape m, mean 1", stats.gamma(self.m, scale=1.0 / self.m)
+
+    def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
+        m = self.m
+        return (
             self._correlation_claim("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0 / m),
             *self._fade_claims(
                 "sqrt(2π) f m^(m-1/2) ρ^(2m-1) exp(-m ρ²) / Γ(m)",
@@ -66,7 +66,6 @@ class Nakagami(Fading):
                 lambda a: float(special.gammainc(m, m * a**2)),
             ),
         )
-        return (self._law("gamma of shape m, mean 1", power, figures),)
 
     def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
         power = special.gammaincinv(self.m, field.uniform(users, block)) / self.m

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.network.channel._fading import Fading, Power
 from netfl.streams import RandomField, Streams
-from netfl.types import Law
+from netfl.types import StatisticClaim
 
 
 class Rayleigh(Fading):
@@ -33,13 +34,15 @@ class Rayleigh(Fading):
         coherence: 50 ms
     """
 
-    def laws(self) -> tuple[Law, ...]:
-        """Claim an exponential power gain, and over time J0², level crossings and fade durations."""
-        from scipy import special, stats
+    def _power_law(self) -> tuple[str, Any]:
+        from scipy import stats
 
-        if not self.doppler_hz:
-            return (self._law("exponential with mean 1", stats.expon()),)
-        figures = (
+        return "exponential with mean 1", stats.expon()
+
+    def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
+        from scipy import special
+
+        return (
             self._correlation_claim("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0),
             *self._fade_claims(
                 "sqrt(2π) f ρ exp(-ρ²)",
@@ -47,7 +50,6 @@ class Rayleigh(Fading):
                 lambda a: -math.expm1(-(a**2)),
             ),
         )
-        return (self._law("exponential with mean 1", stats.expon(), figures),)
 
     def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
         return np.asarray(10.0 * np.log10(field.exponential(users, block)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from scipy import special
 
 from netfl.network.channel._fading import Fading, Power
 from netfl.streams import RandomField, Streams
-from netfl.types import Law
+from netfl.types import StatisticClaim
 from netfl.units import Decibels, Hertz
 
 
@@ -50,14 +50,15 @@ class Rician(Fading):
             raise ValueError(f"path_doppler lies outside ±{self.doppler_hz:g} Hz, the largest Doppler shift")
         return self
 
-    def laws(self) -> tuple[Law, ...]:
-        """Claim a noncentral chi-squared power gain, its correlation, and level crossings without a shift."""
+    def _power_law(self) -> tuple[str, Any]:
         from scipy import stats
 
+        return "noncentral chi-squared, mean 1", stats.ncx2(2, 2.0 * self._k, scale=0.5 / (self._k + 1.0))
+
+    def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
+        """Claim the correlation, and without a shift of the steady path the level crossings and fade durations."""
         k, shift = self._k, self.path_doppler or 0.0
-        power = stats.ncx2(2, 2.0 * k, scale=0.5 / (k + 1.0))
-        if not self.doppler_hz:
-            return (self._law("noncentral chi-squared, mean 1", power),)
+        _, power = self._power_law()
 
         def rho(x: float) -> float:
             scattered = special.j0(2.0 * math.pi * x)
@@ -67,12 +68,10 @@ class Rician(Fading):
         correlation = self._correlation_claim(
             "(J0² + 2K J0 cos(2π f0 τ)) / (1 + 2K), J0 at 2π f τ", rho, (1.0 + 2.0 * k) / (1.0 + k) ** 2
         )
-        fades = self._fade_claims(
-            "sqrt(2π (K+1)) f ρ exp(-K - (K+1) ρ²) I0(2ρ sqrt(K (K+1)))",
-            self._rate,
-            lambda a: float(power.cdf(a**2)),
-        )
-        return (self._law("noncentral chi-squared, mean 1", power, (correlation, *(() if shift else fades))),)
+        if shift:
+            return (correlation,)
+        formula = "sqrt(2π (K+1)) f ρ exp(-K - (K+1) ρ²) I0(2ρ sqrt(K (K+1)))"
+        return (correlation, *self._fade_claims(formula, self._rate, lambda a: float(power.cdf(a**2))))
 
     def _rate(self, amplitude: float) -> float:
         """Return the falls below an amplitude in a period of the Doppler shift.

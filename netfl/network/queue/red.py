@@ -77,7 +77,7 @@ class Red(Queue):
         rest = 1.0 - last * share
         return (
             Law(
-                f"messages up to the next that is turned away, at an average of {average:g}",
+                f"messages up to the next early drop, at an average of {average:g}",
                 "P(n) = p_b for n = 1 … 1/p_b (Floyd and Jacobson 1993, §7)",
                 draw=self._draw_gaps,
                 mean=share * last * (last + 1) / 2.0 + rest * (last + 1),

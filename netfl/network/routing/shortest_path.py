@@ -74,8 +74,8 @@ class ShortestPath(Routing):
             return super().laws()
         return (
             Law(
-                "where a flow falls among equal ways",
-                "uniform over (0, 1), of which each of k ways has a part of 1/k; independent from node to node",
+                "position of a flow among equal routes",
+                "uniform over (0, 1), of which each of k routes has a part of 1/k; independent from node to node",
                 draw=lambda streams, size: streams.field("split").uniform(np.arange(size), 0),
                 mean=0.5,
                 variance=1.0 / 12.0,

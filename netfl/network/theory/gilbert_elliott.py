@@ -9,7 +9,7 @@ from netfl.errors import Fault
 from netfl.network.channel.gilbert_elliott import GilbertElliott as Channel
 from netfl.network.mac.tdma import Tdma
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._air import budget_db, budget_misfits, cell_misfits, random_channels, threshold_of
+from netfl.network.theory._links import budget_db, budget_misfits, cell_misfits, find_threshold, random_channels
 
 
 class GilbertElliott(Theory):
@@ -43,7 +43,7 @@ class GilbertElliott(Theory):
         if network.traffic:
             if not isinstance(network.mac, Tdma) or network.mac.max_attempts != 1:
                 yield misfit_fault("mac", "tdma with max_attempts: 1")
-            min_snr_db = threshold_of(case)
+            min_snr_db = find_threshold(case)
             if min_snr_db is None or not low_db < min_snr_db <= high_db:
                 yield misfit_fault("reception", f"all-or-nothing receptions from {between} on", min_snr_db)
         if network.probe is not None and (network.probe.level is None or not low_db < network.probe.level <= high_db):

@@ -11,7 +11,7 @@ from netfl.errors import Fault
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._air import budget_db, budget_misfits, fading_of
+from netfl.network.theory._links import budget_db, budget_misfits, find_fading
 
 _SAMPLES_PER_PERIOD, _SAMPLES_PER_FADE = 50, 8
 """Minimum samples of a period of the Doppler shift, and of a mean fade."""
@@ -67,5 +67,5 @@ class Jakes(Theory):
 
 
 def _fading(case: TheoryCase) -> Rayleigh | Nakagami | None:
-    fading = fading_of(case)
+    fading = find_fading(case)
     return fading if isinstance(fading, Rayleigh | Nakagami) and fading.doppler_hz else None

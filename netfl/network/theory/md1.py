@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._ports import line_misfits, tandem_line
+from netfl.network.theory._queues import build_line, line_misfits
 
 
 class MD1(Theory):
@@ -26,6 +26,6 @@ class MD1(Theory):
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         """Return the mean delay and the utilisation."""
-        line = tandem_line(case)
+        line = build_line(case)
         wait_s = line.service_s[0] * line.load / (2.0 * (1.0 - line.load))
         return {"delay_theory_s": line.delay_s + line.service_s[0] + wait_s, "utilisation_theory": line.load}

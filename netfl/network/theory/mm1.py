@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._ports import line_misfits, tandem_line
+from netfl.network.theory._queues import build_line, line_misfits
 
 
 class MM1(Theory):
@@ -28,7 +28,7 @@ class MM1(Theory):
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         """Return mean and quantiles of the delay, and the utilisation."""
-        line = tandem_line(case)
+        line = build_line(case)
         mean_s = line.service_s[0] / (1.0 - line.load)
         metrics = {"delay_theory_s": line.delay_s + mean_s, "utilisation_theory": line.load}
         for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._ports import line_misfits, tandem_line
+from netfl.network.theory._queues import build_line, line_misfits
 
 
 class MM1K(Theory):
@@ -27,7 +27,7 @@ class MM1K(Theory):
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         """Return loss, mean delay and utilisation."""
-        line = tandem_line(case)
+        line = build_line(case)
         weights = [line.load**n for n in range((line.room or 0) + 1)]
         share = [weight / sum(weights) for weight in weights]
         inside = sum(n * part for n, part in enumerate(share))

@@ -15,13 +15,13 @@ from netfl.network.mac._slotted import Aloha
 from netfl.network.mac.round_robin import RoundRobin
 from netfl.network.mac.tdma import Tdma
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._air import (
+from netfl.network.theory._links import (
     budget_db,
     budget_misfits,
     cell_misfits,
-    fading_of,
+    find_fading,
+    find_threshold,
     saturated_misfits,
-    threshold_of,
 )
 
 
@@ -45,12 +45,12 @@ class NakagamiOutage(Theory):
         yield from saturated_misfits(case)
         yield from budget_misfits(case)
         yield from cell_misfits(case)
-        fading = fading_of(case)
+        fading = find_fading(case)
         if not isinstance(fading, Nakagami | Rayleigh | Rician) or fading.coherence is None:
             yield misfit_fault(
                 "channel", "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss"
             )
-        if threshold_of(case) is None:
+        if find_threshold(case) is None:
             yield misfit_fault("reception", "all-or-nothing receptions, snr_threshold or shannon")
         mac = case.network.mac
         if not isinstance(mac, Tdma | RoundRobin) and not (isinstance(mac, Aloha) and mac.probability is not None):
@@ -60,7 +60,7 @@ class NakagamiOutage(Theory):
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         """Return the outage probability."""
-        fading, min_snr_db = fading_of(case), threshold_of(case)
+        fading, min_snr_db = find_fading(case), find_threshold(case)
         assert fading is not None
         assert min_snr_db is not None
         return {"outage_theory": _outage(fading, 10.0 ** ((min_snr_db - budget_db(case)) / 10.0))}

@@ -8,7 +8,7 @@ from netfl.errors import Fault
 from netfl.network.mac._slotted import Aloha
 from netfl.network.mac.slotted_aloha import SlottedAloha as Mac
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._air import clear_misfits, saturated_misfits
+from netfl.network.theory._links import medium_misfits, saturated_misfits
 
 
 class SlottedAloha(Theory):
@@ -39,7 +39,7 @@ def aloha_misfits(case: TheoryCase, mac: type[Aloha]) -> Iterator[Fault]:
         yield misfit_fault("mac", "this MAC, with a fixed probability")
     if any(traffic.leaves != "tower" for traffic in case.network.traffic):
         yield misfit_fault("traffic", "packets that have arrived as soon as the air is behind them (leaves: tower)")
-    yield from clear_misfits(case)
+    yield from medium_misfits(case)
 
 
 def predict_aloha(case: TheoryCase, channels: int) -> Mapping[str, float]:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._ports import TandemLine, line_misfits, tandem_line
+from netfl.network.theory._queues import TandemLine, build_line, line_misfits
 from netfl.registry import kind_of
 from netfl.types import Law
 
@@ -52,7 +52,7 @@ class Tandem(Theory):
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         """Return the estimates of the recursion."""
-        line, (traffic,) = tandem_line(case), case.network.traffic
+        line, (traffic,) = build_line(case), case.network.traffic
         count = self.packets if line.room is None else min(self.packets, _MAX_FINITE)
         rng = case.streams.rng("theory", kind_of(type(self)))
         arrivals_s = np.cumsum(rng.exponential(1.0 / line.rate_hz, count))
@@ -66,7 +66,7 @@ class Tandem(Theory):
 
     def laws(self) -> tuple[Law, ...]:
         """Claim no law, as the result is compared with an independent calculation in the tests."""
-        return (Law.none("a calculation on draws of its own; held to an independent one in its tests"),)
+        return (Law.none("a calculation with random draws, compared with an independent one in its tests"),)
 
 
 def _through(line: TandemLine, arrivals_s: Series, sizes: Series) -> tuple[Series, Series]:

@@ -9,7 +9,7 @@ from netfl.errors import Fault
 from netfl.network.channel.underwater import Underwater
 from netfl.network.mac.pure_aloha import PureAloha
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._air import budget_misfits, cell_misfits
+from netfl.network.theory._links import budget_misfits, cell_misfits
 from netfl.network.traffic.constant import Constant
 
 

@@ -53,4 +53,4 @@ class Saturated(Traffic):
 
     def laws(self) -> tuple[Law, ...]:
         """Claim that no times are drawn."""
-        return (Law.none("there is always a packet; what is carried is the MAC's law"),)
+        return (Law.none("there is always a packet: the throughput follows from the MAC"),)

@@ -14,7 +14,7 @@ from netfl.network.layout import Layout
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.probe import Probe, Sampler
 from netfl.network.theory import TheoryCase
-from netfl.network.theory._ports import TandemLine
+from netfl.network.theory._queues import TandemLine
 from netfl.network.theory.tandem import _lossy, _through
 from netfl.streams import Streams
 

@@ -36,7 +36,7 @@ class TandemLine:
         return self.rate_hz * max(self.service_s)
 
 
-def tandem_line(case: TheoryCase) -> TandemLine:
+def build_line(case: TheoryCase) -> TandemLine:
     """Return the line of a *case* without misfits."""
     (traffic,), edges = case.network.traffic, case.layout.graph.edges
     links = [edges[link] for link in pairwise(case.layout.route(*_senders(case)))]
@@ -70,8 +70,8 @@ def line_misfits(case: TheoryCase, sizes: str | None, *, hops: int | None = 1, f
         yield misfit_fault("topology", "one sender, and one way from it to the server")
     elif hops is not None and len(case.layout.route(*_senders(case))) != hops + 1:
         yield misfit_fault("topology", f"a way of {hops} link{'s' * (hops > 1)}")
-    elif not finite and network.queue == DropTail() and tandem_line(case).load >= 1.0:
-        yield misfit_fault("traffic", "a load below 1", tandem_line(case).load)
+    elif not finite and network.queue == DropTail() and build_line(case).load >= 1.0:
+        yield misfit_fault("traffic", "a load below 1", build_line(case).load)
     yield from _queue_misfits(case, finite=finite)
     if network.outages:
         yield misfit_fault("outages", "a network without outages")

@@ -47,13 +47,13 @@ def budget_misfits(case: TheoryCase) -> Iterator[Fault]:
         yield misfit_fault("topology", "users at one distance")
 
 
-def fading_of(case: TheoryCase) -> Fading | None:
+def find_fading(case: TheoryCase) -> Fading | None:
     """Return the only random channel if it is a fading, else ``None``."""
     channels = random_channels(case)
     return channels[0] if len(channels) == 1 and isinstance(channels[0], Fading) else None
 
 
-def threshold_of(case: TheoryCase) -> float | None:
+def find_threshold(case: TheoryCase) -> float | None:
     """Return the SNR in dB of an all-or-nothing reception, or ``None`` for other receptions."""
     reception, radio = case.network.reception, case.network.radio
     if radio is None or not isinstance(reception, SnrThreshold | Shannon):
@@ -61,9 +61,9 @@ def threshold_of(case: TheoryCase) -> float | None:
     return reception.threshold_db(radio.bandwidth)
 
 
-def clear_misfits(case: TheoryCase) -> Iterator[Fault]:
+def medium_misfits(case: TheoryCase) -> Iterator[Fault]:
     """Yield misfits of a medium in which frames fail for other reasons than collisions, or survive them."""
-    network, min_snr_db = case.network, threshold_of(case)
+    network, min_snr_db = case.network, find_threshold(case)
     yield from budget_misfits(case)
     if random_channels(case) or any(channel.speed_m_s < LIGHT_M_S for channel in network.channel):
         yield misfit_fault("channel", "air that neither fades nor delays")
