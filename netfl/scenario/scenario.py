@@ -119,7 +119,7 @@ class Scenario(Spec):
         """The labels that count as rare: those that ``evaluate`` or the partition names."""
         if self.evaluate is not None and self.evaluate.rare_classes is not None:
             return self.evaluate.rare_classes
-        return self.partition.rare if self.partition is not None else ()
+        return self.partition.rare_labels if self.partition is not None else ()
 
     @property
     def evaluation(self) -> EvaluateSpec:

@@ -82,17 +82,16 @@ class UserFileData(Data):
     def load(self, streams: Streams) -> Dataset:
         self._check_sha256()
         x, y, names = self._read_checked("file", self.file)
-        has_users = names is not None
-        known, user = np.unique(names, return_inverse=True) if has_users else (None, np.zeros(len(y), np.int64))
+        known, user = np.unique(np.zeros(len(y)) if names is None else names, return_inverse=True)
         rows = split_by_user(user, self.validation_share, self._test_share, Streams(self.seed).rng("own"))
         data = split_dataset(Examples(x, y, user), rows, self.classes)
         test_x, test_y, test_user = data.test_x, data.test_y, data.test_user
         if self.test is not None:
             test_x, test_y, test_names = self._read_checked("test", self.test)
-            test_user = None if known is None or test_names is None else self._number_users(known, test_names)
+            test_user = None if names is None or test_names is None else self._number_users(known, test_names)
         if not len(test_y):
             raise_fault("test_share", f"leaves none of {len(y)} examples to test with", self._test_share, "keep more")
-        train_user, test_user = (data.train_user, test_user) if has_users else (None, None)
+        train_user, test_user = (None, None) if names is None else (data.train_user, test_user)
         return Dataset(data.train_x, data.train_y, test_x, test_y, self.classes, train_user, test_user, data.validation)
 
     def laws(self) -> tuple[Law, ...]:
