@@ -1,9 +1,10 @@
-"""The diagnosis itself: every test once, the verdict from four of them."""
+"""Classification of the process of a selection."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from netfl.diagnosis.cvar_reach import check_alpha, cvar_reach
 from netfl.diagnosis.dependence import Dependence, find_dependence
 from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift
 from netfl.diagnosis.memory import (
+    MarkovOrder,
     Memory,
     TransitionCounts,
     count_transitions,
@@ -26,207 +28,251 @@ from netfl.diagnosis.memory import (
 )
 from netfl.diagnosis.multiple_testing import DECIDES, holm_rejections, kind_of
 from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
-from netfl.diagnosis.periodicity import Periodicity, find_cycle, find_lines, remove_cycle, whiten
+from netfl.diagnosis.periodicity import (
+    Periodicity,
+    SpectralPeaks,
+    WhitenedSeries,
+    find_cycle,
+    find_lines,
+    remove_cycle,
+    whiten,
+)
 from netfl.diagnosis.rates import Rates, chains_entropy, concentration, entropy_rate, rates
-from netfl.diagnosis.result import Diagnosis, ExpectedProcess, MarkovOrder
+from netfl.diagnosis.result import Diagnosis, ExpectedProcess
 from netfl.diagnosis.run_lengths import run_lengths
 from netfl.errors import Fault, ScenarioError
 from netfl.streams import Streams
 
-MOST = 1000
-"""Of more users only those most often heard are tested; rates, silences and waits are told of all."""
-_STAYS = 50
-"""With fewer rounds, in units of those in which a chain forgets, its intervals miss more often than stated."""
-_MATRIX = 64
-"""Up to so many users the transition matrix is estimated."""
+MAX_TESTED = 1000
+"""Limit of the number of tested users; rates, silences and ages are computed for all."""
+_MIN_MIXING_TIMES = 50
+"""Length of a recording in relaxation times below which intervals miss more often than stated."""
+_MAX_MATRIX = 64
+"""Largest number of users for which the transition matrix is estimated."""
 
 
 def diagnose(
     source: Participation | pd.DataFrame | ArrayLike,
     *,
-    users: int | None = None,
-    rounds: int | None = None,
     level: float = 0.05,
     alphas: Sequence[float] = (),
     expected: ExpectedProcess | None = None,
     seed: int = 0,
 ) -> Diagnosis:
-    """Say what kind of process a selection is.
+    """Classify the selection process: stationary, Markovian, cyclic, non-stationary or emergent-correlated.
 
     Args:
-        source: who was heard: as `Participation`, as a table of deliveries with the columns ``round`` and ``user``, as
-            true and false ``[rounds, users]``, or as who it was ``[rounds]`` where that is one user in each round.
-        users: how many users there are, where *source* is a table or a sequence.
-        rounds: how many rounds there were, where it is a table.
+        source: participation: as `Participation`; as a table of deliveries with the columns ``round`` and ``user``
+            (`from_table` takes the number of users and rounds, too); as true and false ``[rounds, users]``; or as user
+            numbers ``[rounds]`` if there is one user in each round.
         level: the probability of any false alarm, and that any interval misses.
-        alphas: shares of the worst (CVaR) to look at.
-        expected: what is known beforehand.
-        seed: of the Monte-Carlo tests.
+        alphas: tail shares (CVaR) to examine.
+        expected: prior knowledge of the process.
+        seed: seed of the Monte-Carlo tests.
 
     Raises:
-        ScenarioError: with all that is wrong with it.
+        ScenarioError: with all problems of the input.
     """
     if not 0 < level < 1:
         raise ScenarioError([Fault("--level", "not a probability in (0, 1)", level, "write a number such as 0.05")])
-    seen = _read(source, users, rounds)
-    tested = _tested(seen)
-    told, often, still = _asked(seen, tested, level, Streams(seed).at("diagnosis"))
+    participation = _read(source)
+    analysis = _Analysis(participation, level, Streams(seed).at("diagnosis"))
     for alpha in alphas:
-        check_alpha(alpha, often.share)
-    if expected is not None and expected.rates is not None and len(expected.rates) != seen.users:
-        expected = replace(expected, rates=None)  # of all users, where some are looked at as they were heard often
-    kind, at = kind_of(told.found), find_changes(still) if told.found["drift"] else []
+        check_alpha(alpha, analysis.rates.share)
+    if expected is not None and expected.rates is not None and len(expected.rates) != participation.users:
+        expected = replace(expected, rates=None)  # rates of all users cannot be compared with those of a part
+    evidence = analysis.evidence
+    kind = kind_of(evidence.rejected)
+    changes = find_changes(analysis.innovations) if evidence.rejected["drift"] else []
+    expected_alphas = {} if expected is None or expected.alphas is None else expected.alphas
     return Diagnosis(
         verdict=kind,
-        sentence=text.verdict_sentence(kind, seen, told, at),
+        sentence=text.verdict_sentence(kind, participation, evidence, changes),
         level=level,
-        tests=text.all_tests(told),
-        seen=seen,
-        rates=often,
-        concentration=concentration(often.heard),
-        chains=told.chains,
-        stays=told.stays,
-        order=told.order,
-        cycle=told.cycle,
-        drift=told.drift,
-        windows=told.windows,
-        changes=tuple(at),
-        dependence=_renumbered(told.dependence, tested),
-        waits=age_statistics(seen.heard, seen.span_s),
-        reach=cvar_reach(often.share, [*alphas, *(_alphas(expected))]),
+        tests=text.describe_tests(evidence),
+        participation=participation,
+        rates=analysis.rates,
+        concentration=concentration(analysis.rates.heard),
+        chains=evidence.chains,
+        stays=evidence.stays,
+        order=evidence.order,
+        cycle=evidence.cycle,
+        drift=evidence.drift,
+        windows=evidence.windows,
+        changes=tuple(changes),
+        dependence=_renumber_groups(evidence.dependence, analysis.tested),
+        waits=age_statistics(participation.delivered, participation.span_s),
+        reach=cvar_reach(analysis.rates.share, [*alphas, *expected_alphas.values()]),
         expected=expected,
-        agrees=_agrees(expected, often),
-        notes=(*seen.notes, *_limits(seen, len(tested)), *_sticky(told, seen.rounds)),
+        agrees=_compare_rates(expected, analysis.rates),
+        notes=(*participation.notes, *_size_notes(participation, len(analysis.tested)), *analysis.memory_notes),
     )
 
 
-def _asked(
-    seen: Participation, tested: NDArray[np.int64], level: float, streams: Streams
-) -> tuple[text.DiagnosisText, Rates, NDArray[np.float64]]:
-    """Every test once; the rates, and the innovations without cycles."""
-    heard = seen.heard[:, tested].astype(float)
-    white = whiten(heard)
-    lines = find_lines(white, level / len(DECIDES))
-    cycle = find_cycle(heard, seen, lines, level / len(DECIDES))
-    still = remove_cycle(white.series, lines)
-    memory = find_memory(seen.heard[:, tested], streams.rng("memory"))
-    drift = find_drift(still, remembers=memory.p <= level)
-    own = count_transitions(seen.heard)
-    dependence = find_dependence(seen.heard[:, tested], own.eigenvalue[tested])
-    found = _decided(drift, cycle, memory, dependence, level, seen.rounds)
-    inflation = _inflation(own, drift, cycle if found["cycle"] else None)
-    often = rates(seen.heard, inflation, level)
-    second = second_order(seen.heard[:, tested])
-    order = _order(seen, memory, second, own, often, remembers=bool(found["memory"]))
-    stay, windows = run_lengths(seen.heard, streams.rng("stays"), tested), assess_windows(heard, inflation[tested])
-    return text.DiagnosisText(found, drift, cycle, memory, dependence, order, stay, windows, own), often, still
+class _Analysis:
+    """Tests and estimates of one recording, each computed once."""
+
+    def __init__(self, participation: Participation, level: float, streams: Streams) -> None:
+        self.participation, self.level, self.streams = participation, level, streams
+
+    @cached_property
+    def tested(self) -> NDArray[np.int64]:
+        """The users to test: all, or those with the most deliveries."""
+        seen = self.participation
+        limit = min(MAX_TESTED, max(2, 40_000_000 // seen.rounds))
+        if seen.users <= limit:
+            return np.arange(seen.users)
+        return np.sort(np.argsort(-seen.delivered.sum(axis=0), kind="stable")[:limit])
+
+    @cached_property
+    def delivered(self) -> NDArray[np.bool_]:
+        """Participation of the tested users."""
+        return self.participation.delivered[:, self.tested]
+
+    @cached_property
+    def white(self) -> WhitenedSeries:
+        return whiten(self.delivered.astype(float))
+
+    @cached_property
+    def lines(self) -> SpectralPeaks:
+        return find_lines(self.white, self.level / len(DECIDES))
+
+    @cached_property
+    def innovations(self) -> NDArray[np.float64]:
+        """Innovations without cycles."""
+        return remove_cycle(self.white.series, self.lines)
+
+    @cached_property
+    def cycle(self) -> Periodicity:
+        level = self.level / len(DECIDES)
+        return find_cycle(self.delivered.astype(float), self.participation, self.lines, level)
+
+    @cached_property
+    def memory(self) -> Memory:
+        return find_memory(self.delivered, self.streams.rng("memory"))
+
+    @cached_property
+    def drift(self) -> Drift:
+        return find_drift(self.innovations, has_memory=self.memory.p <= self.level)
+
+    @cached_property
+    def chains(self) -> TransitionCounts:
+        return count_transitions(self.participation.delivered)
+
+    @cached_property
+    def dependence(self) -> Dependence:
+        return find_dependence(self.delivered, self.chains.eigenvalue[self.tested])
+
+    @cached_property
+    def rejected(self) -> dict[str, bool | None]:
+        """The results of the deciding tests, at Holm's levels."""
+        p = [self.drift.p, self.cycle.p, self.memory.p, self.dependence.p]
+        rejected = dict(zip(DECIDES, holm_rejections(p, self.level), strict=True))
+        period = self.cycle.period
+        is_slow = rejected["drift"] and period is not None and period > self.participation.rounds / 10
+        rejected["cycle"] = bool(rejected["cycle"]) and period is not None and not is_slow  # slow ones are drift
+        return rejected
+
+    @cached_property
+    def inflation(self) -> NDArray[np.float64]:
+        """Long-run variance of each user's participation in units of independent rounds, at least 1; 1 for cycles."""
+        eigenvalue = np.clip(np.nan_to_num(self.chains.eigenvalue), 0.0, 1 - 1e-6)
+        if self.rejected["cycle"]:
+            return np.ones(len(eigenvalue))
+        return np.asarray(max(1.0, self.drift.level) * (1 + eigenvalue) / (1 - eigenvalue))
+
+    @cached_property
+    def rates(self) -> Rates:
+        return rates(self.participation.delivered, self.inflation, self.level)
+
+    @cached_property
+    def order(self) -> MarkovOrder:
+        """Transitions, eigenvalue, mixing and entropy; those of a memoryless process unless memory was found."""
+        users, estimated, chains = self.participation.users, self.rates, self.chains
+        second, has_memory = second_order(self.delivered), bool(self.rejected["memory"])
+        sequence = single_user_sequence(self.participation.delivered)
+        if sequence is not None and users <= _MAX_MATRIX:
+            counts = transitions(sequence, users)
+            rows = counts.sum(axis=1, keepdims=True)
+            matrix = np.where(rows > 0, counts / np.maximum(rows, 1), estimated.share)
+            size = min(1.0, float(np.sort(np.abs(np.linalg.eigvals(matrix)))[-2]))
+            chain = matrix if has_memory else np.tile(estimated.share, (users, 1))
+            entropy = entropy_rate(chain, estimated.share)
+            return MarkovOrder(self.memory, second, size, mixing_time(chain), matrix, entropy)
+        largest = float(np.nanmax(np.abs(chains.eigenvalue), initial=0.0))
+        if has_memory:
+            entropy = chains_entropy(estimated.rho, chains.on, chains.off)
+            return MarkovOrder(self.memory, second, largest, self._mixing_time(), None, entropy)
+        if sequence is not None:
+            entropy = concentration(estimated.heard).entropy
+        else:
+            entropy = chains_entropy(estimated.rho, estimated.rho, 1 - estimated.rho)
+        return MarkovOrder(self.memory, second, largest, 1, None, entropy)
+
+    def _mixing_time(self) -> int | None:
+        """Return the rounds until the slowest user's chain has ``max(p, 1-p) |λ|^t <= 1/4``; ``None`` for never."""
+        eigenvalue = np.abs(self.chains.eigenvalue)
+        varies = np.isfinite(eigenvalue) & (eigenvalue > 0)
+        size = np.minimum(eigenvalue[varies], 1.0)
+        if (size == 1).any():
+            return None
+        start = np.maximum(self.rates.rho, 1 - self.rates.rho)[varies]
+        return int(np.ceil(np.log(0.25 / start) / np.log(size)).max(initial=1))
+
+    @cached_property
+    def evidence(self) -> text.Evidence:
+        return text.Evidence(
+            rejected=self.rejected,
+            drift=self.drift,
+            cycle=self.cycle,
+            memory=self.memory,
+            dependence=self.dependence,
+            order=self.order,
+            stays=run_lengths(self.participation.delivered, self.streams.rng("stays"), self.tested),
+            windows=assess_windows(self.delivered.astype(float), self.inflation[self.tested]),
+            chains=self.chains,
+        )
+
+    @property
+    def memory_notes(self) -> list[str]:
+        """A note if memory is long compared with the recording."""
+        rounds, eigenvalue, rejected = self.participation.rounds, self.chains.eigenvalue, self.rejected
+        is_slow = rounds * (1 - eigenvalue) < _MIN_MIXING_TIMES
+        if not is_slow.any() or rejected["cycle"] or not (rejected["memory"] or rejected["drift"]):
+            return []
+        users = "a user" if is_slow.sum() == 1 else f"{int(is_slow.sum())} users"
+        longest = float(eigenvalue[is_slow].max())
+        return [
+            f"Memory of {users} fades slowly (a round keeps up to {longest:.3f} of it): {rounds} rounds are too few "
+            "for intervals to hold as stated, and to tell drift from memory."
+        ]
 
 
-def _read(source: Participation | pd.DataFrame | ArrayLike, users: int | None, rounds: int | None) -> Participation:
-    """Participation, however it is given."""
+def _read(source: Participation | pd.DataFrame | ArrayLike) -> Participation:
     if isinstance(source, Participation):
         return source
     if isinstance(source, pd.DataFrame):
-        return from_table(source, users=users, rounds=rounds)
-    return participation_from_sequence(source, users) if np.ndim(source) == 1 else from_matrix(source)
+        return from_table(source)
+    return participation_from_sequence(source) if np.ndim(source) == 1 else from_matrix(source)
 
 
-def _tested(seen: Participation) -> NDArray[np.int64]:
-    """The users that tests look at: all, or those most often heard."""
-    most = min(MOST, max(2, 40_000_000 // seen.rounds))
-    if seen.users <= most:
-        return np.arange(seen.users)
-    return np.sort(np.argsort(-seen.heard.sum(axis=0), kind="stable")[:most])
+def _renumber_groups(dependence: Dependence, tested: NDArray[np.int64]) -> Dependence:
+    """Replace places among the *tested* users by user numbers."""
+    return replace(dependence, groups=tuple(tuple(tested[list(group)].tolist()) for group in dependence.groups))
 
 
-def _decided(
-    drift: Drift, cycle: Periodicity, memory: Memory, dependence: Dependence, level: float, rounds: int
-) -> dict[str, bool | None]:
-    """What the deciding tests found."""
-    told = holm_rejections([drift.p, cycle.p, memory.p, dependence.p], level)
-    found = dict(zip(DECIDES, told, strict=True))
-    slow = bool(found["drift"]) and cycle.period is not None and cycle.period > rounds / 10  # a part of the drift
-    found["cycle"] = bool(found["cycle"]) and cycle.period is not None and not slow
-    return found
-
-
-def _inflation(own: TransitionCounts, drift: Drift, cycle: Periodicity | None) -> NDArray[np.float64]:
-    """The long-run variance of each user's participation in that of independent rounds, at least 1; 1 for cycles."""
-    eigenvalue = np.clip(np.nan_to_num(own.eigenvalue), 0.0, 1 - 1e-6)
-    if cycle is not None:
-        return np.ones(len(eigenvalue))
-    return np.asarray(max(1.0, drift.level) * (1 + eigenvalue) / (1 - eigenvalue))
-
-
-def _order(
-    seen: Participation, memory: Memory, second: float | None, own: TransitionCounts, often: Rates, *, remembers: bool
-) -> MarkovOrder:
-    """Transitions, the second eigenvalue, mixing and entropy; those of a memoryless process if it does not remember."""
-    who = single_user_sequence(seen.heard)
-    if who is not None and seen.users <= _MATRIX:
-        counts = transitions(who, seen.users)
-        rows = counts.sum(axis=1, keepdims=True)
-        matrix = np.where(rows > 0, counts / np.maximum(rows, 1), often.share)
-        size = np.sort(np.abs(np.linalg.eigvals(matrix)))[-2]
-        chain = matrix if remembers else np.tile(often.share, (seen.users, 1))
-        return MarkovOrder(
-            memory, second, min(1.0, float(size)), mixing_time(chain), matrix, entropy_rate(chain, often.share)
-        )
-    largest = float(np.nanmax(np.abs(own.eigenvalue), initial=0.0))
-    if not remembers:
-        entropy = chains_entropy(often.rho, often.rho, 1 - often.rho)
-        entropy = concentration(often.heard).entropy if who is not None else entropy
-        return MarkovOrder(memory, second, largest, 1, None, entropy)
-    return MarkovOrder(memory, second, largest, _slowest(own, often), None, chains_entropy(often.rho, own.on, own.off))
-
-
-def _slowest(own: TransitionCounts, often: Rates) -> int | None:
-    """Rounds until the slowest user's chain is within 1/4 of its long-run law: ``max(p, 1-p) |λ|^t <= 1/4``."""
-    able = np.isfinite(own.eigenvalue) & (np.abs(own.eigenvalue) > 0)
-    size = np.minimum(np.abs(own.eigenvalue[able]), 1.0)
-    if (size == 1).any():
-        return None
-    far = np.maximum(often.rho, 1 - often.rho)[able]
-    return int(np.ceil(np.log(0.25 / far) / np.log(size)).max(initial=1))
-
-
-def _renumbered(dependence: Dependence, tested: NDArray[np.int64]) -> Dependence:
-    """*dependence* with groups of the users' own numbers."""
-    groups = tuple(tuple(tested[list(group)].tolist()) for group in dependence.groups)
-    return Dependence(dependence.p, dependence.spread, dependence.correlation, groups, dependence.why_not)
-
-
-def _alphas(expected: ExpectedProcess | None) -> list[float]:
-    """The α of learners."""
-    return [] if expected is None or expected.alphas is None else list(expected.alphas.values())
-
-
-def _agrees(expected: ExpectedProcess | None, often: Rates) -> bool | None:
-    """Whether the stated rates lie within the intervals of all users at once."""
+def _compare_rates(expected: ExpectedProcess | None, estimated: Rates) -> bool | None:
+    """Return whether all stated rates lie within their simultaneous intervals."""
     if expected is None or expected.rates is None:
         return None
     stated = np.asarray(expected.rates, float)
-    return bool(((stated >= often.low) & (stated <= often.high)).all())
+    return bool(((stated >= estimated.low) & (stated <= estimated.high)).all())
 
 
-def _limits(seen: Participation, tested: int) -> list[str]:
-    """What the data cannot tell, in sentences."""
-    found = []
-    if tested < seen.users:
-        found.append(f"Tests look at the {tested} users most often heard, of {seen.users}.")
-    if seen.rounds < 200:
-        found.append(f"{seen.rounds} rounds are few: that a test finds nothing says little.")
-    return found
-
-
-def _sticky(told: text.DiagnosisText, rounds: int) -> list[str]:
-    """Where memory is long for so many *rounds*, in a sentence."""
-    slow = rounds * (1 - told.chains.eigenvalue) < _STAYS
-    if not slow.any() or told.found["cycle"] or not (told.found["memory"] or told.found["drift"]):
-        return []
-    longest = float(told.chains.eigenvalue[slow].max())
-    who = "a user" if slow.sum() == 1 else f"{int(slow.sum())} users"
-    return [
-        f"Memory of {who} fades slowly (a round keeps up to {longest:.3f} of it): {rounds} rounds are too few for "
-        "intervals to hold as stated, and to tell drift from memory."
-    ]
+def _size_notes(participation: Participation, tested: int) -> list[str]:
+    notes = []
+    if tested < participation.users:
+        notes.append(f"Tests look at the {tested} users most often heard, of {participation.users}.")
+    if participation.rounds < 200:
+        notes.append(f"{participation.rounds} rounds are few: that a test finds nothing says little.")
+    return notes
