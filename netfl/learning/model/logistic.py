@@ -22,20 +22,20 @@ class Logistic(Model):
     """
 
     weights: Start = "default"
-    """Where the weights start: uniform on ±1/√(fan in), or at zero; biases are uniform in any case."""
+    """Initial weights: uniform on ±1/√(fan in), or zero; biases are uniform in both cases."""
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """``(inputs + 1) · classes``."""
+        """Count ``(inputs + 1) · classes`` parameters."""
         return _initialization.count_parameters(
             _initialization.dense_parameters((math.prod(shape), classes), (self.weights,))
         )
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """The layer at work."""
+        """Return the layer."""
         from netfl.learning.model._manual_dense import Dense
 
         return Dense((math.prod(shape), classes), (self.weights,))
 
     def laws(self) -> tuple[Law, ...]:
-        """Where it starts."""
-        return _initialization.laws(_initialization.dense_parameters((6, 500), (self.weights,)))
+        """State the distribution of the initial parameters."""
+        return _initialization.initial_laws(_initialization.dense_parameters((6, 500), (self.weights,)))
