@@ -43,7 +43,7 @@ class CvarReach:
     tails: tuple[LossTail, ...]
 
     @property
-    def least(self) -> float:
+    def min_alpha(self) -> float:
         """The smallest α whose tail can hold the rarest user completely."""
         return float(self.alpha[0])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from netfl.diagnosis.dependence import Dependence, find_dependence
 from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift
 from netfl.diagnosis.memory import (
     MarkovOrder,
-    Memory,
     TransitionCounts,
     count_transitions,
     find_memory,
@@ -29,9 +28,6 @@ from netfl.diagnosis.memory import (
 from netfl.diagnosis.multiple_testing import DECIDES, holm_rejections, kind_of
 from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
 from netfl.diagnosis.periodicity import (
-    Periodicity,
-    SpectralPeaks,
-    WhitenedSeries,
     find_cycle,
     find_lines,
     remove_cycle,
@@ -105,147 +101,104 @@ def diagnose(
         reach=cvar_reach(analysis.rates.share, [*alphas, *expected_alphas.values()]),
         expected=expected,
         agrees=_compare_rates(expected, analysis.rates),
-        notes=(*participation.notes, *_size_notes(participation, len(analysis.tested)), *analysis.memory_notes),
+        notes=(*participation.notes, *_notes(participation, len(analysis.tested), evidence)),
     )
 
 
 class _Analysis:
-    """Tests and estimates of one recording, each computed once."""
+    """Tests and estimates of one recording.
+
+    Attributes:
+        tested: the tested users.
+        innovations: innovations of their participation, without cycles.
+        rates: participation rates of all users.
+        evidence: results of all tests.
+    """
 
     def __init__(self, participation: Participation, level: float, streams: Streams) -> None:
-        self.participation, self.level, self.streams = participation, level, streams
-
-    @cached_property
-    def tested(self) -> NDArray[np.int64]:
-        """The users to test: all, or those with the most deliveries."""
-        seen = self.participation
-        limit = min(MAX_TESTED, max(2, 40_000_000 // seen.rounds))
-        if seen.users <= limit:
-            return np.arange(seen.users)
-        return np.sort(np.argsort(-seen.delivered.sum(axis=0), kind="stable")[:limit])
-
-    @cached_property
-    def delivered(self) -> NDArray[np.bool_]:
-        """Participation of the tested users."""
-        return self.participation.delivered[:, self.tested]
-
-    @cached_property
-    def white(self) -> WhitenedSeries:
-        return whiten(self.delivered.astype(float))
-
-    @cached_property
-    def lines(self) -> SpectralPeaks:
-        return find_lines(self.white, self.level / len(DECIDES))
-
-    @cached_property
-    def innovations(self) -> NDArray[np.float64]:
-        """Innovations without cycles."""
-        return remove_cycle(self.white.series, self.lines)
-
-    @cached_property
-    def cycle(self) -> Periodicity:
-        level = self.level / len(DECIDES)
-        return find_cycle(self.delivered.astype(float), self.participation, self.lines, level)
-
-    @cached_property
-    def memory(self) -> Memory:
-        return find_memory(self.delivered, self.streams.rng("memory"))
-
-    @cached_property
-    def drift(self) -> Drift:
-        return find_drift(self.innovations, has_memory=self.memory.p <= self.level)
-
-    @cached_property
-    def chains(self) -> TransitionCounts:
-        return count_transitions(self.participation.delivered)
-
-    @cached_property
-    def dependence(self) -> Dependence:
-        return find_dependence(self.delivered, self.chains.eigenvalue[self.tested])
-
-    @cached_property
-    def rejected(self) -> dict[str, bool | None]:
-        """The results of the deciding tests, at Holm's levels."""
-        p = [self.drift.p, self.cycle.p, self.memory.p, self.dependence.p]
-        rejected = dict(zip(DECIDES, holm_rejections(p, self.level), strict=True))
-        period = self.cycle.period
-        is_slow = rejected["drift"] and period is not None and period > self.participation.rounds / 10
-        rejected["cycle"] = bool(rejected["cycle"]) and period is not None and not is_slow  # slow ones are drift
-        return rejected
-
-    @cached_property
-    def inflation(self) -> NDArray[np.float64]:
-        """Long-run variance of each user's participation in units of independent rounds, at least 1; 1 for cycles."""
-        eigenvalue = np.clip(np.nan_to_num(self.chains.eigenvalue), 0.0, 1 - 1e-6)
-        if self.rejected["cycle"]:
-            return np.ones(len(eigenvalue))
-        return np.asarray(max(1.0, self.drift.level) * (1 + eigenvalue) / (1 - eigenvalue))
-
-    @cached_property
-    def rates(self) -> Rates:
-        return rates(self.participation.delivered, self.inflation, self.level)
-
-    @cached_property
-    def order(self) -> MarkovOrder:
-        """Transitions, eigenvalue, mixing and entropy; those of a memoryless process unless memory was found."""
-        users, estimated, chains = self.participation.users, self.rates, self.chains
-        second, has_memory = second_order(self.delivered), bool(self.rejected["memory"])
-        sequence = single_user_sequence(self.participation.delivered)
-        if sequence is not None and users <= _MAX_MATRIX:
-            counts = transitions(sequence, users)
-            rows = counts.sum(axis=1, keepdims=True)
-            matrix = np.where(rows > 0, counts / np.maximum(rows, 1), estimated.share)
-            size = min(1.0, float(np.sort(np.abs(np.linalg.eigvals(matrix)))[-2]))
-            chain = matrix if has_memory else np.tile(estimated.share, (users, 1))
-            entropy = entropy_rate(chain, estimated.share)
-            return MarkovOrder(self.memory, second, size, mixing_time(chain), matrix, entropy)
-        largest = float(np.nanmax(np.abs(chains.eigenvalue), initial=0.0))
-        if has_memory:
-            entropy = chains_entropy(estimated.rho, chains.on, chains.off)
-            return MarkovOrder(self.memory, second, largest, self._mixing_time(), None, entropy)
-        if sequence is not None:
-            entropy = concentration(estimated.heard).entropy
-        else:
-            entropy = chains_entropy(estimated.rho, estimated.rho, 1 - estimated.rho)
-        return MarkovOrder(self.memory, second, largest, 1, None, entropy)
-
-    def _mixing_time(self) -> int | None:
-        """Return the rounds until the slowest user's chain has ``max(p, 1-p) |λ|^t <= 1/4``; ``None`` for never."""
-        eigenvalue = np.abs(self.chains.eigenvalue)
-        varies = np.isfinite(eigenvalue) & (eigenvalue > 0)
-        size = np.minimum(eigenvalue[varies], 1.0)
-        if (size == 1).any():
-            return None
-        start = np.maximum(self.rates.rho, 1 - self.rates.rho)[varies]
-        return int(np.ceil(np.log(0.25 / start) / np.log(size)).max(initial=1))
-
-    @cached_property
-    def evidence(self) -> text.Evidence:
-        return text.Evidence(
-            rejected=self.rejected,
-            drift=self.drift,
-            cycle=self.cycle,
-            memory=self.memory,
-            dependence=self.dependence,
-            order=self.order,
-            stays=run_lengths(self.participation.delivered, self.streams.rng("stays"), self.tested),
-            windows=assess_windows(self.delivered.astype(float), self.inflation[self.tested]),
-            chains=self.chains,
+        everyone, tested = participation.delivered, _choose_tested(participation)
+        delivered = everyone[:, tested]
+        values = delivered.astype(float)
+        white = whiten(values)
+        lines = find_lines(white, level / len(DECIDES))
+        cycle = find_cycle(values, participation, lines, level / len(DECIDES))
+        self.tested, self.innovations = tested, remove_cycle(white.series, lines)
+        memory = find_memory(delivered, streams.rng("memory"))
+        drift = find_drift(self.innovations, has_memory=memory.p <= level)
+        chains = count_transitions(everyone)
+        dependence = find_dependence(delivered, chains.eigenvalue[tested])
+        p = dict(zip(DECIDES, (drift.p, cycle.p, memory.p, dependence.p), strict=True))
+        rejected = dict(zip(p, holm_rejections([*p.values()], level), strict=True))
+        is_slow = rejected["drift"] and cycle.period is not None and cycle.period > participation.rounds / 10
+        rejected["cycle"] = bool(rejected["cycle"]) and cycle.period is not None and not is_slow  # slow ones are drift
+        inflation = np.ones(participation.users) if rejected["cycle"] else _inflation(chains, drift)
+        self.rates = rates(everyone, inflation, level)
+        chain = _estimate_chain(everyone, chains, self.rates, has_memory=bool(rejected["memory"]))
+        self.evidence = text.Evidence(
+            rejected=rejected,
+            drift=drift,
+            cycle=cycle,
+            memory=memory,
+            dependence=dependence,
+            order=MarkovOrder(memory, second_order(delivered), *chain),
+            stays=run_lengths(everyone, streams.rng("stays"), tested),
+            windows=assess_windows(values, inflation[tested]),
+            chains=chains,
         )
 
-    @property
-    def memory_notes(self) -> list[str]:
-        """A note if memory is long compared with the recording."""
-        rounds, eigenvalue, rejected = self.participation.rounds, self.chains.eigenvalue, self.rejected
-        is_slow = rounds * (1 - eigenvalue) < _MIN_MIXING_TIMES
-        if not is_slow.any() or rejected["cycle"] or not (rejected["memory"] or rejected["drift"]):
-            return []
-        users = "a user" if is_slow.sum() == 1 else f"{int(is_slow.sum())} users"
-        longest = float(eigenvalue[is_slow].max())
-        return [
-            f"Memory of {users} fades slowly (a round keeps up to {longest:.3f} of it): {rounds} rounds are too few "
-            "for intervals to hold as stated, and to tell drift from memory."
-        ]
+
+def _choose_tested(participation: Participation) -> NDArray[np.int64]:
+    """Return the users to test: all, or those with the most deliveries."""
+    limit = min(MAX_TESTED, max(2, 40_000_000 // participation.rounds))
+    if participation.users <= limit:
+        return np.arange(participation.users)
+    return np.sort(np.argsort(-participation.delivered.sum(axis=0), kind="stable")[:limit])
+
+
+def _inflation(chains: TransitionCounts, drift: Drift) -> NDArray[np.float64]:
+    """Return the long-run variance of each user's participation in units of independent rounds, at least 1."""
+    eigenvalue = np.clip(np.nan_to_num(chains.eigenvalue), 0.0, 1 - 1e-6)
+    return np.asarray(max(1.0, drift.level) * (1 + eigenvalue) / (1 - eigenvalue))
+
+
+class _Chain(NamedTuple):
+    """The last fields of `MarkovOrder`."""
+
+    eigenvalue: float
+    mixing: int | None
+    matrix: NDArray[np.float64] | None
+    entropy_rate: float
+
+
+def _estimate_chain(
+    delivered: NDArray[np.bool_], chains: TransitionCounts, estimated: Rates, *, has_memory: bool
+) -> _Chain:
+    """Estimate the chain over users, or those of the users; memoryless ones without memory."""
+    sequence, users = single_user_sequence(delivered), delivered.shape[1]
+    if sequence is not None and users <= _MAX_MATRIX:
+        counts = transitions(sequence, users)
+        rows = counts.sum(axis=1, keepdims=True)
+        matrix = np.where(rows > 0, counts / np.maximum(rows, 1), estimated.share)
+        eigenvalue = min(1.0, float(np.sort(np.abs(np.linalg.eigvals(matrix)))[-2]))
+        chain = matrix if has_memory else np.tile(estimated.share, (users, 1))
+        return _Chain(eigenvalue, mixing_time(chain), matrix, entropy_rate(chain, estimated.share))
+    largest = float(np.nanmax(np.abs(chains.eigenvalue), initial=0.0))
+    if has_memory:
+        entropy = chains_entropy(estimated.rho, chains.on, chains.off)
+        return _Chain(largest, _slowest_mixing_time(chains, estimated), None, entropy)
+    if sequence is not None:
+        return _Chain(largest, 1, None, concentration(estimated.heard).entropy)
+    return _Chain(largest, 1, None, chains_entropy(estimated.rho, estimated.rho, 1 - estimated.rho))
+
+
+def _slowest_mixing_time(chains: TransitionCounts, estimated: Rates) -> int | None:
+    """Return the rounds until the slowest user's chain has ``max(p, 1-p) |λ|^t <= 1/4``; ``None`` for never."""
+    varies = np.isfinite(chains.eigenvalue) & (np.abs(chains.eigenvalue) > 0)
+    size = np.minimum(np.abs(chains.eigenvalue[varies]), 1.0)
+    if (size == 1).any():
+        return None
+    start = np.maximum(estimated.rho, 1 - estimated.rho)[varies]
+    return int(np.ceil(np.log(0.25 / start) / np.log(size)).max(initial=1))
 
 
 def _read(source: Participation | pd.DataFrame | ArrayLike) -> Participation:
@@ -269,10 +222,19 @@ def _compare_rates(expected: ExpectedProcess | None, estimated: Rates) -> bool |
     return bool(((stated >= estimated.low) & (stated <= estimated.high)).all())
 
 
-def _size_notes(participation: Participation, tested: int) -> list[str]:
-    notes = []
+def _notes(participation: Participation, tested: int, evidence: text.Evidence) -> list[str]:
+    """Return the limits of the result, in sentences."""
+    notes, rounds, rejected = [], participation.rounds, evidence.rejected
     if tested < participation.users:
         notes.append(f"Tests look at the {tested} users most often heard, of {participation.users}.")
-    if participation.rounds < 200:
-        notes.append(f"{participation.rounds} rounds are few: that a test finds nothing says little.")
+    if rounds < 200:
+        notes.append(f"{rounds} rounds are few: that a test finds nothing says little.")
+    is_slow = rounds * (1 - evidence.chains.eigenvalue) < _MIN_MIXING_TIMES
+    if is_slow.any() and not rejected["cycle"] and (rejected["memory"] or rejected["drift"]):
+        users = "a user" if is_slow.sum() == 1 else f"{int(is_slow.sum())} users"
+        longest = float(evidence.chains.eigenvalue[is_slow].max())
+        notes.append(
+            f"Memory of {users} fades slowly (a round keeps up to {longest:.3f} of it): {rounds} rounds are too few "
+            "for intervals to hold as stated, and to tell drift from memory."
+        )
     return notes

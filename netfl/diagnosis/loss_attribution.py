@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from netfl.results.formatting import clock
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario, load
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
-from netfl.types import FATES, NullRecorder, Round, ScenarioFacts
+from netfl.types import FATES, NullRecorder, ScenarioFacts
 
 LEVEL = 0.05
 """Probability that a cause without cost is named."""
@@ -127,7 +127,7 @@ class UserAttribution:
 
     @property
     def is_combined(self) -> bool:
-        """All causes together cost significantly more deliveries than the sum over the `named` ones."""
+        """The combined cost of all causes is significant and exceeds the sum over the `named` ones."""
         gains = self.gains
         return self.p[ALL] <= LEVEL and self.without_all - self.deliveries > sum(gains[cause] for cause in self.named)
 
@@ -237,15 +237,16 @@ def explain(
     on_progress(0, replays, "as it was")
     counts: Counter[tuple[int, str, str]] = Counter()
     original = _replay(setup, access, counts)
-    rarest = np.argsort(original.deliveries, kind="stable")[:rare].tolist()
+    deliveries = original.deliveries
+    rarest = np.argsort(deliveries, kind="stable")[:rare].tolist()
     tests = (len(causes) + 1) * (scenario.users if users is None else number)
     trainings, attributions, done = _Trainings(setup, access, original, counts), [], 1
     for user in rarest if users is None else dict.fromkeys(users):
-        before, after = original.by_round(setup, user), {}
+        before, after = original.by_round(user), {}
         for left_out in dict.fromkeys(spared.values()):
             name = left_out[0] if len(left_out) == 1 else "all causes"
             on_progress(done, replays, f"user {user} without {name}")
-            after[left_out] = _replay(setup, _spare(access, left_out, user)).by_round(setup, user)
+            after[left_out] = _replay(setup, _spare(access, left_out, user)).by_round(user)
             done += 1
         without = {cause: int(after[left_out].sum()) for cause, left_out in spared.items()}
         attributions.append(
@@ -253,7 +254,7 @@ def explain(
                 user=user,
                 deliveries=int(before.sum()),
                 rounds=before.size,
-                fair=float(original.deliveries.mean()),
+                fair=float(deliveries.mean()),
                 outcomes={fate: counts[user, fate, ""] for fate in FATES if counts[user, fate, ""]},
                 failed={why: n for (of, kind, why), n in sorted(counts.items()) if (of, kind) == (user, "failed")},
                 without={cause: without[cause] for cause in causes},
@@ -307,32 +308,31 @@ def _format_updates(count: int) -> str:
     return {0: "no update", 1: "1 update"}.get(count, f"{count} updates")
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Replay:
     """Result of a replay.
 
     Args:
-        deliveries: deliveries of each user.
+        setup: the replayed run.
         rows: replica, round, user and base of each delivery.
         open_s: duration of each round, in seconds.
     """
 
-    deliveries: NDArray[np.int64]
-    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
-    open_s: list[float] = field(default_factory=list)
+    setup: RunSetup
+    rows: list[tuple[int, int, int, int]]
+    open_s: list[float]
 
-    def add(self, replica: int, played: Round) -> None:
-        self.open_s.append(played.closed_s - played.opened_s)
-        for delivery in played.deliveries:
-            self.deliveries[delivery.user] += 1
-            self.rows.append((replica, played.index, delivery.user, delivery.base))
+    @property
+    def deliveries(self) -> NDArray[np.int64]:
+        """Deliveries of each user."""
+        return np.bincount([user for _, _, user, _ in self.rows], minlength=self.setup.scenario.users)
 
-    def by_round(self, setup: RunSetup, user: int) -> NDArray[np.int64]:
+    def by_round(self, user: int) -> NDArray[np.int64]:
         """Return the deliveries of *user* in each round, ``[replicas, rounds, 1]``."""
-        counts = np.zeros((len(setup.replicas), setup.scenario.steps, 1), np.int64)
+        counts = np.zeros((len(self.setup.replicas), self.setup.scenario.steps, 1), np.int64)
         for replica, index, sender, _ in self.rows:
             if sender == user:
-                counts[replica - setup.replicas[0], index - 1] += 1
+                counts[replica - self.setup.replicas[0], index - 1] += 1
         return counts
 
 
@@ -356,12 +356,13 @@ class _CountingRecorder(NullRecorder):
 
 def _replay(setup: RunSetup, access: NetworkAccess, counts: Counter[tuple[int, str, str]] | None = None) -> _Replay:
     """Simulate all replicas with *access*, and add events to *counts*."""
-    result = _Replay(np.zeros(setup.scenario.users, np.int64))
+    result = _Replay(setup, [], [])
     recorder = NullRecorder() if counts is None else _CountingRecorder(counts)
     with locate_faults(setup.scenario, "access"):
         for setting in setup.settings:
             for played in access.rounds(replace(setting, recorder=recorder)):
-                result.add(setting.replica, played)
+                result.open_s.append(played.closed_s - played.opened_s)
+                result.rows.extend((setting.replica, played.index, sent.user, sent.base) for sent in played.deliveries)
     return result
 
 

@@ -167,7 +167,7 @@ def explain_meaning(found: Diagnosis, rare: int) -> list[str]:
     reach, waits = found.reach, found.waits
     few = min(rare, len(reach.users))
     said = [
-        f"For a learner: a CVaR tail holds the rarest user that is heard whole from α = {reach.least:.4f} on, "
+        f"For a learner: a CVaR tail holds the rarest user that is heard whole from α = {reach.min_alpha:.4f} on, "
         f"the {few} rarest from α = {reach.alpha[few - 1]:.4f} on."
     ]
     if reach.beyond:

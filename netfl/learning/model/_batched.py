@@ -152,7 +152,7 @@ class SequentialModels(_AutogradModels):
 
 
 class VmappedModels(_AutogradModels):
-    """All models in one call: the module batched over its parameters by `torch.func.vmap`."""
+    """Models that run in one call: the module batched over its parameters by `torch.func.vmap`."""
 
     def _forward(self, x: Tensor) -> Tensor:
         if len(x) > 1 and x.stride(0) == 0:

@@ -1,18 +1,23 @@
-"""Parameters of models and their initial values, without torch."""
+"""Parameters of models and their initial values, without torch; the base of dense models."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.learning.model import Model
 from netfl.streams import Streams
 from netfl.types import Law
+
+if TYPE_CHECKING:
+    from netfl.learning.architecture import Architecture
 
 Start = Literal["default", "zeros"]
 """Initial weights of a dense layer."""
@@ -137,3 +142,27 @@ def initial_laws(parts: Sequence[ParameterSpec]) -> tuple[Law, ...]:
             quantity = f"starting parameter over its scale, {law}"
             laws.append(Law(quantity, statement, draw, distribution=distribution))
     return tuple(laws)
+
+
+class DenseModel(Model):
+    """Dense layers under cross-entropy."""
+
+    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
+        return count_parameters(dense_parameters(self._sizes(shape, classes), self._starts))
+
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
+        from netfl.learning.model._manual_dense import Dense
+
+        return Dense(self._sizes(shape, classes), self._starts)
+
+    def laws(self) -> tuple[Law, ...]:
+        return initial_laws(dense_parameters(self._sizes((6,), 500), self._starts))
+
+    def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
+        """Return the widths of all layers, including input and output."""
+        return math.prod(shape), classes
+
+    @property
+    @abstractmethod
+    def _starts(self) -> tuple[Start, ...]:
+        """Initial weights of each layer."""

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from netfl.learning.model import Model, _initialization
-from netfl.learning.model._initialization import Start
-from netfl.types import Law
+from netfl.learning.model._initialization import DenseModel, Start
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Mlp(Model):
+class Mlp(DenseModel):
     """A multilayer perceptron: linear layers with an activation between them, under cross-entropy.
 
     Example::
@@ -43,21 +41,11 @@ class Mlp(Model):
             raise ValueError(f"weights has {len(self.weights)} entries for {len(self.hidden) + 1} layers of weights")
         return self
 
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Count weights and biases of all layers."""
-        return _initialization.count_parameters(
-            _initialization.dense_parameters(self._sizes(shape, classes), self._starts)
-        )
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """Return the layers."""
         from netfl.learning.model._manual_dense import Dense
 
         return Dense(self._sizes(shape, classes), self._starts, self.activation, softmax=self.output == "softmax")
-
-    def laws(self) -> tuple[Law, ...]:
-        """State the distribution of the initial parameters."""
-        return _initialization.initial_laws(_initialization.dense_parameters(self._sizes((6,), 500), self._starts))
 
     @property
     def _starts(self) -> tuple[Start, ...]:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from netfl.learning.model import Model, _initialization
-from netfl.learning.model._initialization import ParameterSpec, Start
+from netfl.learning.model._initialization import DenseModel, Start
 from netfl.learning.model._manual_dense import Dense, DenseStack
-from netfl.types import Law
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Svm(Model):
+class Svm(DenseModel):
     """One linear layer under the hinge loss of the worst rival, ``max(0, 1 + max_j s_j - s_y)`` over ``j ≠ y``.
 
     That is the loss of Crammer and Singer ("On the algorithmic implementation of multiclass kernel-based vector
@@ -33,23 +31,16 @@ class Svm(Model):
     weights: Start = "default"
     """Initial weights: uniform on ±1/√(fan in), or zero; biases are uniform in both cases."""
 
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Count ``(inputs + 1) · classes`` parameters, or ``inputs + 1`` for two classes."""
-        return _initialization.count_parameters(self._parts(shape, classes))
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """Return the layer."""
-        return Hinge(self._sizes(shape, classes), (self.weights,))
-
-    def laws(self) -> tuple[Law, ...]:
-        """State the distribution of the initial parameters."""
-        return _initialization.initial_laws(self._parts((6,), 500))
+        return Hinge(self._sizes(shape, classes), self._starts)
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, int]:
         return math.prod(shape), 1 if classes == 2 else classes
 
-    def _parts(self, shape: tuple[int, ...], classes: int) -> tuple[ParameterSpec, ...]:
-        return _initialization.dense_parameters(self._sizes(shape, classes), (self.weights,))
+    @property
+    def _starts(self) -> tuple[Start, ...]:
+        return (self.weights,)
 
 
 class Hinge(Dense):
