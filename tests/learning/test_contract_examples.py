@@ -12,7 +12,7 @@ from netfl.scenario.scenario import checked
 from netfl.scenario.yaml_document import ScenarioDocument
 
 NAMES = {
-    "data": "import numpy as np\nfrom netfl.learning.data import Data, Dataset",
+    "data": "from typing import ClassVar\nimport numpy as np\nfrom netfl.learning.data import Data, Dataset",
     "partition": "import numpy as np\nfrom netfl.learning.partition import Partition",
     "model": "import math\nfrom netfl.learning.model import Model",
 }

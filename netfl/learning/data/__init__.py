@@ -1,8 +1,8 @@
 '''The data family: labelled examples for training and testing, as NumPy arrays.
 
-A data set is a class derived from `Data`.  Its fields are the keys of the scenario.  `Data.classes` and `Data.shape`
-describe the examples before anything is loaded, and `Data.load` returns a `Dataset`.  Random draws come from named
-streams, so that a run can be repeated.  A complete data set::
+A data set is a class derived from `Data`.  Its fields are the keys of the scenario.  `Data.classes` and `Data.shape`,
+class attributes or properties, describe the examples before anything is loaded, and `Data.load` returns a `Dataset`.
+Random draws come from named streams, so that a run can be repeated.  A complete data set::
 
     class Clouds(Data):
         """Two normal clouds in the plane.
@@ -13,16 +13,10 @@ streams, so that a run can be repeated.  A complete data set::
             distance: 3
         """
 
+        classes: ClassVar[int] = 2
+        shape: ClassVar[tuple[int, ...]] = (2,)
         distance: float = 2.0
         """Distance between the centres."""
-
-        @property
-        def classes(self):
-            return 2
-
-        @property
-        def shape(self):
-            return (2,)
 
         def load(self, streams):
             rng = streams.rng("clouds")

@@ -29,12 +29,9 @@ _CIFAR_SHAPE = (3, 32, 32)
 class IdxImages(Images):
     """Grey images of 28 x 28 pixels with ten labels, in the four files of MNIST."""
 
+    shape: ClassVar[tuple[int, ...]] = (1, 28, 28)
     source: ClassVar[str]
     """The set's name in the cache."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (1, 28, 28)
 
     def read_images(self) -> ImageSet:
         train_x, train_y, test_x, test_y = (read_idx(file) for file in read_files(self.source))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class ImageSet(NamedTuple):
 class Images(Data):
     """Images of bytes with labels; each model of the family is one published set."""
 
+    shape: ClassVar[tuple[int, ...]] = (3, 32, 32)
     train_scale: Scale = "unit"
     """Scaling of the training pixels.  ``unit`` divides them by 255, so that they run from 0 to 1; ``raw`` leaves them;
     ``standard`` subtracts from each pixel its mean over all training images and divides by its standard deviation +
@@ -48,10 +49,6 @@ class Images(Data):
     def labels(self) -> int:
         """The number of labels of the whole set."""
         return 10
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (3, 32, 32)
 
     @abstractmethod
     def read_images(self) -> ImageSet:

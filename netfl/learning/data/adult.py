@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,15 +49,8 @@ class Adult(Data):
         kind: adult
     """
 
-    @property
-    def classes(self) -> int:
-        """Two labels."""
-        return 2
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One column for each value of each field."""
-        return (sum(len(values.split()) for values in _CATEGORIES.values()),)
+    classes: ClassVar[int] = 2
+    shape: ClassVar[tuple[int, ...]] = (sum(len(values.split()) for values in _CATEGORIES.values()),)
 
     def load(self, streams: Streams) -> Dataset:
         """Read the two files from the cache; nothing is drawn."""

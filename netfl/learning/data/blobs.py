@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class Blobs(Data):
         test_share: 0.2
     """
 
+    shape: ClassVar[tuple[int, ...]] = (2,)
     centers: Annotated[tuple[tuple[float, float], ...], Field(min_length=2)]
     """The centres, ``[x, y]`` each, one for each label."""
     std: Annotated[float, Field(gt=0)] = 0.1
@@ -56,11 +57,6 @@ class Blobs(Data):
     def classes(self) -> int:
         """The number of centres."""
         return len(self.centers)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Two coordinates."""
-        return (2,)
 
     @property
     def memory(self) -> float:

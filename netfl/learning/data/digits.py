@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,22 +27,14 @@ class Digits(Data):
         test_share: 0.2
     """
 
+    classes: ClassVar[int] = 10
+    shape: ClassVar[tuple[int, ...]] = (1, 8, 8)
     scale: Literal["unit", "raw"] = "unit"
     """``unit`` divides the pixels by 16, so that they run from 0 to 1; ``raw`` leaves them as they are."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the split."""
     test_share: Annotated[float, Field(ge=0.01, le=0.99)] = 0.2
     """The share of the digits that is kept for testing."""
-
-    @property
-    def classes(self) -> int:
-        """Ten labels, the digits 0 to 9."""
-        return 10
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Channels, rows and columns."""
-        return (1, 8, 8)
 
     def load(self, streams: Streams) -> Dataset:
         """Read and split the digits."""

@@ -6,7 +6,7 @@ import io
 import re
 import zipfile
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -45,6 +45,7 @@ class Sent140(PerUserData):
         least: 30
     """
 
+    classes: ClassVar[int] = 2
     users: Annotated[int, Field(ge=1)] | None = None
     """Accounts to choose at random; all by default."""
     least: Annotated[int, Field(ge=1)] = 30
@@ -63,11 +64,6 @@ class Sent140(PerUserData):
         if self.glove is not None and self.vocabulary is not None:
             raise ValueError("vocabulary has no effect beside glove: leave it out")
         return self
-
-    @property
-    def classes(self) -> int:
-        """Two labels, negative and positive."""
-        return 2
 
     @property
     def shape(self) -> tuple[int, ...]:

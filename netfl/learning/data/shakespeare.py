@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,25 +44,13 @@ class Shakespeare(PerUserData):
         least: 64
     """
 
+    classes: ClassVar[int] = len(LETTERS)
+    shape: ClassVar[tuple[int, ...]] = (_LENGTH,)
+    tokens: ClassVar[int] = len(LETTERS)
     users: Annotated[int, Field(ge=1)] | None = None
     """Roles to choose at random; all by default."""
     least: Annotated[int, Field(ge=1)] = 64
     """Fewest examples of a role; others are left out."""
-
-    @property
-    def classes(self) -> int:
-        """The size of the alphabet."""
-        return len(LETTERS)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of preceding letters."""
-        return (_LENGTH,)
-
-    @property
-    def tokens(self) -> int:
-        """The size of the alphabet."""
-        return len(LETTERS)
 
     def load(self, streams: Streams) -> Dataset:
         """Read the plays and cut each role's text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class Synthetic(PerUserData):
         users: 100
     """
 
+    classes: ClassVar[int] = _CLASSES
+    shape: ClassVar[tuple[int, ...]] = (_FEATURES,)
     version: Literal["non_iid", "iid", "hybrid"] = "non_iid"
     """The users that share one distribution: none, all, or the first half."""
     alpha: Annotated[float, Field(ge=0)] | None = None
@@ -54,16 +56,6 @@ class Synthetic(PerUserData):
         if self.version == "iid" and not (self.alpha is None and self.beta is None):
             raise ValueError("alpha and beta have no effect in the version 'iid': leave them out")
         return self
-
-    @property
-    def classes(self) -> int:
-        """Ten labels."""
-        return _CLASSES
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sixty features."""
-        return (_FEATURES,)
 
     @property
     def _spread(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,10 @@ class Vehicle(PerUserData):
         kind: vehicle
     """
 
+    classes: ClassVar[int] = 2
+    shape: ClassVar[tuple[int, ...]] = (_FEATURES,)
     split: Annotated[int, Field(ge=0)] = 0
     """Number of the random split into training, validation and test examples."""
-
-    @property
-    def classes(self) -> int:
-        """Two labels."""
-        return 2
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One hundred features."""
-        return (_FEATURES,)
 
     def load(self, streams: Streams) -> Dataset:
         """Read the file and split each sensor's recordings."""
