@@ -1,4 +1,4 @@
-"""Parameters of models and their initial values, without torch; the base of dense models."""
+"""Parameters of models and their initial values, without torch, and bases of models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,19 +144,39 @@ def initial_laws(parts: Sequence[ParameterSpec]) -> tuple[Law, ...]:
     return tuple(laws)
 
 
-class DenseModel(Model):
-    """Dense layers under cross-entropy."""
+ExampleFormat = tuple[tuple[int, ...], int, int | None]
+"""Shape, classes and tokens of examples."""
+
+
+class LayeredModel(Model):
+    """A model with known layers."""
+
+    law_example: ClassVar[ExampleFormat]
+    """The examples for which the model states its laws."""
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        return count_parameters(dense_parameters(self._sizes(shape, classes), self._starts))
+        return count_parameters(self._parts(shape, classes, tokens))
+
+    def laws(self) -> tuple[Law, ...]:
+        return initial_laws(self._parts(*self.law_example))
+
+    @abstractmethod
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
+        """Return all parameters, in the order of the layout."""
+
+
+class DenseModel(LayeredModel):
+    """Dense layers under cross-entropy."""
+
+    law_example: ClassVar[ExampleFormat] = ((6,), 500, None)
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         from netfl.learning.model._manual_dense import Dense
 
         return Dense(self._sizes(shape, classes), self._starts)
 
-    def laws(self) -> tuple[Law, ...]:
-        return initial_laws(dense_parameters(self._sizes((6,), 500), self._starts))
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
+        return dense_parameters(self._sizes(shape, classes), self._starts)
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
         """Return the widths of all layers, including input and output."""

@@ -5,20 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.learning.model import Model, _initialization, not_image_fault
-from netfl.learning.model._initialization import ParameterSpec, Spread
-from netfl.types import Law
+from netfl.learning.model import not_image_fault
+from netfl.learning.model._initialization import (
+    ExampleFormat,
+    LayeredModel,
+    ParameterSpec,
+    Spread,
+    dense_parameters,
+    draw_parameters,
+    linear_parameters,
+)
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Cnn(Model):
+class Cnn(LayeredModel):
     """Convolutions, each followed by a pool of 2 x 2 and an activation, then dense layers, under cross-entropy.
 
     The networks of LeNet's kind (LeCun et al., "Gradient-based learning applied to document recognition", 1998).  The
@@ -35,6 +42,7 @@ class Cnn(Model):
         weights: default
     """
 
+    law_example: ClassVar[ExampleFormat] = ((1, 64, 64), 10, None)
     channels: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
     """Output channels of each convolution, from the input on."""
     kernel: Annotated[int, Field(ge=1)] = 3
@@ -49,17 +57,13 @@ class Cnn(Model):
     """Initial parameters: uniform on ±1/√(fan in), as in PyTorch; or normal with variance 2/(fan in) and zero biases
     (He et al. 2015), except for the last layer, which starts as in PyTorch."""
 
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Count weights and biases of all layers."""
-        return _initialization.count_parameters(self._parts(shape, classes))
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """Return the layers."""
         from netfl.learning.model._batched import ModuleArchitecture
         from netfl.learning.model._manual_conv import Convolutional, ConvolutionalStack, ConvShape
 
         conv_shape = ConvShape(self._windows(shape), self.padding, self._sizes(shape, classes), self.activation)
-        start = partial(_initialization.draw_parameters, self._parts(shape, classes))
+        start = partial(draw_parameters, self._parts(shape, classes, tokens))
         cpu_model = partial(ConvolutionalStack, shape=conv_shape)
         return ModuleArchitecture(Convolutional(conv_shape), start, cpu_model=cpu_model)
 
@@ -78,10 +82,6 @@ class Cnn(Model):
             problem = f"{size} are too small for {len(self.channels)} convolutions with a pool each"
             yield Fault("channels", problem, list(self.channels), "leave some out, or make 'padding' larger")
 
-    def laws(self) -> tuple[Law, ...]:
-        """State the distribution of the initial parameters."""
-        return _initialization.initial_laws(self._parts((1, 64, 64), 10))
-
     def _pooled_size(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Return rows and columns after all pools; 0 or less if nothing is left."""
         rows, columns = shape[1:]
@@ -96,12 +96,12 @@ class Cnn(Model):
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
         return (self.channels[-1] * math.prod(self._pooled_size(shape)), *self.hidden, classes)
 
-    def _parts(self, shape: tuple[int, ...], classes: int) -> tuple[ParameterSpec, ...]:
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
         windows = self._windows(shape)
         convolutions = (
             part
             for layer, (out, *window) in enumerate(windows)
-            for part in _initialization.linear_parameters(f"convolutions.{layer}", out, window, layer, self.weights)
+            for part in linear_parameters(f"convolutions.{layer}", out, window, layer, self.weights)
         )
         starts = (self.weights,) * len(self.hidden) + ("default",)
-        return (*convolutions, *_initialization.dense_parameters(self._sizes(shape, classes), starts, len(windows)))
+        return (*convolutions, *dense_parameters(self._sizes(shape, classes), starts, len(windows)))

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from netfl.errors import Fault
-from netfl.learning.model import Model, _initialization
-from netfl.learning.model._initialization import ParameterSpec
-from netfl.types import Law
+from netfl.learning.model._initialization import (
+    ExampleFormat,
+    LayeredModel,
+    ParameterSpec,
+    draw_parameters,
+    linear_parameters,
+)
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Lstm(Model):
+class Lstm(LayeredModel):
     """An embedding of the tokens, layers of LSTM cells, and a linear layer on the last output.
 
     Hochreiter and Schmidhuber, "Long short-term memory", Neural Computation 9 (8), 1997; cells and initial values as in
@@ -36,6 +40,7 @@ class Lstm(Model):
         layers: 2
     """
 
+    law_example: ClassVar[ExampleFormat] = ((80,), 10, 80)
     embedding: Annotated[int, Field(ge=1)] = 8
     """Size of the embedding of a token."""
     hidden: Annotated[int, Field(ge=1)] = 256
@@ -43,16 +48,12 @@ class Lstm(Model):
     layers: Annotated[int, Field(ge=1, le=64)] = 2
     """Layers of cells."""
 
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Count embeddings, weights and biases."""
-        return _initialization.count_parameters(self._parts(classes, tokens or 0))
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """Return the layers."""
         from netfl.learning.model._batched import ModuleArchitecture
 
         sizes = (tokens or 0, self.embedding, self.hidden, self.layers, classes)
-        start = partial(_initialization.draw_parameters, self._parts(classes, tokens or 0))
+        start = partial(draw_parameters, self._parts(shape, classes, tokens))
         return ModuleArchitecture(Recurrent(*sizes), start, vmap_module=StepByStep(*sizes), has_tokens=True)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
@@ -61,12 +62,8 @@ class Lstm(Model):
             problem = "takes rows of tokens, such as the letters of a text"
             yield Fault("", problem, list(shape), "take data such as shakespeare, or another model")
 
-    def laws(self) -> tuple[Law, ...]:
-        """State the distribution of the initial parameters."""
-        return _initialization.initial_laws(self._parts(10, 80))
-
-    def _parts(self, classes: int, tokens: int) -> tuple[ParameterSpec, ...]:
-        embeddings = ParameterSpec("embedding.weight", (tokens, self.embedding), ("embeddings",), "normal", 1.0)
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
+        embeddings = ParameterSpec("embedding.weight", (tokens or 0, self.embedding), ("embeddings",), "normal", 1.0)
         widths = (self.embedding, *[self.hidden] * self.layers)
         cells = (
             ParameterSpec(f"cells.{name}_l{layer}", shape, (name, layer), "uniform", self.hidden**-0.5)
@@ -78,7 +75,7 @@ class Lstm(Model):
                 ("bias_hh", (4 * out,)),
             )
         )
-        return (embeddings, *cells, *_initialization.linear_parameters("last", classes, (self.hidden,), self.layers))
+        return (embeddings, *cells, *linear_parameters("last", classes, (self.hidden,), self.layers))
 
 
 class Recurrent(nn.Module):

@@ -6,22 +6,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from netfl.errors import Fault
-from netfl.learning.model import Model, _initialization, not_image_fault
-from netfl.learning.model._initialization import ParameterSpec, Spread
-from netfl.types import Law
+from netfl.learning.model import not_image_fault
+from netfl.learning.model._initialization import (
+    ExampleFormat,
+    LayeredModel,
+    ParameterSpec,
+    Spread,
+    draw_parameters,
+    linear_parameters,
+)
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Resnet8(Model):
+class Resnet8(LayeredModel):
     """The residual network for small images with one block in each of three stages, under cross-entropy.
 
     He et al., "Deep residual learning for image recognition", CVPR 2016, 4.2 with n = 1: a convolution of 3 x 3, three
@@ -37,6 +43,7 @@ class Resnet8(Model):
         groups: 8
     """
 
+    law_example: ClassVar[ExampleFormat] = ((3, 32, 32), 10, None)
     width: Annotated[int, Field(ge=1, le=4096)] = 16
     """Channels of the first stage."""
     groups: Annotated[int, Field(ge=1)] = 8
@@ -54,15 +61,11 @@ class Resnet8(Model):
             )
         return self
 
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Count convolutions, scales and shifts of the groups, and the last layer."""
-        return _initialization.count_parameters(self._parts(shape[0], classes))
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """Return the layers."""
         from netfl.learning.model._batched import ModuleArchitecture
 
-        start = partial(_initialization.draw_parameters, self._parts(shape[0], classes))
+        start = partial(draw_parameters, self._parts(shape, classes, tokens))
         return ModuleArchitecture(Residual(shape[0], self._widths, self.groups, classes), start)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
@@ -70,26 +73,22 @@ class Resnet8(Model):
         if tokens is not None or len(shape) != 3:
             yield not_image_fault(shape)
 
-    def laws(self) -> tuple[Law, ...]:
-        """State the distribution of the initial parameters."""
-        return _initialization.initial_laws(self._parts(3, 10))
-
     @property
     def _widths(self) -> tuple[int, ...]:
         return (self.width, self.width, 2 * self.width, 4 * self.width)
 
-    def _parts(self, channels: int, classes: int) -> tuple[ParameterSpec, ...]:
-        parts = self._convolution("first", channels, self.width, 3)
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
+        parts = self._convolution("first", shape[0], self.width, 3)
         for block, (into, out) in enumerate(pairwise(self._widths)):
             parts += self._convolution(f"blocks.{block}.first", into, out, 3)
             parts += self._convolution(f"blocks.{block}.second", out, out, 3)
             if into != out:
                 parts += self._convolution(f"blocks.{block}.shortcut", into, out, 1)
-        return (*parts, *_initialization.linear_parameters("last", classes, self._widths[-1:], 0))
+        return (*parts, *linear_parameters("last", classes, self._widths[-1:], 0))
 
     def _convolution(self, name: str, into: int, out: int, kernel: int) -> tuple[ParameterSpec, ...]:
         """Return a convolution without biases, with its own random stream, and the scales and shifts of its groups."""
-        weight, _ = _initialization.linear_parameters(f"{name}.0", out, (into, kernel, kernel), 0, self.weights)
+        weight, _ = linear_parameters(f"{name}.0", out, (into, kernel, kernel), 0, self.weights)
         return (
             replace(weight, stream=(name,)),
             ParameterSpec(f"{name}.1.weight", (out,), (), "constant", 1.0),
