@@ -108,7 +108,7 @@ def real_data(monkeypatch):
         beside = Path(__file__).parents[1].parent / "shared" / "datasets"
         for root in (Path(os.environ.get("NETFL_DATA") or beside), beside):
             monkeypatch.setenv("NETFL_DATA", str(root))
-            (listed,) = [one for one in cache.listing() if one.name == name]
+            (listed,) = [one for one in cache.list_datasets() if one.name == name]
             if listed.state == "here":
                 return listed.folder
         pytest.skip(f"{name} is not here: set NETFL_DATA, or run `netfl data fetch {name}`")

@@ -251,15 +251,15 @@ def test_links_in_a_run_directory_lead_nothing_elsewhere(tmp_path):
 
 def test_packed_files_come_to_no_more_than_the_limit(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="comes to more than"):
-        _download.unpacked(gzip.compress(bytes(10**6)), most=1000)
+        _download.unpack(gzip.compress(bytes(10**6)), max_bytes=1000)
     path = tmp_path / "x.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", bytes(10**6))
-    monkeypatch.setattr(arrays, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(arrays, "_MAX_BYTES", 1000)
     with pytest.raises(ScenarioError, match=r"holds 0\.001 GB unpacked"):
         arrays.Arrays(file=path, labels=2, features=(1,)).read(path)
     np.savez(path, x=np.array([{}], object), label=[0])
-    monkeypatch.setattr(arrays, "_MOST_BYTES", 10**6)
+    monkeypatch.setattr(arrays, "_MAX_BYTES", 10**6)
     with pytest.raises(ValueError, match="allow_pickle=False"):
         arrays.Arrays(file=path, labels=2, features=(1,)).read(path)
 
@@ -268,7 +268,7 @@ def test_every_set_that_is_fetched_comes_by_https_and_has_a_sum():
     unsure = {"vehicle": "", "cinic10": "6ee4d0c996905fe93221de577967a372"}
     for name, source in SOURCES.items():
         assert source.url.startswith("https://") or source.by_hand, name
-        for file, expected in (*source.files, *source.instead):
+        for file, expected in (source.files | source.alternative_files).items():
             assert len(expected) == 64 or (source.by_hand and unsure.get(name) == expected), (name, file)
             assert not file.startswith("/")
             assert ".." not in file
@@ -280,7 +280,7 @@ def test_a_download_stays_with_https(tmp_path):
     for url, location in (("https://a.org/x", "http://b.org/x"), ("https://a.org/x", "//b.org"), ("http://a.org", "")):
         answer = SimpleNamespace(url=url, headers={"location": location} if location else {}, close=lambda: None)
         if url.startswith("https") and location.startswith("//"):
-            _download._stay_safe(answer)
+            _download._refuse_redirect(answer)
         else:
             with pytest.raises(OSError, match="leads away from https"):
-                _download._stay_safe(answer)
+                _download._refuse_redirect(answer)

@@ -193,12 +193,12 @@ def test_presence_is_told_of_the_users_that_are_asked_for():
 
 
 def test_a_diagnosis_without_room_for_all_is_of_those_heard_most_and_says_so(wide, monkeypatch):
-    monkeypatch.setattr(reading, "ROOM", 60 * 1000)
+    monkeypatch.setattr(reading, "MAX_BYTES", 60 * 1000)
     seen = reading.participation_of_run(open_run(wide.folder))
     counts = wide.deliveries["user"].value_counts()
     assert seen.users == 100
     assert {*counts.index.astype(str)} <= {*seen.names}
-    assert seen.heard.sum(axis=0).tolist() == [int(counts.get(int(name), 0)) for name in seen.names]
+    assert seen.delivered.sum(axis=0).tolist() == [int(counts.get(int(name), 0)) for name in seen.names]
     assert any("Of 25,000 users only the 100 heard most often" in note for note in seen.notes)
 
 

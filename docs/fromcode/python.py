@@ -43,10 +43,10 @@ PARTS = (
 HELD = (
     "rates.Rates",
     "rates.Concentration",
-    "age_of_information.Waits",
+    "age_of_information.AgeStatistics",
     "cvar_reach.CvarReach",
     "cvar_reach.LossTail",
-    "result.MarkovOrder",
+    "memory.MarkovOrder",
     "memory.TransitionCounts",
     "memory.Memory",
     "run_lengths.RunLengths",

@@ -28,4 +28,4 @@ def data_fetch(name: Annotated[str, typer.Argument(help="A data set, such as mni
     """Fetch a data set into the cache and check it."""
     from netfl.learning.data import _download
 
-    typer.echo(f"{_download.fetch(name)}")
+    typer.echo(f"{_download.fetch_dataset(name)}")

@@ -43,9 +43,9 @@ def _devices() -> str:
 
 def _data() -> str:
     """Where data sets are looked for, and who says so."""
-    from netfl.learning.data._download import root
+    from netfl.learning.data._download import cache_folder
 
-    return f"{root()} ({'NETFL_DATA' if os.environ.get('NETFL_DATA') else 'the default'})"
+    return f"{cache_folder()} ({'NETFL_DATA' if os.environ.get('NETFL_DATA') else 'the default'})"
 
 
 def _version(package: str) -> str:

@@ -1,9 +1,9 @@
-"""Diagnosis: what kind of process a selection is, from who was heard when, whatever made it.
+"""Classification of a selection process from its deliveries, whatever produced them.
 
 >>> import numpy as np
 >>> from netfl.diagnosis import diagnose
->>> heard = np.random.default_rng(1).random((500, 4)) < [0.5, 0.3, 0.2, 0.1]
->>> diagnose(heard).verdict
+>>> delivered = np.random.default_rng(1).random((500, 4)) < [0.5, 0.3, 0.2, 0.1]
+>>> diagnose(delivered).verdict
 'stationary'
 """
 

@@ -1,4 +1,4 @@
-"""Waiting to be heard: silences, age of information, rounds until users are heard k times."""
+"""Age of information: silences, ages and waiting times of users."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-TIMES = (1, 10, 100)
-"""How often a user is to be heard where waiting is told."""
+DELIVERY_COUNTS = (1, 10, 100)
+"""Numbers of deliveries for which waiting times are reported."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
-    """How long users wait, all ``[users]``; infinite for those who were never heard.
+class AgeStatistics:
+    """Silences and ages of the users, all ``[users]``; infinite for users without deliveries.
 
-    Gaps are from one round in which a user is heard to the next; the last is taken to lead to the first.  The age of
-    information is how many rounds ago the newest delivery's round began: 1 in that round.
+    Gaps are the rounds from one delivery to the next; the last gap leads to the first delivery.  The age of
+    information is the number of rounds since the round of the newest delivery began: 1 in that round.
 
     Args:
-        silence: the longest stretch of rounds without a delivery.
-        silence_s: the same in seconds; ``None`` where the rounds' times are not known.
+        silence: the longest run of rounds without a delivery.
+        silence_s: the same in seconds; ``None`` without times.
         gap: the mean gap.
-        age: the mean age, ``E[gap²] / (2 E[gap]) + 1/2``, in rounds; also the mean wait until heard.
-        peak: the mean of the ages just before a delivery, which is the mean gap, in rounds.
-        age_s: the mean age in seconds; ``None`` where the rounds' times are not known.
+        age: the mean age, ``E[gap²] / (2 E[gap]) + 1/2``, in rounds; also the mean wait until a delivery.
+        peak: the mean age just before a delivery, which is the mean gap, in rounds.
+        age_s: the mean age in seconds; ``None`` without times.
     """
 
     silence: NDArray[np.int64]
@@ -34,24 +34,25 @@ class Waits:
     peak: NDArray[np.float64]
     age_s: NDArray[np.float64] | None
 
-    def until(self, times: int) -> NDArray[np.float64]:
-        """Expected rounds, from a random one on, until each user is heard *times* times."""
-        return self.age if times == 1 else self.age + (times - 1) * self.gap
+    def until(self, deliveries: int) -> NDArray[np.float64]:
+        """Return the expected rounds, from a random one on, until each user has so many *deliveries*."""
+        return self.age if deliveries == 1 else self.age + (deliveries - 1) * self.gap
 
 
-def age_statistics(heard: NDArray[np.bool_], span_s: NDArray[np.float64] | None) -> Waits:
-    """Silences and ages of all users.
+def age_statistics(delivered: NDArray[np.bool_], span_s: NDArray[np.float64] | None) -> AgeStatistics:
+    """Compute silences and ages of all users.
 
     Args:
-        heard: participation, ``[rounds, users]``.
-        span_s: how long each round took.
+        delivered: participation, ``[rounds, users]``.
+        span_s: duration of each round.
     """
-    rounds, users = heard.shape
-    ends_s = None if span_s is None else np.append(0.0, np.cumsum(span_s))
-    silence, silence_s = np.full(users, rounds), np.full(users, 0.0 if ends_s is None else ends_s[-1])
+    rounds, users = delivered.shape
+    has_times = span_s is not None
+    ends_s = np.append(0.0, np.cumsum(span_s if span_s is not None else np.ones(rounds)))
+    silence, silence_s = np.full(users, rounds), np.full(users, ends_s[-1])
     gap, age, age_s = np.full(users, np.inf), np.full(users, np.inf), np.full(users, np.inf)
     for user in range(users):
-        at = np.flatnonzero(heard[:, user])
+        at = np.flatnonzero(delivered[:, user])
         if not len(at):
             continue
         gaps = np.diff(at, append=at[0] + rounds)
@@ -59,9 +60,8 @@ def age_statistics(heard: NDArray[np.bool_], span_s: NDArray[np.float64] | None)
         age[user] = (gaps.astype(float) ** 2).sum() / (2 * rounds) + 0.5
         before, after = np.append(-1, at), np.append(at, rounds)
         silence[user] = (after - before).max() - 1
-        if ends_s is not None:
+        if has_times:
             silence_s[user] = (ends_s[after] - ends_s[before + 1]).max()
             gaps_s = np.diff(ends_s[at + 1], append=ends_s[at[0] + 1] + ends_s[-1])
             age_s[user] = (gaps_s**2).sum() / (2 * ends_s[-1])
-    known = ends_s is not None
-    return Waits(silence, silence_s if known else None, gap, age, gap, age_s if known else None)
+    return AgeStatistics(silence, silence_s if has_times else None, gap, age, gap, age_s if has_times else None)

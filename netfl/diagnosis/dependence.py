@@ -1,7 +1,7 @@
-"""Dependence between users within a round: who is heard together with whom, beyond what rates and room explain.
+"""Dependence of users within a round, beyond the effect of their rates and of limited round sizes.
 
-Rounds of a limited size make users exclude each other; that is no dependence worth the name.  Given the round sizes,
-independent users would be heard together as in conditional Poisson sampling, whose covariances are ``-c_i c_j`` to
+Users exclude each other in rounds of limited size, which does not count as dependence.  Given the round sizes, joint
+deliveries of independent users are those of conditional Poisson sampling, whose covariances are ``-c_i c_j`` to
 first order, with ``c_i Σ_{j≠i} c_j = π_i (1 - π_i)`` where all rounds are of one size (J. Hájek, "Asymptotic theory of
 rejective sampling", Ann. Math. Statist. 35, 1964; J.-C. Deville and Y. Tillé, "Variance approximation under balanced
 sampling", J. Stat. Plan. Inference 128, 2005), and in proportion less where sizes vary.
@@ -15,21 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-LEAST = 0.03
-"""A root-mean-square correlation below this is no dependence, however sure; for few users in rounds of fixed size,
-where the formula above is coarse, four over their number squared is added."""
+_MIN_CORRELATION = 0.03
+"""Smallest root-mean-square correlation that counts as dependence; for few users in rounds of fixed size, for which
+the formula above is coarse, four over their number squared is added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """Whether users are heard together more, or less, than their rates and the rounds' sizes explain.
+    """Joint deliveries beyond the effect of rates and round sizes.
 
     Args:
-        p: the p-value; ``None`` where it cannot be asked, as with one user in each round.
-        spread: variance of the round sizes over that of independent users.
-        correlation: root of the mean squared correlation between users, less what chance gives.
-        groups: users that are heard together, in groups of two or more, the largest first.
-        why_not: why it cannot be asked.
+        p: p-value; ``None`` if the test does not apply, as with one user in each round.
+        spread: variance of the round sizes divided by that of independent users.
+        correlation: root of the mean squared correlation of users, corrected for chance.
+        groups: groups of users with joint deliveries, the largest first.
+        why_not: the reason for which the test does not apply.
     """
 
     p: float | None
@@ -39,87 +39,87 @@ class Dependence:
     why_not: str = ""
 
 
-def find_dependence(heard: NDArray[np.bool_], eigenvalue: NDArray[np.float64]) -> Dependence:
+def find_dependence(delivered: NDArray[np.bool_], eigenvalue: NDArray[np.float64]) -> Dependence:
     """Test participation for dependence within rounds.
 
     Args:
-        heard: participation, ``[rounds, users]``.
-        eigenvalue: by what factor each user's presence forgets in a round, which widens what chance may do.
+        delivered: participation, ``[rounds, users]``.
+        eigenvalue: lag-one correlation of each user's participation, which widens the spread under chance.
     """
-    counts = heard.sum(axis=0)
-    able = np.flatnonzero((counts >= 5) & (counts <= len(heard) - 5))
-    sizes = heard.sum(axis=1)
-    spread = _spread(heard, sizes)
+    counts = delivered.sum(axis=0)
+    tested = np.flatnonzero((counts >= 5) & (counts <= len(delivered) - 5))
+    sizes = delivered.sum(axis=1)
+    spread = _spread(delivered, sizes)
     if sizes.max(initial=0) <= 1:
         return Dependence(None, spread, 0.0, (), "one user a round")
-    if len(able) < 2:
+    if len(tested) < 2:
         return Dependence(None, spread, 0.0, (), "nobody comes and goes")
-    x = heard[:, able].astype(np.float32)
-    memory = np.nan_to_num(eigenvalue[able])
+    x = delivered[:, tested].astype(np.float32)
+    memory = np.nan_to_num(eigenvalue[tested])
     inflation = np.outer(memory, memory)
     inflation = np.maximum((1 + inflation) / np.maximum(1 - inflation, 1e-3), 0.1)
-    z, together = _standardised(x, spread, inflation)
-    upper = np.triu_indices(len(able), 1)
-    squares, expected = z[upper] ** 2, together[upper]
+    z, joint = _standardize(x, spread, inflation)
+    upper = np.triu_indices(len(tested), 1)
+    squares, expected = z[upper] ** 2, joint[upper]
     mean, variance = len(squares), float((2 + 1 / np.maximum(expected, 1e-9)).sum())
     excess = float(squares.sum() - mean)
-    correlation = np.sqrt(max(0.0, excess / mean) / len(heard))
+    correlation = np.sqrt(max(0.0, excess / mean) / len(delivered))
     p_pairs = float(stats.gamma.sf(squares.sum(), mean**2 / variance, scale=variance / mean))
-    least = LEAST + 4 * max(0.0, 1 - spread) / len(able) ** 2
-    p_sizes = _overspread(heard, sizes, inflation, able)
-    p = min(1.0, 2 * min(p_pairs if correlation >= least else 1.0, p_sizes))
-    return Dependence(p, spread, float(correlation), _groups(z, expected, able))
+    threshold = _MIN_CORRELATION + 4 * max(0.0, 1 - spread) / len(tested) ** 2
+    p_sizes = _size_p_value(delivered, sizes, inflation, tested)
+    p = min(1.0, 2 * min(p_pairs if correlation >= threshold else 1.0, p_sizes))
+    return Dependence(p, spread, float(correlation), _groups(z, expected, tested))
 
 
-def _spread(heard: NDArray[np.bool_], sizes: NDArray[np.int64]) -> float:
-    """Variance of round sizes over Σ p (1 - p)."""
-    rates = heard.mean(axis=0)
-    alone = float((rates * (1 - rates)).sum())
-    return float(sizes.var() / alone) if alone else 0.0
+def _spread(delivered: NDArray[np.bool_], sizes: NDArray[np.int64]) -> float:
+    """Return the variance of round sizes divided by Σ p (1 - p)."""
+    rates = delivered.mean(axis=0)
+    independent = float((rates * (1 - rates)).sum())
+    return float(sizes.var() / independent) if independent else 0.0
 
 
-def _standardised(
+def _standardize(
     x: NDArray[np.float32], spread: float, inflation: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Differences of pair counts from those expected, in standard deviations; and the counts expected."""
-    chances = x.mean(axis=0, dtype=float)
-    d = chances * (1 - chances)
+    """Return the deviations of pair counts from the expected ones, in standard deviations, and the expected counts."""
+    rates = x.mean(axis=0, dtype=float)
+    d = rates * (1 - rates)
     share = _exclusion(d * max(0.0, 1.0 - spread))
-    expected = len(x) * (np.outer(chances, chances) - np.outer(share, share))
-    seen = (x.T @ x).astype(float)
-    z = (seen - expected) / np.sqrt(len(x) * np.outer(d, d) * inflation)
+    expected = len(x) * (np.outer(rates, rates) - np.outer(share, share))
+    observed = (x.T @ x).astype(float)
+    z = (observed - expected) / np.sqrt(len(x) * np.outer(d, d) * inflation)
     return z, np.maximum(expected, 0.0)
 
 
-def _exclusion(room: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The c with ``c_i Σ_{j≠i} c_j = room_i``: by how much users take each other's room, ``-c_i c_j`` a pair."""
-    share = room / np.sqrt(max(float(room.sum()), 1e-12))
+def _exclusion(variance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Solve ``c_i Σ_{j≠i} c_j = variance_i``; the covariance of a pair is ``-c_i c_j``."""
+    share = variance / np.sqrt(max(float(variance.sum()), 1e-12))
     for _ in range(200):
-        share = np.sqrt(share * room / np.maximum(share.sum() - share, 1e-12))  # half a step, which does not swing
+        share = np.sqrt(share * variance / np.maximum(share.sum() - share, 1e-12))  # a damped step, does not oscillate
     return np.asarray(share)
 
 
-def _overspread(
-    heard: NDArray[np.bool_], sizes: NDArray[np.int64], inflation: NDArray[np.float64], able: NDArray[np.int64]
+def _size_p_value(
+    delivered: NDArray[np.bool_], sizes: NDArray[np.int64], inflation: NDArray[np.float64], tested: NDArray[np.int64]
 ) -> float:
-    """The p-value of round sizes that vary more than those of independent users."""
-    rates = heard.mean(axis=0)
+    """Return the p-value of round sizes that vary more than those of independent users."""
+    rates = delivered.mean(axis=0)
     d = rates * (1 - rates)
-    alone = float(d.sum())
+    independent = float(d.sum())
     fourth = float((d * (1 - 6 * d)).sum())  # the sum of the users' fourth cumulants
-    widest = float((np.outer(d[able], d[able]) * inflation).sum() / np.outer(d[able], d[able]).sum())
-    spread = np.sqrt(max(fourth + 2 * alone**2, 1e-12) * widest / len(heard))
-    return float(stats.norm.sf((sizes.var() - 1.03 * alone) / spread))
+    widening = float((np.outer(d[tested], d[tested]) * inflation).sum() / np.outer(d[tested], d[tested]).sum())
+    spread = np.sqrt(max(fourth + 2 * independent**2, 1e-12) * widening / len(delivered))
+    return float(stats.norm.sf((sizes.var() - 1.03 * independent) / spread))
 
 
 def _groups(
-    z: NDArray[np.float64], expected: NDArray[np.float64], able: NDArray[np.int64]
+    z: NDArray[np.float64], expected: NDArray[np.float64], tested: NDArray[np.int64]
 ) -> tuple[tuple[int, ...], ...]:
-    """Users linked by pairs that are heard together far too often, by Bonferroni over pairs at 0.1 %."""
+    """Return users linked by pairs with too many joint deliveries, at 0.1 % with Bonferroni's correction over pairs."""
     from scipy.sparse.csgraph import connected_components
 
     bound = stats.norm.isf(1e-3 / max(1, len(expected)))
     linked = np.triu(z > bound, 1)
     number, label = connected_components(linked, directed=False)
-    groups = [tuple(able[label == one].tolist()) for one in range(number)]
+    groups = [tuple(tested[label == group].tolist()) for group in range(number)]
     return tuple(sorted((group for group in groups if len(group) > 1), key=lambda group: (-len(group), group)))

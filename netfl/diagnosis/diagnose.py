@@ -1,9 +1,10 @@
-"""The diagnosis itself: every test once, the verdict from four of them."""
+"""Classification of the process of a selection."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from netfl.diagnosis.cvar_reach import check_alpha, cvar_reach
 from netfl.diagnosis.dependence import Dependence, find_dependence
 from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift
 from netfl.diagnosis.memory import (
-    Memory,
+    MarkovOrder,
     TransitionCounts,
     count_transitions,
     find_memory,
@@ -26,207 +27,214 @@ from netfl.diagnosis.memory import (
 )
 from netfl.diagnosis.multiple_testing import DECIDES, holm_rejections, kind_of
 from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
-from netfl.diagnosis.periodicity import Periodicity, find_cycle, find_lines, remove_cycle, whiten
+from netfl.diagnosis.periodicity import (
+    find_cycle,
+    find_lines,
+    remove_cycle,
+    whiten,
+)
 from netfl.diagnosis.rates import Rates, chains_entropy, concentration, entropy_rate, rates
-from netfl.diagnosis.result import Diagnosis, ExpectedProcess, MarkovOrder
+from netfl.diagnosis.result import Diagnosis, ExpectedProcess
 from netfl.diagnosis.run_lengths import run_lengths
 from netfl.errors import Fault, ScenarioError
 from netfl.streams import Streams
 
-MOST = 1000
-"""Of more users only those most often heard are tested; rates, silences and waits are told of all."""
-_STAYS = 50
-"""With fewer rounds, in units of those in which a chain forgets, its intervals miss more often than stated."""
-_MATRIX = 64
-"""Up to so many users the transition matrix is estimated."""
+MAX_TESTED = 1000
+"""Limit of the number of tested users; rates, silences and ages are computed for all."""
+_MIN_MIXING_TIMES = 50
+"""Length of a recording in relaxation times below which intervals miss more often than stated."""
+_MAX_MATRIX = 64
+"""Largest number of users for which the transition matrix is estimated."""
 
 
 def diagnose(
     source: Participation | pd.DataFrame | ArrayLike,
     *,
-    users: int | None = None,
-    rounds: int | None = None,
     level: float = 0.05,
     alphas: Sequence[float] = (),
     expected: ExpectedProcess | None = None,
     seed: int = 0,
 ) -> Diagnosis:
-    """Say what kind of process a selection is.
+    """Classify the selection process: stationary, Markovian, cyclic, non-stationary or emergent-correlated.
 
     Args:
-        source: who was heard: as `Participation`, as a table of deliveries with the columns ``round`` and ``user``, as
-            true and false ``[rounds, users]``, or as who it was ``[rounds]`` where that is one user in each round.
-        users: how many users there are, where *source* is a table or a sequence.
-        rounds: how many rounds there were, where it is a table.
+        source: participation: as `Participation`; as a table of deliveries with the columns ``round`` and ``user``
+            (`from_table` takes the number of users and rounds, too); as true and false ``[rounds, users]``; or as user
+            numbers ``[rounds]`` if there is one user in each round.
         level: the probability of any false alarm, and that any interval misses.
-        alphas: shares of the worst (CVaR) to look at.
-        expected: what is known beforehand.
-        seed: of the Monte-Carlo tests.
+        alphas: tail shares (CVaR) to examine.
+        expected: prior knowledge of the process.
+        seed: seed of the Monte-Carlo tests.
 
     Raises:
-        ScenarioError: with all that is wrong with it.
+        ScenarioError: with all problems of the input.
     """
     if not 0 < level < 1:
         raise ScenarioError([Fault("--level", "not a probability in (0, 1)", level, "write a number such as 0.05")])
-    seen = _read(source, users, rounds)
-    tested = _tested(seen)
-    told, often, still = _asked(seen, tested, level, Streams(seed).at("diagnosis"))
+    participation = _read(source)
+    analysis = _Analysis(participation, level, Streams(seed).at("diagnosis"))
     for alpha in alphas:
-        check_alpha(alpha, often.share)
-    if expected is not None and expected.rates is not None and len(expected.rates) != seen.users:
-        expected = replace(expected, rates=None)  # of all users, where some are looked at as they were heard often
-    kind, at = kind_of(told.found), find_changes(still) if told.found["drift"] else []
+        check_alpha(alpha, analysis.rates.share)
+    if expected is not None and expected.rates is not None and len(expected.rates) != participation.users:
+        expected = replace(expected, rates=None)  # rates of all users cannot be compared with those of a part
+    evidence = analysis.evidence
+    kind = kind_of(evidence.rejected)
+    changes = find_changes(analysis.innovations) if evidence.rejected["drift"] else []
+    expected_alphas = {} if expected is None or expected.alphas is None else expected.alphas
     return Diagnosis(
         verdict=kind,
-        sentence=text.verdict_sentence(kind, seen, told, at),
+        sentence=text.verdict_sentence(kind, participation, evidence, changes),
         level=level,
-        tests=text.all_tests(told),
-        seen=seen,
-        rates=often,
-        concentration=concentration(often.heard),
-        chains=told.chains,
-        stays=told.stays,
-        order=told.order,
-        cycle=told.cycle,
-        drift=told.drift,
-        windows=told.windows,
-        changes=tuple(at),
-        dependence=_renumbered(told.dependence, tested),
-        waits=age_statistics(seen.heard, seen.span_s),
-        reach=cvar_reach(often.share, [*alphas, *(_alphas(expected))]),
+        tests=text.describe_tests(evidence),
+        participation=participation,
+        rates=analysis.rates,
+        concentration=concentration(analysis.rates.heard),
+        chains=evidence.chains,
+        stays=evidence.stays,
+        order=evidence.order,
+        cycle=evidence.cycle,
+        drift=evidence.drift,
+        windows=evidence.windows,
+        changes=tuple(changes),
+        dependence=_renumber_groups(evidence.dependence, analysis.tested),
+        waits=age_statistics(participation.delivered, participation.span_s),
+        reach=cvar_reach(analysis.rates.share, [*alphas, *expected_alphas.values()]),
         expected=expected,
-        agrees=_agrees(expected, often),
-        notes=(*seen.notes, *_limits(seen, len(tested)), *_sticky(told, seen.rounds)),
+        agrees=_compare_rates(expected, analysis.rates),
+        notes=(*participation.notes, *_notes(participation, len(analysis.tested), evidence)),
     )
 
 
-def _asked(
-    seen: Participation, tested: NDArray[np.int64], level: float, streams: Streams
-) -> tuple[text.DiagnosisText, Rates, NDArray[np.float64]]:
-    """Every test once; the rates, and the innovations without cycles."""
-    heard = seen.heard[:, tested].astype(float)
-    white = whiten(heard)
-    lines = find_lines(white, level / len(DECIDES))
-    cycle = find_cycle(heard, seen, lines, level / len(DECIDES))
-    still = remove_cycle(white.series, lines)
-    memory = find_memory(seen.heard[:, tested], streams.rng("memory"))
-    drift = find_drift(still, remembers=memory.p <= level)
-    own = count_transitions(seen.heard)
-    dependence = find_dependence(seen.heard[:, tested], own.eigenvalue[tested])
-    found = _decided(drift, cycle, memory, dependence, level, seen.rounds)
-    inflation = _inflation(own, drift, cycle if found["cycle"] else None)
-    often = rates(seen.heard, inflation, level)
-    second = second_order(seen.heard[:, tested])
-    order = _order(seen, memory, second, own, often, remembers=bool(found["memory"]))
-    stay, windows = run_lengths(seen.heard, streams.rng("stays"), tested), assess_windows(heard, inflation[tested])
-    return text.DiagnosisText(found, drift, cycle, memory, dependence, order, stay, windows, own), often, still
+class _Analysis:
+    """Tests and estimates of one recording.
+
+    Attributes:
+        tested: the tested users.
+        innovations: innovations of their participation, without cycles.
+        rates: participation rates of all users.
+        evidence: results of all tests.
+    """
+
+    def __init__(self, participation: Participation, level: float, streams: Streams) -> None:
+        everyone, tested = participation.delivered, _choose_tested(participation)
+        delivered = everyone[:, tested]
+        values = delivered.astype(float)
+        white = whiten(values)
+        lines = find_lines(white, level / len(DECIDES))
+        cycle = find_cycle(values, participation, lines, level / len(DECIDES))
+        self.tested, self.innovations = tested, remove_cycle(white.series, lines)
+        memory = find_memory(delivered, streams.rng("memory"))
+        drift = find_drift(self.innovations, has_memory=memory.p <= level)
+        chains = count_transitions(everyone)
+        dependence = find_dependence(delivered, chains.eigenvalue[tested])
+        p = dict(zip(DECIDES, (drift.p, cycle.p, memory.p, dependence.p), strict=True))
+        rejected = dict(zip(p, holm_rejections([*p.values()], level), strict=True))
+        is_slow = rejected["drift"] and cycle.period is not None and cycle.period > participation.rounds / 10
+        rejected["cycle"] = bool(rejected["cycle"]) and cycle.period is not None and not is_slow  # slow ones are drift
+        inflation = np.ones(participation.users) if rejected["cycle"] else _inflation(chains, drift)
+        self.rates = rates(everyone, inflation, level)
+        chain = _estimate_chain(everyone, chains, self.rates, has_memory=bool(rejected["memory"]))
+        self.evidence = text.Evidence(
+            rejected=rejected,
+            drift=drift,
+            cycle=cycle,
+            memory=memory,
+            dependence=dependence,
+            order=MarkovOrder(memory, second_order(delivered), *chain),
+            stays=run_lengths(everyone, streams.rng("stays"), tested),
+            windows=assess_windows(values, inflation[tested]),
+            chains=chains,
+        )
 
 
-def _read(source: Participation | pd.DataFrame | ArrayLike, users: int | None, rounds: int | None) -> Participation:
-    """Participation, however it is given."""
-    if isinstance(source, Participation):
-        return source
-    if isinstance(source, pd.DataFrame):
-        return from_table(source, users=users, rounds=rounds)
-    return participation_from_sequence(source, users) if np.ndim(source) == 1 else from_matrix(source)
+def _choose_tested(participation: Participation) -> NDArray[np.int64]:
+    """Return the users to test: all, or those with the most deliveries."""
+    limit = min(MAX_TESTED, max(2, 40_000_000 // participation.rounds))
+    if participation.users <= limit:
+        return np.arange(participation.users)
+    return np.sort(np.argsort(-participation.delivered.sum(axis=0), kind="stable")[:limit])
 
 
-def _tested(seen: Participation) -> NDArray[np.int64]:
-    """The users that tests look at: all, or those most often heard."""
-    most = min(MOST, max(2, 40_000_000 // seen.rounds))
-    if seen.users <= most:
-        return np.arange(seen.users)
-    return np.sort(np.argsort(-seen.heard.sum(axis=0), kind="stable")[:most])
-
-
-def _decided(
-    drift: Drift, cycle: Periodicity, memory: Memory, dependence: Dependence, level: float, rounds: int
-) -> dict[str, bool | None]:
-    """What the deciding tests found."""
-    told = holm_rejections([drift.p, cycle.p, memory.p, dependence.p], level)
-    found = dict(zip(DECIDES, told, strict=True))
-    slow = bool(found["drift"]) and cycle.period is not None and cycle.period > rounds / 10  # a part of the drift
-    found["cycle"] = bool(found["cycle"]) and cycle.period is not None and not slow
-    return found
-
-
-def _inflation(own: TransitionCounts, drift: Drift, cycle: Periodicity | None) -> NDArray[np.float64]:
-    """The long-run variance of each user's participation in that of independent rounds, at least 1; 1 for cycles."""
-    eigenvalue = np.clip(np.nan_to_num(own.eigenvalue), 0.0, 1 - 1e-6)
-    if cycle is not None:
-        return np.ones(len(eigenvalue))
+def _inflation(chains: TransitionCounts, drift: Drift) -> NDArray[np.float64]:
+    """Return the long-run variance of each user's participation in units of independent rounds, at least 1."""
+    eigenvalue = np.clip(np.nan_to_num(chains.eigenvalue), 0.0, 1 - 1e-6)
     return np.asarray(max(1.0, drift.level) * (1 + eigenvalue) / (1 - eigenvalue))
 
 
-def _order(
-    seen: Participation, memory: Memory, second: float | None, own: TransitionCounts, often: Rates, *, remembers: bool
-) -> MarkovOrder:
-    """Transitions, the second eigenvalue, mixing and entropy; those of a memoryless process if it does not remember."""
-    who = single_user_sequence(seen.heard)
-    if who is not None and seen.users <= _MATRIX:
-        counts = transitions(who, seen.users)
+class _Chain(NamedTuple):
+    """The last fields of `MarkovOrder`."""
+
+    eigenvalue: float
+    mixing: int | None
+    matrix: NDArray[np.float64] | None
+    entropy_rate: float
+
+
+def _estimate_chain(
+    delivered: NDArray[np.bool_], chains: TransitionCounts, estimated: Rates, *, has_memory: bool
+) -> _Chain:
+    """Estimate the chain over users, or those of the users; memoryless ones without memory."""
+    sequence, users = single_user_sequence(delivered), delivered.shape[1]
+    if sequence is not None and users <= _MAX_MATRIX:
+        counts = transitions(sequence, users)
         rows = counts.sum(axis=1, keepdims=True)
-        matrix = np.where(rows > 0, counts / np.maximum(rows, 1), often.share)
-        size = np.sort(np.abs(np.linalg.eigvals(matrix)))[-2]
-        chain = matrix if remembers else np.tile(often.share, (seen.users, 1))
-        return MarkovOrder(
-            memory, second, min(1.0, float(size)), mixing_time(chain), matrix, entropy_rate(chain, often.share)
-        )
-    largest = float(np.nanmax(np.abs(own.eigenvalue), initial=0.0))
-    if not remembers:
-        entropy = chains_entropy(often.rho, often.rho, 1 - often.rho)
-        entropy = concentration(often.heard).entropy if who is not None else entropy
-        return MarkovOrder(memory, second, largest, 1, None, entropy)
-    return MarkovOrder(memory, second, largest, _slowest(own, often), None, chains_entropy(often.rho, own.on, own.off))
+        matrix = np.where(rows > 0, counts / np.maximum(rows, 1), estimated.share)
+        eigenvalue = min(1.0, float(np.sort(np.abs(np.linalg.eigvals(matrix)))[-2]))
+        chain = matrix if has_memory else np.tile(estimated.share, (users, 1))
+        return _Chain(eigenvalue, mixing_time(chain), matrix, entropy_rate(chain, estimated.share))
+    largest = float(np.nanmax(np.abs(chains.eigenvalue), initial=0.0))
+    if has_memory:
+        entropy = chains_entropy(estimated.rho, chains.on, chains.off)
+        return _Chain(largest, _slowest_mixing_time(chains, estimated), None, entropy)
+    if sequence is not None:
+        return _Chain(largest, 1, None, concentration(estimated.heard).entropy)
+    return _Chain(largest, 1, None, chains_entropy(estimated.rho, estimated.rho, 1 - estimated.rho))
 
 
-def _slowest(own: TransitionCounts, often: Rates) -> int | None:
-    """Rounds until the slowest user's chain is within 1/4 of its long-run law: ``max(p, 1-p) |λ|^t <= 1/4``."""
-    able = np.isfinite(own.eigenvalue) & (np.abs(own.eigenvalue) > 0)
-    size = np.minimum(np.abs(own.eigenvalue[able]), 1.0)
+def _slowest_mixing_time(chains: TransitionCounts, estimated: Rates) -> int | None:
+    """Return the rounds until the slowest user's chain has ``max(p, 1-p) |λ|^t <= 1/4``; ``None`` for never."""
+    varies = np.isfinite(chains.eigenvalue) & (np.abs(chains.eigenvalue) > 0)
+    size = np.minimum(np.abs(chains.eigenvalue[varies]), 1.0)
     if (size == 1).any():
         return None
-    far = np.maximum(often.rho, 1 - often.rho)[able]
-    return int(np.ceil(np.log(0.25 / far) / np.log(size)).max(initial=1))
+    start = np.maximum(estimated.rho, 1 - estimated.rho)[varies]
+    return int(np.ceil(np.log(0.25 / start) / np.log(size)).max(initial=1))
 
 
-def _renumbered(dependence: Dependence, tested: NDArray[np.int64]) -> Dependence:
-    """*dependence* with groups of the users' own numbers."""
-    groups = tuple(tuple(tested[list(group)].tolist()) for group in dependence.groups)
-    return Dependence(dependence.p, dependence.spread, dependence.correlation, groups, dependence.why_not)
+def _read(source: Participation | pd.DataFrame | ArrayLike) -> Participation:
+    if isinstance(source, Participation):
+        return source
+    if isinstance(source, pd.DataFrame):
+        return from_table(source)
+    return participation_from_sequence(source) if np.ndim(source) == 1 else from_matrix(source)
 
 
-def _alphas(expected: ExpectedProcess | None) -> list[float]:
-    """The α of learners."""
-    return [] if expected is None or expected.alphas is None else list(expected.alphas.values())
+def _renumber_groups(dependence: Dependence, tested: NDArray[np.int64]) -> Dependence:
+    """Replace places among the *tested* users by user numbers."""
+    return replace(dependence, groups=tuple(tuple(tested[list(group)].tolist()) for group in dependence.groups))
 
 
-def _agrees(expected: ExpectedProcess | None, often: Rates) -> bool | None:
-    """Whether the stated rates lie within the intervals of all users at once."""
+def _compare_rates(expected: ExpectedProcess | None, estimated: Rates) -> bool | None:
+    """Return whether all stated rates lie within their simultaneous intervals."""
     if expected is None or expected.rates is None:
         return None
     stated = np.asarray(expected.rates, float)
-    return bool(((stated >= often.low) & (stated <= often.high)).all())
+    return bool(((stated >= estimated.low) & (stated <= estimated.high)).all())
 
 
-def _limits(seen: Participation, tested: int) -> list[str]:
-    """What the data cannot tell, in sentences."""
-    found = []
-    if tested < seen.users:
-        found.append(f"Tests look at the {tested} users most often heard, of {seen.users}.")
-    if seen.rounds < 200:
-        found.append(f"{seen.rounds} rounds are few: that a test finds nothing says little.")
-    return found
-
-
-def _sticky(told: text.DiagnosisText, rounds: int) -> list[str]:
-    """Where memory is long for so many *rounds*, in a sentence."""
-    slow = rounds * (1 - told.chains.eigenvalue) < _STAYS
-    if not slow.any() or told.found["cycle"] or not (told.found["memory"] or told.found["drift"]):
-        return []
-    longest = float(told.chains.eigenvalue[slow].max())
-    who = "a user" if slow.sum() == 1 else f"{int(slow.sum())} users"
-    return [
-        f"Memory of {who} fades slowly (a round keeps up to {longest:.3f} of it): {rounds} rounds are too few for "
-        "intervals to hold as stated, and to tell drift from memory."
-    ]
+def _notes(participation: Participation, tested: int, evidence: text.Evidence) -> list[str]:
+    """Return the limits of the result, in sentences."""
+    notes, rounds, rejected = [], participation.rounds, evidence.rejected
+    if tested < participation.users:
+        notes.append(f"Tests look at the {tested} users most often heard, of {participation.users}.")
+    if rounds < 200:
+        notes.append(f"{rounds} rounds are few: that a test finds nothing says little.")
+    is_slow = rounds * (1 - evidence.chains.eigenvalue) < _MIN_MIXING_TIMES
+    if is_slow.any() and not rejected["cycle"] and (rejected["memory"] or rejected["drift"]):
+        users = "a user" if is_slow.sum() == 1 else f"{int(is_slow.sum())} users"
+        longest = float(evidence.chains.eigenvalue[is_slow].max())
+        notes.append(
+            f"Memory of {users} fades slowly (a round keeps up to {longest:.3f} of it): {rounds} rounds are too few "
+            "for intervals to hold as stated, and to tell drift from memory."
+        )
+    return notes

@@ -1,8 +1,8 @@
-"""Drift: whether how often users are heard changes over the recording, how, and when.
+"""Drift: changes of the participation rates over the recording.
 
 The test compares the slowest movements of participation with those just above them.  The cosine transform of the
-innovations (see `spectrum`) puts a trend or a change of level into its first coefficients; those that follow give the
-level that chance and memory lead one to expect (see `floor`), extrapolated to frequency 0.
+innovations (see `periodicity`) has trends and changes of level in its first coefficients; the following ones give the
+level under chance and memory (`fit_floors`), extrapolated to frequency 0.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, stats
 
-from netfl.diagnosis.noise_floor import floors
-from netfl.diagnosis.periodicity import SLACK, column_blocks, effective_columns
+from netfl.diagnosis.periodicity import SLACK, column_blocks, effective_columns, fit_floors
 
-SLOW = (1, 2, 4, 8)
-"""How many of the slowest movements are taken together; one test each, by Bonferroni."""
+_SLOW = (1, 2, 4, 8)
+"""Numbers of the slowest movements that are combined; one test each, with Bonferroni's correction."""
 _FIRST = 12
-"""The slowest movement that chance and memory alone are taken to make."""
+"""The slowest movement that is attributed to chance and memory alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Whether rates drift.
+    """The test for drift.
 
     Args:
-        ratio: power of the slowest movements over the level expected, where that is least likely by chance.
-        p: how likely chance brings it, for all numbers of movements in `SLOW` together.
-        level: the power at frequency 0 that memory alone gives, in that of white innovations.
+        ratio: power of the slowest movements divided by the expected level, for the most significant combination.
+        p: p-value, corrected for all combinations.
+        level: the power at frequency 0 under memory alone, in units of white innovations.
     """
 
     ratio: float
@@ -39,14 +38,14 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class WindowedRates:
-    """Counts of each user in even windows of rounds against even rates.
+    """The test of constant rates in equal windows of rounds.
 
     Args:
-        windows: how many.
+        windows: the number of windows.
         statistic: the sum of squared standardised differences.
         freedom: its degrees of freedom.
         p: its p-value under χ², with the users' long-run variance.
-        rates: the share of rounds in which each user was heard, ``[windows, users]``.
+        rates: participation rate of each user, ``[windows, users]``.
     """
 
     windows: int
@@ -56,75 +55,74 @@ class WindowedRates:
     rates: NDArray[np.float64]
 
 
-def find_drift(series: NDArray[np.float64], *, remembers: bool = True) -> Drift:
+def find_drift(series: NDArray[np.float64], *, has_memory: bool = True) -> Drift:
     """Test the slowest movements of innovations.
 
     Args:
-        series: the innovations, ``[rounds, columns]``, from which cycles were taken out.
-        remembers: whether there may be memory; without any the level expected is the same for all movements.
+        series: the innovations without cycles, ``[rounds, columns]``.
+        has_memory: allow memory; otherwise the expected level is the same for all movements.
     """
     columns = effective_columns(series)
     squares = ((fft.dct(series[:, part], axis=0, norm="ortho") ** 2).sum(axis=1) for part in column_blocks(series))
     spectrum = np.sum([*squares], axis=0) / series.shape[1]
     first = min(_FIRST, len(spectrum) // 4)
-    counts = np.array([count for count in SLOW if count < first])
+    counts = np.array([count for count in _SLOW if count < first])
     if not len(counts):
         return Drift(0.0, 1.0, 1.0)
-    curves = floors(spectrum, first, columns, bent=remembers)
+    curves = fit_floors(spectrum, first, columns, bent=has_memory)
     level = curves[:, 1 : first + 1].max(axis=0)
     ratios = np.array([(spectrum[1 : count + 1] / level[:count]).mean() for count in counts])
-    chances = stats.f.sf(ratios / SLACK, columns * counts, columns * _FIRST)
-    least = int(chances.argmin())
-    return Drift(float(ratios[least]), float(min(1.0, len(counts) * chances[least])), float(curves[0, 0]))
+    p = stats.f.sf(ratios / SLACK, columns * counts, columns * _FIRST)
+    best = int(p.argmin())
+    return Drift(float(ratios[best]), float(min(1.0, len(counts) * p[best])), float(curves[0, 0]))
 
 
-def assess_windows(heard: NDArray[np.float64], inflation: NDArray[np.float64], windows: int = 8) -> WindowedRates:
-    """The χ² test of even windows.
+def assess_windows(delivered: NDArray[np.float64], inflation: NDArray[np.float64], windows: int = 8) -> WindowedRates:
+    """Apply the χ² test to equal windows.
 
     Args:
-        heard: participation, ``[rounds, users]``.
-        inflation: the long-run variance of each user in that of independent rounds.
-        windows: how many; fewer where rounds are few.
+        delivered: participation, ``[rounds, users]``.
+        inflation: the long-run variance of each user in units of independent rounds.
+        windows: the number of windows; fewer if rounds are few.
     """
-    windows = max(2, min(windows, len(heard) // 10))
-    parts = np.array_split(heard, windows)
+    windows = max(2, min(windows, len(delivered) // 10))
+    parts = np.array_split(delivered, windows)
     rates = np.array([part.mean(axis=0) for part in parts])
-    mean = heard.mean(axis=0)
+    mean = delivered.mean(axis=0)
     spread = mean * (1 - mean) * inflation
-    able = spread > 0
+    varies = spread > 0
     sizes = np.array([len(part) for part in parts])[:, None]
-    squares = sizes * (rates[:, able] - mean[able]) ** 2 / spread[able]
-    covariance = heard.T @ heard / len(heard) - np.outer(mean, mean)
-    alone = np.sqrt(np.where(able, np.diag(covariance), np.inf))
-    dependent = covariance / np.outer(alone, alone)
-    share = able.sum() ** 2 / max((dependent**2).sum() - able.sum() ** 2 / len(heard), able.sum(), 1)
+    squares = sizes * (rates[:, varies] - mean[varies]) ** 2 / spread[varies]
+    covariance = delivered.T @ delivered / len(delivered) - np.outer(mean, mean)
+    deviation = np.sqrt(np.where(varies, np.diag(covariance), np.inf))
+    correlation = covariance / np.outer(deviation, deviation)
+    share = varies.sum() ** 2 / max((correlation**2).sum() - varies.sum() ** 2 / len(delivered), varies.sum(), 1)
     total = float(squares.sum())
-    degrees = (windows - 1) * int(able.sum())
-    p = float(stats.gamma.sf(total, share * (windows - 1) / 2, scale=2 * able.sum() / share)) if degrees else 1.0
+    degrees = (windows - 1) * int(varies.sum())
+    p = float(stats.gamma.sf(total, share * (windows - 1) / 2, scale=2 * varies.sum() / share)) if degrees else 1.0
     return WindowedRates(windows, total, float(degrees), p, rates)
 
 
-def find_changes(series: NDArray[np.float64], most: int = 5) -> list[int]:
-    """Rows at which the mean of *series* changes, by halving again and again while that pays.
+def find_changes(series: NDArray[np.float64], max_changes: int = 5) -> list[int]:
+    """Return the rows at which the mean of *series* changes, by binary segmentation.
 
-    A split pays by how much it lowers the sum of squares of the columns, which have mean square 1, less what the best
-    of many places would by chance: Bonferroni over places, χ² over columns, at 0.1 %.
+    A split is significant at 0.1 % if it lowers the sum of squares of the columns, which have mean square 1, by more
+    than χ² over columns allows, with Bonferroni's correction over places.
     """
-    found: list[int] = []
+    changes: list[int] = []
     parts = [(0, len(series))]
-    while parts and len(found) < most:
-        gains = [(*_split(series[start:end]), start, end) for start, end in parts]
-        sure, at, start, end = min(gains)
-        if sure > 1e-3:
+    while parts and len(changes) < max_changes:
+        p, at, start, end = min((*_split(series[start:end]), start, end) for start, end in parts)
+        if p > 1e-3:
             break
-        found.append(start + at)
+        changes.append(start + at)
         parts.remove((start, end))
         parts += [(start, start + at), (start + at, end)]
-    return sorted(found)
+    return sorted(changes)
 
 
 def _split(part: NDArray[np.float64]) -> tuple[float, int]:
-    """The p-value of the best split of *part*, and where it is."""
+    """Return the p-value of the best split of *part*, and its row."""
     margin = max(10, len(part) // 50)
     if len(part) < 3 * margin:
         return 1.0, 0

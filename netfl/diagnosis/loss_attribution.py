@@ -1,23 +1,22 @@
-"""Causal attribution: which cause cost users their deliveries.
+"""Causal attribution of missing deliveries, by counterfactual replay.
 
-The network of a finished run is played again, once as it was, and for each user once without each cause for that user
-(`netfl.network.counterfactual`), all else drawn alike.  The user's additional deliveries are what the cause cost it.
-Only one user is spared at a time: users who are spared together compete with each other, so that none of them gains
-anything where a round closes with the first.  A last play without all causes shows what they cost in combination.
+The network of a finished run is simulated again: once unchanged, and for each user once without each cause for that
+user (`netfl.network.counterfactual`), with the same random draws.  The user's additional deliveries are the cost of the
+cause.  Only one user is spared at a time: users who are spared together compete with each other, so that none of them
+would gain anything where a round closes with the first delivery.  A last replay without all causes gives their combined
+cost.
 
-From the first round that differs the plays diverge, so that chance alone makes a difference.  A cause is named only
-where it gains more than that (`netfl.diagnosis.loss_attribution`), by Bonferroni over all causes and, where the users
-were picked
-as the rarest, over all users: the rarest also had bad luck.  One cause needs no such test: a user that never sends,
-because no training of it ends before the round does, is cut off by compute
-(`netfl.diagnosis.loss_attribution.Training`).
+From the first round that differs the replays diverge, so that chance alone makes a difference.  A cause is named only
+if its gain is significant (`gain_p_values`), with Bonferroni's correction over all causes and, if the users were
+chosen as the rarest, over all users, because the rarest also had bad luck.  One cause needs no test: a user that never
+sends, because no training ends before the round does, is cut off by compute (`Training`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,74 +34,28 @@ from netfl.results.formatting import clock
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario, load
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
-from netfl.types import FATES, NullRecorder, Round, ScenarioFacts
-
-# Gains: whether users are heard more often in one play of a world than in another, beyond chance.
-#
-# Two plays that share their random numbers may be alike round by round, or part ways at the first difference and be
-# next
-# to independent from then on.  So the plays are compared as pairs: round by round, and in blocks of rounds, whose
-# spread
-# holds whatever the pairs share, and what memory adds.
-
-
-_BLOCKS = 40
-"""Blocks that all rounds are cut into, if there are enough."""
-_SHORTEST = 5
-"""Rounds that a block has at least."""
-
-
-def gain_p_values(before: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How likely chance alone brings as many deliveries more, ``[users]``; one-sided.
-
-    The larger of two p-values: that of the exact sign test of the deliveries by which rounds differ, which holds for
-    few of them (Q. McNemar, Psychometrika 12, 1947), and Student's t of the whole difference, which holds for rounds
-    with memory: its variance is the larger of what rounds tell and what blocks of rounds do.
-
-    Args:
-        before: deliveries in one play, ``[replicas, rounds, users]``.
-        after: those in the other.
-    """
-    more = np.asarray(after, np.int64) - before
-    up, down = np.maximum(more, 0).sum(axis=(0, 1)), np.maximum(-more, 0).sum(axis=(0, 1))
-    signs = stats.binom.sf(up - 1, up + down, 0.5)
-    replicas, rounds, users = more.shape
-    number = int(np.clip(-(-_BLOCKS // replicas), 1, max(1, rounds // _SHORTEST)))
-    if replicas * number < 2:
-        return np.ones(users)
-    blocks = np.add.reduceat(more, np.arange(number) * rounds // number, axis=1)
-    error = np.sqrt(np.maximum(_variance(more), _variance(blocks)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        student = stats.t.sf((up - down) / error, replicas * number - 1)
-    return np.where(up > down, np.fmax(signs, student), 1.0)
-
-
-def _variance(parts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The variance of the sum of ``[replicas, parts, users]``, which are taken for a first-order recursion."""
-    rest = parts - parts.mean(axis=(0, 1))
-    power, count = (rest**2).sum(axis=(0, 1)), parts.shape[0] * parts.shape[1]
-    memory = np.clip((rest[:, 1:] * rest[:, :-1]).sum() / max(float(power.sum()), 1e-12), 0.0, 0.99)
-    return np.asarray(power * count / (count - 1) * (1 + memory) / (1 - memory))
-
-
-# The causes of users' missing deliveries: as numbers, as a table, and in words.
-
+from netfl.types import FATES, NullRecorder, ScenarioFacts
 
 LEVEL = 0.05
-"""The probability that any cause is named that costs nobody anything."""
+"""Probability that a cause without cost is named."""
 ALL = "all"
-"""The name of all causes together."""
+"""Name of all causes together."""
+_MAX_BLOCKS = 40
+_MIN_BLOCK_ROUNDS = 5
+
+Progress = Callable[[int, int, str], None]
+"""Called before each replay with the number of finished replays, the number of all, and the name of the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """The trainings of one user, beside the rounds that they have to fit into.
+    """Training times of one user, compared with the rounds.
 
     Args:
-        train_s: how long the user trains for one update, on average, in seconds.
-        round_s: how long rounds are open, the median, in seconds.
-        begun: trainings that the user began.
-        finished: those that came to an end before a newer version replaced them.
+        train_s: mean training time of an update, in seconds.
+        round_s: median duration of the rounds, in seconds.
+        begun: the number of trainings that the user began.
+        finished: the number of trainings that ended before a newer version replaced them.
     """
 
     train_s: float
@@ -112,154 +65,141 @@ class Training:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the user never sends anything, because rounds close before it has trained."""
+        """The user never sends, because rounds close before its training ends."""
         return self.begun > 0 and self.finished == 0 and self.train_s > self.round_s
 
 
 @dataclass(frozen=True, slots=True)
 class UserAttribution:
-    """One user: its deliveries, and those that it would have had without each cause.
+    """Deliveries of one user, actual and without each cause.
 
-    The plays differ from the one as it was in this user alone, so that a story does not depend on which other users
-    are explained beside it.
+    The replays differ from the original in this user alone, so that the result does not depend on the other users that
+    are explained.
 
     Args:
-        user: its number.
-        heard: its deliveries.
-        rounds: in how many rounds.
-        fair: the deliveries of all users, divided by their number.
-        fates: what its updates came to, of `netfl.types.FATES`.
-        failed: attempts over the air that failed and left it to another, or to giving up, by why.
-        without: its deliveries without each cause.
-        together: its deliveries without all of them.
-        p: how likely chance alone brings such a gain to any user by any cause, by cause, and by `ALL` of them: the
-            p-value of `netfl.diagnosis.loss_attribution` times how many gains there are, at most 1.
-        training: its trainings; ``None`` where users do not train.
+        user: user number.
+        deliveries: the number of its deliveries.
+        rounds: the number of rounds.
+        fair: the deliveries of all users, divided by the number of users.
+        outcomes: outcomes of its updates, of `netfl.types.FATES`.
+        failed: failed attempts over the air, by reason.
+        without: deliveries without each cause.
+        without_all: deliveries without all causes.
+        p: p-values of the gains by cause, and by `ALL`: those of `gain_p_values` times the number of tests, at most 1.
+        training: its trainings; ``None`` if users do not train.
     """
 
     user: int
-    heard: int
+    deliveries: int
     rounds: int
     fair: float
-    fates: Mapping[str, int]
+    outcomes: Mapping[str, int]
     failed: Mapping[str, int]
     without: Mapping[str, int]
-    together: int
+    without_all: int
     p: Mapping[str, float]
     training: Training | None = None
 
     @property
     def never_sends(self) -> bool:
-        """Whether training alone keeps the user from ever sending; a fact of the run, whatever chance does."""
+        """Training alone keeps the user from sending: a fact of the run that needs no test."""
         return "compute" in self.without and self.training is not None and self.training.is_too_long
 
     @property
     def gains(self) -> dict[str, int]:
-        """By how many deliveries it has more without each cause; below 0 where it has fewer."""
-        return {cause: count - self.heard for cause, count in self.without.items()}
+        """Additional deliveries without each cause; may be negative."""
+        return {cause: count - self.deliveries for cause, count in self.without.items()}
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Compute where it `never_sends`, then the causes whose gains are beyond chance, the largest first."""
+        """Compute if the user `never_sends`, then the causes with significant gains, the largest first."""
         gains = self.gains
-        clear = [cause for cause in self.without if gains[cause] > 0 and self.p[cause] <= LEVEL]
+        significant = [cause for cause in self.without if gains[cause] > 0 and self.p[cause] <= LEVEL]
         first = ["compute"] if self.never_sends else []
-        return (*dict.fromkeys(first + sorted(clear, key=lambda cause: -gains[cause])),)
+        return (*dict.fromkeys(first + sorted(significant, key=lambda cause: -gains[cause])),)
 
     @property
     def shares(self) -> dict[str, float]:
-        """The gain of each cause that is `named` as a part of the gains of all these; 0 of the others."""
+        """The share of each `named` cause in the gains of all these; 0 for other causes."""
         gains = {cause: max(0, self.gains[cause]) for cause in self.named}
-        whole = sum(gains.values()) or 1
-        return {cause: gains.get(cause, 0) / whole for cause in self.without}
+        total = sum(gains.values()) or 1
+        return {cause: gains.get(cause, 0) / total for cause in self.without}
 
     @property
     def is_combined(self) -> bool:
-        """Whether all causes together cost more deliveries than those `named` do, one by one, beyond chance."""
+        """The combined cost of all causes is significant and exceeds the sum over the `named` ones."""
         gains = self.gains
-        return self.p[ALL] <= LEVEL and self.together - self.heard > sum(gains[cause] for cause in self.named)
+        return self.p[ALL] <= LEVEL and self.without_all - self.deliveries > sum(gains[cause] for cause in self.named)
 
     @property
     def main(self) -> str | None:
-        """The first of the causes that are `named`."""
+        """The first `named` cause."""
         return next(iter(self.named), None)
 
     @property
     def sentence(self) -> str:
-        """All that in words."""
-        head = f"user {self.user} delivered {_updates(self.heard)} in {self.rounds} rounds (fair share {self.fair:.3g})"
-        together = f"without all of them, it would have delivered {_updates(self.together)}"
+        """The attribution in words."""
+        updates = _format_updates(self.deliveries)
+        head = f"user {self.user} delivered {updates} in {self.rounds} rounds (fair share {self.fair:.3g})"
+        combined = ""
+        if self.is_combined:
+            combined = f"; without all of them, it would have delivered {_format_updates(self.without_all)}"
         if not self.named:
-            alone = "no cause alone costs it more deliveries than chance explains"
-            return f"{head}: {alone}; {together}" if self.is_combined else f"{head}: {alone.replace(' alone', '')}"
-        first, without = self.named[0], self.without[self.named[0]]
-        combined = f"; {together}" if self.is_combined else ""
-        return f"{head}: {self._verdict}; without {first}, it would have delivered {_updates(without)}{combined}"
+            alone = " alone" if self.is_combined else ""
+            return f"{head}: no cause{alone} costs it more deliveries than chance explains{combined}"
+        first, without = self.named[0], _format_updates(self.without[self.named[0]])
+        return f"{head}: {self._causes}; without {first}, it would have delivered {without}{combined}"
 
     @property
-    def _verdict(self) -> str:
-        """The causes that are `named`."""
+    def _causes(self) -> str:
         shares, (first, *others) = self.shares, self.named
         if self.never_sends and self.training is not None:
             train, close = clock(self.training.train_s), clock(self.training.round_s)
             return f"compute: it never sends, because it trains for {train} and rounds close after {close} (median)"
-        more = ", then " + " and ".join(f"{cause} ({_percent(shares[cause])})" for cause in others) if others else ""
-        return f"{'mostly ' if 0.5 <= shares[first] < 1 else ''}{first} ({_percent(shares[first])}){more}"
+        parts = {cause: f"{cause} ({100 * shares[cause]:.0f} %)" for cause in self.named}
+        more = ", then " + " and ".join(parts[cause] for cause in others) if others else ""
+        return f"{'mostly ' if 0.5 <= shares[first] < 1 else ''}{parts[first]}{more}"
 
 
 @dataclass(frozen=True)
 class LossAttribution:
-    """The causes of missing deliveries, for several users.
+    """Causes of missing deliveries of several users.
 
     Args:
-        stories: one for each user, in the order in which they were asked for, by default the rarest first.
-        causes: those that are at work.
-        idle: the others, and why they cost nobody anything.
-        notes: what else is to be said.
+        users: one attribution for each user, in the order of the request, by default the rarest first.
+        causes: the active causes.
+        inactive: the other causes, and the reasons for which they cost nothing.
+        notes: limits of the result, in sentences.
     """
 
-    stories: tuple[UserAttribution, ...]
+    users: tuple[UserAttribution, ...]
     causes: tuple[str, ...]
-    idle: Mapping[str, str]
+    inactive: Mapping[str, str]
     notes: tuple[str, ...]
 
     @property
     def table(self) -> pd.DataFrame:
         """One row per user: user, heard, fair; for each cause its deliveries without it, gain, share and p-value.
 
-        Where users train, the columns of `Training` follow.
+        If users train, the columns of `Training` follow.
         """
         rows = []
-        for one in self.stories:
-            row: dict[str, Any] = {"user": one.user, "heard": one.heard, "fair": one.fair}
+        for user in self.users:
+            row: dict[str, Any] = {"user": user.user, "heard": user.deliveries, "fair": user.fair}
             for cause in self.causes:
-                row[f"without_{cause}"], row[f"gain_{cause}"] = one.without[cause], one.gains[cause]
-                row[f"share_{cause}"], row[f"p_{cause}"] = one.shares[cause], one.p[cause]
-            row |= {"without_all": one.together, "p_all": one.p[ALL], "main": one.main}
-            rows.append(row if one.training is None else row | asdict(one.training))
+                row[f"without_{cause}"], row[f"gain_{cause}"] = user.without[cause], user.gains[cause]
+                row[f"share_{cause}"], row[f"p_{cause}"] = user.shares[cause], user.p[cause]
+            row |= {"without_all": user.without_all, "p_all": user.p[ALL], "main": user.main}
+            rows.append(row if user.training is None else row | asdict(user.training))
         return pd.DataFrame(rows)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, flat: for each figure a list over the users."""
-        told: dict[str, Any] = {f"explain.{name}": column.tolist() for name, column in self.table.items()}
-        for name in ("fates", "failed"):
-            told[f"explain.{name}"] = [dict(getattr(one, name)) for one in self.stories]
-        told["explain.sentences"] = [one.sentence for one in self.stories]
-        return told | {"explain.idle": dict(self.idle), "explain.notes": list(self.notes)}
-
-
-def _updates(count: int) -> str:
-    """A number of updates."""
-    return {0: "no update", 1: "1 update"}.get(count, f"{count} updates")
-
-
-def _percent(share: float) -> str:
-    """A share."""
-    return f"{100 * share:.0f} %"
-
-
-Progress = Callable[[int, int, str], None]
-"""Called before each play: with the plays that are done, with how many there are, and with what is played next."""
+        """Return a flat object: for each metric a list over the users."""
+        flat: dict[str, Any] = {f"explain.{name}": column.tolist() for name, column in self.table.items()}
+        flat["explain.fates"] = [dict(user.outcomes) for user in self.users]
+        flat["explain.failed"] = [dict(user.failed) for user in self.users]
+        flat["explain.sentences"] = [user.sentence for user in self.users]
+        return flat | {"explain.idle": dict(self.inactive), "explain.notes": list(self.notes)}
 
 
 def explain(
@@ -268,142 +208,193 @@ def explain(
     *,
     rare: int = 3,
     replica: int | None = None,
-    tell: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> LossAttribution:
     """Find the causes that cost users their deliveries.
 
-    The network is played once as it was, and for each user once for each cause at work and once without all of them.
+    The network is simulated once unchanged, and for each user once for each active cause and once without all causes.
 
     Args:
         run: a finished run whose access is a network.
         users: the users to explain; by default the *rare* users with the fewest deliveries.
-        rare: how many these are.
-        replica: which replica; by default all together.
-        tell: called before each play.
+        rare: the number of these users.
+        replica: the replica; by default all together.
+        on_progress: called before each replay.
 
     Raises:
-        ScenarioError: there is nothing to explain, or it cannot be played again.
+        ScenarioError: there is nothing to explain, or the run cannot be replayed.
     """
-    scenario, access = _explicable(run)
-    _check(scenario, users, replica)
+    scenario, access = _load_network(run)
+    _check_request(scenario, users, replica)
     first, end = (0, scenario.replicas) if replica is None else (replica, replica + 1)
-    staged = prepare_run(scenario.model_copy(update={"replicas": end}), learning=False, first=first)
-    idle = inactive_causes(access, ScenarioFacts(scenario.users, scenario.steps))
-    causes = tuple(cause for cause in CAUSES if cause not in idle)
+    setup = prepare_run(scenario.model_copy(update={"replicas": end}), learning=False, first=first)
+    inactive = inactive_causes(access, ScenarioFacts(scenario.users, scenario.steps))
+    causes = tuple(cause for cause in CAUSES if cause not in inactive)
     spared = {cause: (cause,) for cause in causes} | {ALL: causes}
     number = min(rare, scenario.users) if users is None else len({*users})
-    plays = 1 + number * len({*spared.values()})
-    tell = tell or (lambda done, plays, what: None)
-    tell(0, plays, "as it was")
+    replays = 1 + number * len({*spared.values()})
+    on_progress = on_progress or (lambda done, replays, name: None)
+    on_progress(0, replays, "as it was")
     counts: Counter[tuple[int, str, str]] = Counter()
-    plain = _play(staged, access, counts)
-    order = np.argsort(plain.heard, kind="stable")[:rare].tolist() if users is None else [*dict.fromkeys(users)]
-    looks = (len(causes) + 1) * (scenario.users if users is None else number)
-    trainings, stories, done = _trainings(staged, access, plain, counts), [], 1
-    for user in order:
-        before, found = plain.by_round(staged, user), {}
+    original = _replay(setup, access, counts)
+    deliveries = original.deliveries
+    rarest = np.argsort(deliveries, kind="stable")[:rare].tolist()
+    tests = (len(causes) + 1) * (scenario.users if users is None else number)
+    trainings, attributions, done = _Trainings(setup, access, original, counts), [], 1
+    for user in rarest if users is None else dict.fromkeys(users):
+        before, after = original.by_round(user), {}
         for left_out in dict.fromkeys(spared.values()):
-            what = left_out[0] if len(left_out) == 1 else "all causes"
-            tell(done, plays, f"user {user} without {what}")
-            found[left_out] = _play(staged, _sparing(access, left_out, user)).by_round(staged, user)
+            name = left_out[0] if len(left_out) == 1 else "all causes"
+            on_progress(done, replays, f"user {user} without {name}")
+            after[left_out] = _replay(setup, _spare(access, left_out, user)).by_round(user)
             done += 1
-        without = {cause: int(found[left_out].sum()) for cause, left_out in spared.items()}
-        p = {cause: min(1.0, looks * float(gain_p_values(before, found[one])[0])) for cause, one in spared.items()}
-        together, fair = without.pop(ALL), float(plain.heard.mean())
-        fates = {fate: counts[user, fate, ""] for fate in FATES if counts[user, fate, ""]}
-        failed = {why: count for (who, kind, why), count in sorted(counts.items()) if (who, kind) == (user, "failed")}
-        own = None if trainings is None else trainings(user)
-        heard = int(before.sum())
-        stories.append(UserAttribution(user, heard, before.size, fair, fates, failed, without, together, p, own))
-    return LossAttribution(tuple(stories), causes, idle, tuple(_notes(run, access, plain, replica)))
+        without = {cause: int(after[left_out].sum()) for cause, left_out in spared.items()}
+        attributions.append(
+            UserAttribution(
+                user=user,
+                deliveries=int(before.sum()),
+                rounds=before.size,
+                fair=float(deliveries.mean()),
+                outcomes={fate: counts[user, fate, ""] for fate in FATES if counts[user, fate, ""]},
+                failed={why: n for (of, kind, why), n in sorted(counts.items()) if (of, kind) == (user, "failed")},
+                without={cause: without[cause] for cause in causes},
+                without_all=without[ALL],
+                p={
+                    cause: min(1.0, tests * float(gain_p_values(before, after[left_out])[0]))
+                    for cause, left_out in spared.items()
+                },
+                training=trainings.of(user),
+            )
+        )
+    return LossAttribution(tuple(attributions), causes, inactive, tuple(_notes(run, access, original, replica)))
 
 
-@dataclass
-class _Played:
-    """What came of playing a network.
+def gain_p_values(before: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the one-sided p-value of the gain in deliveries, ``[users]``.
+
+    Two replays with common random numbers may agree round by round, or diverge at the first difference and be nearly
+    independent from then on, so that they are compared as pairs.  The result is the larger of two p-values: the exact
+    sign test of the differing deliveries, which is valid for few of them (Q. McNemar, Psychometrika 12, 1947), and
+    Student's t of the whole difference, which is valid with memory: its variance is the larger of those from rounds and
+    from blocks of rounds.
 
     Args:
-        heard: deliveries of each user.
+        before: deliveries in one replay, ``[replicas, rounds, users]``.
+        after: deliveries in the other.
+    """
+    more = np.asarray(after, np.int64) - before
+    up, down = np.maximum(more, 0).sum(axis=(0, 1)), np.maximum(-more, 0).sum(axis=(0, 1))
+    signs = stats.binom.sf(up - 1, up + down, 0.5)
+    replicas, rounds, users = more.shape
+    blocks = int(np.clip(-(-_MAX_BLOCKS // replicas), 1, max(1, rounds // _MIN_BLOCK_ROUNDS)))
+    if replicas * blocks < 2:
+        return np.ones(users)
+    sums = np.add.reduceat(more, np.arange(blocks) * rounds // blocks, axis=1)
+    error = np.sqrt(np.maximum(_variance(more), _variance(sums)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        student = stats.t.sf((up - down) / error, replicas * blocks - 1)
+    return np.where(up > down, np.fmax(signs, student), 1.0)
+
+
+def _variance(parts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the variance of the sum of ``[replicas, parts, users]``, modelled as a first-order recursion."""
+    rest = parts - parts.mean(axis=(0, 1))
+    power, count = (rest**2).sum(axis=(0, 1)), parts.shape[0] * parts.shape[1]
+    memory = np.clip((rest[:, 1:] * rest[:, :-1]).sum() / max(float(power.sum()), 1e-12), 0.0, 0.99)
+    return np.asarray(power * count / (count - 1) * (1 + memory) / (1 - memory))
+
+
+def _format_updates(count: int) -> str:
+    return {0: "no update", 1: "1 update"}.get(count, f"{count} updates")
+
+
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """Result of a replay.
+
+    Args:
+        setup: the replayed run.
         rows: replica, round, user and base of each delivery.
-        open_s: how long each round was open, in seconds.
+        open_s: duration of each round, in seconds.
     """
 
-    heard: NDArray[np.int64]
-    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
-    open_s: list[float] = field(default_factory=list)
+    setup: RunSetup
+    rows: list[tuple[int, int, int, int]]
+    open_s: list[float]
 
-    def add(self, replica: int, played: Round) -> None:
-        """Count the deliveries of a round."""
-        self.open_s.append(played.closed_s - played.opened_s)
-        for delivery in played.deliveries:
-            self.heard[delivery.user] += 1
-            self.rows.append((replica, played.index, delivery.user, delivery.base))
+    @property
+    def deliveries(self) -> NDArray[np.int64]:
+        """Deliveries of each user."""
+        return np.bincount([user for _, _, user, _ in self.rows], minlength=self.setup.scenario.users)
 
-    def by_round(self, staged: RunSetup, user: int) -> NDArray[np.int64]:
-        """The deliveries of *user* in each round, ``[replicas, rounds, 1]``."""
-        counts = np.zeros((len(staged.replicas), staged.scenario.steps, 1), np.int64)
+    def by_round(self, user: int) -> NDArray[np.int64]:
+        """Return the deliveries of *user* in each round, ``[replicas, rounds, 1]``."""
+        counts = np.zeros((len(self.setup.replicas), self.setup.scenario.steps, 1), np.int64)
         for replica, index, sender, _ in self.rows:
             if sender == user:
-                counts[replica - staged.replicas[0], index - 1] += 1
+                counts[replica - self.setup.replicas[0], index - 1] += 1
         return counts
 
 
-class _Counting(NullRecorder):
-    """A recorder that counts the outcomes of updates, the attempts that failed, and the trainings that ended."""
+class _CountingRecorder(NullRecorder):
+    """A recorder that counts outcomes, failed attempts and finished trainings by user, kind and reason."""
 
     def __init__(self, counts: Counter[tuple[int, str, str]]) -> None:
         self._counts = counts
 
     def wants(self, kind: str) -> bool:
-        """Outcomes, failures and ends of trainings."""
         return kind in {"failed", "trained", *FATES}
 
-    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, detail: str = "", **told: Any) -> None:
-        """Count it, once for each user; the fates of packets of traffic are recorded only where there are no rounds."""
+    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, detail: str = "", **values: Any) -> None:
         if self.wants(kind):
             shape = np.broadcast_shapes(np.shape(time_s), np.shape(user))
-            for one in np.broadcast_to(user, shape).ravel().tolist():
-                self._counts[one, kind, detail if kind == "failed" else ""] += 1
+            for number in np.broadcast_to(user, shape).ravel().tolist():
+                self._counts[number, kind, detail if kind == "failed" else ""] += 1
                 if kind == "given_up":
-                    self._counts[one, "failed", detail] += 1
+                    self._counts[number, "failed", detail] += 1
 
 
-def _play(staged: RunSetup, access: NetworkAccess, counts: Counter[tuple[int, str, str]] | None = None) -> _Played:
-    """Play what is *staged* by *access*, and add what happens to users to *counts*."""
-    played = _Played(np.zeros(staged.scenario.users, np.int64))
-    recorder = NullRecorder() if counts is None else _Counting(counts)
-    with locate_faults(staged.scenario, "access"):
-        for setting in staged.settings:
-            for one in access.rounds(replace(setting, recorder=recorder)):
-                played.add(setting.replica, one)
-    return played
+def _replay(setup: RunSetup, access: NetworkAccess, counts: Counter[tuple[int, str, str]] | None = None) -> _Replay:
+    """Simulate all replicas with *access*, and add events to *counts*."""
+    result = _Replay(setup, [], [])
+    recorder = NullRecorder() if counts is None else _CountingRecorder(counts)
+    with locate_faults(setup.scenario, "access"):
+        for setting in setup.settings:
+            for played in access.rounds(replace(setting, recorder=recorder)):
+                result.open_s.append(played.closed_s - played.opened_s)
+                result.rows.extend((setting.replica, played.index, sent.user, sent.base) for sent in played.deliveries)
+    return result
 
 
-def _trainings(
-    staged: RunSetup, access: NetworkAccess, plain: _Played, counts: Counter[tuple[int, str, str]]
-) -> Callable[[int], Training] | None:
-    """Return a function of a user that gives its trainings; ``None`` where users do not train.  Each ends in a fate."""
-    if access.compute is None:
-        return None
-    each_s = np.mean([access.compute.time_s(one.samples, compute_streams(one)) for one in staged.settings], axis=0)
-    round_s = float(np.median(plain.open_s))
+class _Trainings:
+    """Trainings of the users in the original replay; each ends in an outcome of its update."""
 
-    def of(user: int) -> Training:
-        begun = sum(counts[user, fate, ""] for fate in FATES)
-        return Training(float(each_s[user]), round_s, begun, counts[user, "trained", ""])
+    def __init__(
+        self, setup: RunSetup, access: NetworkAccess, original: _Replay, counts: Counter[tuple[int, str, str]]
+    ) -> None:
+        self._counts, self._train_s = counts, None
+        if access.compute is not None:
+            times_s = [access.compute.time_s(setting.samples, compute_streams(setting)) for setting in setup.settings]
+            self._train_s = np.mean(times_s, axis=0)
+            self._round_s = float(np.median(original.open_s))
 
-    return of
+    def of(self, user: int) -> Training | None:
+        """Return the trainings of *user*; ``None`` if users do not train."""
+        if self._train_s is None:
+            return None
+        begun = sum(self._counts[user, fate, ""] for fate in FATES)
+        return Training(float(self._train_s[user]), self._round_s, begun, self._counts[user, "trained", ""])
 
 
-def _sparing(access: NetworkAccess, causes: Sequence[str], user: int) -> NetworkAccess:
-    """Return *access* with *user* spared *causes*, beside the users whom it spares already."""
+def _spare(access: NetworkAccess, causes: Sequence[str], user: int) -> NetworkAccess:
+    """Return *access* with *user* spared *causes*, in addition to the users it already spares."""
     spare = access.spare or NO_EXEMPTIONS
     more = {cause: tuple({*getattr(spare, cause), user}) for cause in causes}
     return access.model_copy(update={"spare": spare.model_copy(update=more)})
 
 
-def _explicable(run: Run) -> tuple[Scenario, NetworkAccess]:
-    """The scenario of a run and its network, if that can be played again."""
+def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
+    """Return the scenario of a run and its network; raise a ScenarioError if it cannot be replayed."""
     if run.status != "done":
         problem = f"the run in {run.folder} is not finished ({run.status})"
         raise ScenarioError([Fault("--explain", problem, None, f"finish it first: netfl resume {run.folder}")])
@@ -424,8 +415,7 @@ def _explicable(run: Run) -> tuple[Scenario, NetworkAccess]:
     raise ScenarioError([Fault("--explain", problem, None, remedy)])
 
 
-def _check(scenario: Scenario, users: Sequence[int] | None, replica: int | None) -> None:
-    """Users and a replica that there are."""
+def _check_request(scenario: Scenario, users: Sequence[int] | None, replica: int | None) -> None:
     faults = [*ScenarioFacts(scenario.users, scenario.steps).strangers("users", users or ())]
     if replica is not None and not 0 <= replica < scenario.replicas:
         faults.append(Fault("--replica", "no such replica", replica, f"there are {scenario.replicas}, from 0"))
@@ -433,15 +423,14 @@ def _check(scenario: Scenario, users: Sequence[int] | None, replica: int | None)
         raise ScenarioError(faults)
 
 
-def _notes(run: Run, access: NetworkAccess, plain: _Played, replica: int | None) -> list[str]:
-    """What else is to be said."""
+def _notes(run: Run, access: NetworkAccess, original: _Replay, replica: int | None) -> list[str]:
     notes, table = [], run.deliveries
     table = table if replica is None else table[table["replica"] == replica]
     recorded = table[["replica", "round", "user", "base"]].to_numpy().tolist()
-    if sorted(map(tuple, recorded)) != sorted(plain.rows):
+    if sorted(map(tuple, recorded)) != sorted(original.rows):
         problem = "Played again, the network does not give the deliveries of the run"
         notes.append(f"{problem}; this is about what it gives now.")
-    if replica is None and len({row[0] for row in plain.rows}) > 1:
+    if replica is None and len({row[0] for row in original.rows}) > 1:
         notes.append("The table below counts the deliveries of all replicas together.")
     if kind_of(type(access.selection)) != "all":
         notes.append("The server does not let everybody try in every round, which costs deliveries, too.")

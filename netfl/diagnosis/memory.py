@@ -1,8 +1,8 @@
-"""Memory: whether who is heard depends on who was heard before, and how far back.
+"""Memory: dependence of the users in a round on those in earlier rounds, and its order.
 
-Under a stationary selection rounds are independent and alike, so that their order says nothing: the test that shuffles
-rounds is exact, whatever happens within rounds.  Its statistic is the likelihood ratio of first-order Markov chains
-against memoryless draws.
+Under a stationary selection rounds are independent and alike, so that their order carries no information: the test
+that shuffles rounds is exact, whatever happens within rounds.  Its statistic is the likelihood ratio of first-order
+Markov chains against memoryless draws.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from scipy import special, stats
 
 from netfl.diagnosis.run_lengths import combine_p_values
 
-SHUFFLES = 499
-"""The most shuffles that a Monte-Carlo p-value takes."""
+MAX_SHUFFLES = 499
+"""Limit of the number of shuffles of a Monte-Carlo p-value."""
 _BLOCK = 1 << 16
 """Entries of participation that are counted at a time."""
-_ENOUGH = 20
-"""A Monte-Carlo test ends once so many shuffles were as extreme as what was seen (Besag and Clifford, 1991)."""
+_MAX_EXCEEDANCES = 20
+"""Number of shuffles as extreme as the data after which a Monte-Carlo test ends (Besag and Clifford, 1991)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """First-order Markov against memoryless.
+    """The test of a first-order Markov process against a memoryless one.
 
     Args:
         statistic: twice the log of the likelihood ratio.
-        p: how often shuffled rounds come to as much.
-        shuffles: how many were looked at.
-        chain: ``users`` where the chain is of which user is heard, ``presence`` where each user has one of its own.
+        p: share of shuffled orders of rounds with at least this statistic.
+        shuffles: the number of shuffles.
+        chain: ``users`` for a chain over the users, ``presence`` for one chain for each user.
     """
 
     statistic: float
@@ -43,12 +43,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class TransitionCounts:
-    """Each user's two-state chain, all ``[users]``; NaN where a user was never, or always, there to leave.
+    """Two-state chains of the users, all ``[users]``; NaN for a user that was never, or always, delivered.
 
     Args:
-        on: P(unheard → heard).
-        off: P(heard → unheard).
-        eigenvalue: ``1 - on - off``: by what factor a round forgets the one before.
+        on: P(not delivered → delivered).
+        off: P(delivered → not delivered).
+        eigenvalue: ``1 - on - off``, the correlation of successive rounds.
         p: exact two-sided p-value of the number of runs, under independent rounds.
     """
 
@@ -58,97 +58,109 @@ class TransitionCounts:
     p: NDArray[np.float64]
 
 
-def single_user_sequence(heard: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """Who was heard in each round, where that is exactly one user in each; ``None`` elsewhere."""
-    return heard.argmax(axis=1) if (heard.sum(axis=1) == 1).all() else None
+@dataclass(frozen=True, slots=True)
+class MarkovOrder:
+    """Order and strength of memory.
+
+    Args:
+        memory: first-order Markov against memoryless.
+        second: p-value of second order against first; ``None`` if counts are too small.
+        eigenvalue: the second largest in size, of the chain over users or of the users' own chains.
+        mixing: rounds until the chain, or each user's own, is within 1/4 of its long-run distribution; ``None`` if
+            never.
+        matrix: the transition matrix of few users with one in each round; ``None`` otherwise.
+        entropy_rate: in bits per round; an upper bound for chains of the users.
+    """
+
+    memory: Memory
+    second: float | None
+    eigenvalue: float
+    mixing: int | None
+    matrix: NDArray[np.float64] | None
+    entropy_rate: float
 
 
-def find_memory(heard: NDArray[np.bool_], rng: np.random.Generator) -> Memory:
-    """The likelihood ratio of memory, with its p-value by shuffling rounds."""
-    who, users = single_user_sequence(heard), heard.shape[1]
-    if who is not None and 5 * users**2 <= len(heard):
-        return _shuffled(lambda order: transitions_ratio(who[order], users), len(heard), rng, "users")
-    if who is not None:
-        return _shuffled(lambda order: _ratio(_repeats(who[order], users), *_ends(heard, order)), len(who), rng)
-    dense = np.ascontiguousarray(heard)
+def single_user_sequence(delivered: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """Return the user of each round if every round has exactly one; ``None`` otherwise."""
+    return delivered.argmax(axis=1) if (delivered.sum(axis=1) == 1).all() else None
+
+
+def find_memory(delivered: NDArray[np.bool_], rng: np.random.Generator) -> Memory:
+    """Return the likelihood ratio of memory, with its p-value by shuffling rounds."""
+    sequence, users = single_user_sequence(delivered), delivered.shape[1]
+    if sequence is not None and 5 * users**2 <= len(delivered):
+        return _shuffle_test(lambda order: transitions_ratio(sequence[order], users), len(delivered), rng, "users")
+    dense = np.ascontiguousarray(delivered)
 
     def statistic(order: NDArray[np.int64]) -> float:
-        shuffled = dense[order]
-        return _ratio(_column_sums(shuffled[1:], shuffled[:-1]), *_ends(heard, order))
+        if sequence is None:
+            shuffled = dense[order]
+            return _presence_ratio(delivered, order, _count_both(shuffled[1:], shuffled[:-1]))
+        chosen = sequence[order]
+        repeats = np.bincount(chosen[1:][chosen[1:] == chosen[:-1]], minlength=users)
+        return _presence_ratio(delivered, order, repeats)
 
-    return _shuffled(statistic, len(heard), rng)
+    return _shuffle_test(statistic, len(delivered), rng, "presence")
 
 
-def count_transitions(heard: NDArray[np.bool_]) -> TransitionCounts:
-    """The two-state chains of all users, with the exact test of Wald and Wolfowitz of each.
+def count_transitions(delivered: NDArray[np.bool_]) -> TransitionCounts:
+    """Return the two-state chains of all users, with the exact test of Wald and Wolfowitz of each.
 
-    Given how often a user was heard, the number of its stretches of being heard is hypergeometric.
+    Given the number of deliveries of a user, the number of its runs of deliveries is hypergeometric.
     """
-    rounds = len(heard)
-    both = _column_sums(heard[1:], heard[:-1])
-    count = heard.sum(axis=0)
+    rounds = len(delivered)
+    repeats = _count_both(delivered[1:], delivered[:-1])
+    count = delivered.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        on = (count - heard[0] - both) / (rounds - 1 - (count - heard[-1]))
-        off = 1 - both / (count - heard[-1])
-    stretches = count - both
-    law = stats.hypergeom(rounds, rounds - count + 1, count)
-    p = np.minimum(1.0, 2 * np.minimum(law.cdf(stretches), law.sf(stretches - 1)))
-    able = (count > 0) & (count < rounds)
-    return TransitionCounts(on, off, np.where(able, 1 - on - off, np.nan), np.where(able, p, np.nan))
+        on = (count - delivered[0] - repeats) / (rounds - 1 - (count - delivered[-1]))
+        off = 1 - repeats / (count - delivered[-1])
+    runs = count - repeats
+    distribution = stats.hypergeom(rounds, rounds - count + 1, count)
+    p = np.minimum(1.0, 2 * np.minimum(distribution.cdf(runs), distribution.sf(runs - 1)))
+    varies = (count > 0) & (count < rounds)
+    return TransitionCounts(on, off, np.where(varies, 1 - on - off, np.nan), np.where(varies, p, np.nan))
 
 
-def second_order(heard: NDArray[np.bool_]) -> float | None:
-    """The p-value of second-order two-state chains against first-order ones, over all users with counts enough for χ².
+def second_order(delivered: NDArray[np.bool_]) -> float | None:
+    """Return the p-value of second-order two-state chains against first-order ones, over users with enough counts.
 
-    Of each user G² of whether the next round depends on the last but one, given the last; the users' p-values are
-    combined as in `stays.together`.
+    For each user, G² tests the dependence of a round on the last but one, given the last; `combine_p_values` combines
+    the users.
     """
-    users = heard.shape[1]
-    counts = _triples(heard).reshape(users, 2, 2, 2)
+    users = delivered.shape[1]
+    counts = _count_triples(delivered).reshape(users, 2, 2, 2)
     cells = counts.transpose(0, 2, 1, 3).astype(float)  # user, last, last but one, next
     rows, columns, total = cells.sum(axis=3), cells.sum(axis=2), cells.sum(axis=(2, 3))
-    least = rows.min(axis=2) * columns.min(axis=2) / np.maximum(total, 1)
-    ratio = 2 * (_logs(cells, (2, 3)) - _logs(rows, 2) - _logs(columns, 2) + special.xlogy(total, total))
-    degrees = (least >= 5).sum(axis=1)
-    p = stats.chi2.sf(np.where(least >= 5, ratio, 0.0).sum(axis=1), np.maximum(degrees, 1))
+    expected = rows.min(axis=2) * columns.min(axis=2) / np.maximum(total, 1)
+    ratio = 2 * (_n_log_n(cells, (2, 3)) - _n_log_n(rows, 2) - _n_log_n(columns, 2) + special.xlogy(total, total))
+    degrees = (expected >= 5).sum(axis=1)
+    p = stats.chi2.sf(np.where(expected >= 5, ratio, 0.0).sum(axis=1), np.maximum(degrees, 1))
     return combine_p_values(np.where(degrees > 0, p, np.nan))
 
 
-def _triples(heard: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """How often each user had each of the eight courses of three rounds, ``[users, 8]``; in blocks of rounds."""
-    users, rounds = heard.shape[1], len(heard) - 2
-    counts = np.zeros(8 * users, np.int64)
-    size = max(1, _BLOCK // users)
-    for start in range(0, rounds, size):
-        part = heard[start : min(start + size, rounds) + 2].view(np.uint8)
-        course = 4 * part[:-2] + 2 * part[1:-1] + part[2:]
-        counts += np.bincount((course + 8 * np.arange(users)).ravel(), minlength=8 * users)
-    return counts.reshape(users, 8)
-
-
-def transitions(who: NDArray[np.int64], users: int) -> NDArray[np.float64]:
-    """How often user j was heard right after user i, ``[users, users]``."""
-    counts = np.bincount(who[:-1] * users + who[1:], minlength=users * users)
+def transitions(sequence: NDArray[np.int64], users: int) -> NDArray[np.float64]:
+    """Return the number of rounds of user j right after user i, ``[users, users]``."""
+    counts = np.bincount(sequence[:-1] * users + sequence[1:], minlength=users * users)
     return counts.reshape(users, users).astype(float)
 
 
-def transitions_ratio(who: NDArray[np.int64], users: int) -> float:
-    """G² of a first-order chain over users against independent draws."""
-    counts = transitions(who, users)
-    return float(
-        2 * (_log_sum(counts) - _log_sum(counts.sum(axis=0)) - _log_sum(counts.sum(axis=1)) + _log_sum(counts.sum()))
-    )
+def transitions_ratio(sequence: NDArray[np.int64], users: int) -> float:
+    """Return G² of a first-order chain over users against independent draws."""
+    counts = transitions(sequence, users)
+    before, after = _n_log_n(counts.sum(axis=0)), _n_log_n(counts.sum(axis=1))
+    return float(2 * (_n_log_n(counts) - before - after + _n_log_n(counts.sum())))
 
 
-def mixing_time(matrix: NDArray[np.float64], most: int = 1 << 20) -> int | None:
-    """Rounds until a chain is within 1/4 of its stationary law in total variation, from any start; ``None`` if never.
+def mixing_time(matrix: NDArray[np.float64], max_rounds: int = 1 << 20) -> int | None:
+    """Return the rounds until a chain is within 1/4 of its stationary distribution in total variation, from any start.
 
-    D. Levin, Y. Peres, E. Wilmer, "Markov chains and mixing times", 2009, 4.5.
+    ``None`` if that takes more than *max_rounds*.  D. Levin, Y. Peres, E. Wilmer, "Markov chains and mixing times",
+    2009, 4.5.
     """
     limit = _stationary(matrix)
     powers = [matrix]
     while 0.5 * np.abs(powers[-1] - limit).sum(axis=1).max() > 0.25:
-        if 1 << len(powers) > most:
+        if 1 << len(powers) > max_rounds:
             return None
         powers.append(powers[-1] @ powers[-1])
     time, reached = 0, np.eye(len(matrix))
@@ -160,68 +172,57 @@ def mixing_time(matrix: NDArray[np.float64], most: int = 1 << 20) -> int | None:
 
 
 def _stationary(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The stationary law of a chain: the least-squares solution of ``π P = π``, ``Σ π = 1``."""
+    """Return the stationary distribution: the least-squares solution of ``π P = π``, ``Σ π = 1``."""
     size = len(matrix)
     system = np.vstack([matrix.T - np.eye(size), np.ones(size)])
     return np.asarray(np.linalg.lstsq(system, np.append(np.zeros(size), 1.0))[0])
 
 
-def _shuffled(
-    statistic: Callable[[NDArray[np.int64]], float], rounds: int, rng: np.random.Generator, chain: str = "presence"
+def _shuffle_test(
+    statistic: Callable[[NDArray[np.int64]], float], rounds: int, rng: np.random.Generator, chain: str
 ) -> Memory:
-    """The p-value of *statistic* of the order of rounds, by shuffling until that is clear."""
-    seen = statistic(np.arange(rounds))
-    as_much = 0
-    for drawn in range(1, SHUFFLES + 1):
-        as_much += statistic(rng.permutation(rounds)) >= seen - 1e-9
-        if as_much == _ENOUGH:
-            return Memory(seen, as_much / drawn, drawn, chain)
-    return Memory(seen, (as_much + 1) / (SHUFFLES + 1), SHUFFLES, chain)
+    """Test *statistic* of the order of rounds by shuffling until the p-value is clear."""
+    observed = statistic(np.arange(rounds))
+    exceedances = 0
+    for drawn in range(1, MAX_SHUFFLES + 1):
+        exceedances += statistic(rng.permutation(rounds)) >= observed - 1e-9
+        if exceedances == _MAX_EXCEEDANCES:
+            return Memory(observed, exceedances / drawn, drawn, chain)
+    return Memory(observed, (exceedances + 1) / (MAX_SHUFFLES + 1), MAX_SHUFFLES, chain)
 
 
-def _ends(
-    heard: NDArray[np.bool_], order: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64], int]:
-    """The first and the last round in *order*, how often each user was heard, and the number of rounds."""
-    return heard[order[0]], heard[order[-1]], heard.sum(axis=0), len(heard)
-
-
-def _ratio(
-    both: NDArray[np.int64],
-    first: NDArray[np.bool_],
-    last: NDArray[np.bool_],
-    count: NDArray[np.int64],
-    rounds: int,
-) -> float:
-    """G² of all users' two-state chains, from the number of rounds in which each was heard twice in a row."""
-    leave, come = count - last - both, count - first - both
-    cells = np.array([both, leave, come, rounds - 1 - both - leave - come], float)
+def _presence_ratio(delivered: NDArray[np.bool_], order: NDArray[np.int64], repeats: NDArray[np.int64]) -> float:
+    """Return G² of all users' two-state chains, given the number of repeated deliveries of each."""
+    first, last, count, rounds = delivered[order[0]], delivered[order[-1]], delivered.sum(axis=0), len(delivered)
+    leave, come = count - last - repeats, count - first - repeats
+    cells = np.array([repeats, leave, come, rounds - 1 - repeats - leave - come], float)
     rows = np.array([count - last, rounds - 1 - count + last], float)
     columns = np.array([count - first, rounds - 1 - count + first], float)
-    return float(
-        2 * (_log_sum(cells) - _log_sum(rows) - _log_sum(columns) + both.size * special.xlogy(*[rounds - 1] * 2))
-    )
+    total = repeats.size * special.xlogy(rounds - 1, rounds - 1)
+    return float(2 * (_n_log_n(cells) - _n_log_n(rows) - _n_log_n(columns) + total))
 
 
-def _logs(counts: NDArray[np.float64], axes: int | tuple[int, ...]) -> NDArray[np.float64]:
-    """Σ n log n over *axes*."""
+def _n_log_n(counts: NDArray[np.float64], axes: int | tuple[int, ...] | None = None) -> NDArray[np.float64]:
+    """Return Σ n log n over *axes*, by default over all."""
     return np.asarray(special.xlogy(counts, counts).sum(axis=axes))
 
 
-def _log_sum(counts: NDArray[np.float64]) -> float:
-    """Σ n log n."""
-    return float(special.xlogy(counts, counts).sum())
-
-
-def _repeats(who: NDArray[np.int64], users: int) -> NDArray[np.int64]:
-    """How often each user was heard twice in a row."""
-    return np.bincount(who[1:][who[1:] == who[:-1]], minlength=users)
-
-
-def _column_sums(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """In how many rows both are true, by column: added as bytes while they cannot overflow, which is fast."""
-    total = np.zeros(one.shape[1], np.int64)
-    for start in range(0, len(one), 255):
-        both = one[start : start + 255] & other[start : start + 255]
+def _count_both(left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count rounds in which both are true, by column; fast, as bytes are added while they cannot overflow."""
+    total = np.zeros(left.shape[1], np.int64)
+    for start in range(0, len(left), 255):
+        both = left[start : start + 255] & right[start : start + 255]
         total += both.view(np.uint8).sum(axis=0, dtype=np.uint8)
     return total
+
+
+def _count_triples(delivered: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count the eight patterns of three successive rounds for each user, ``[users, 8]``; in blocks of rounds."""
+    users, rounds = delivered.shape[1], len(delivered) - 2
+    counts = np.zeros(8 * users, np.int64)
+    size = max(1, _BLOCK // users)
+    for start in range(0, rounds, size):
+        part = delivered[start : min(start + size, rounds) + 2].view(np.uint8)
+        pattern = 4 * part[:-2] + 2 * part[1:-1] + part[2:]
+        counts += np.bincount((pattern + 8 * np.arange(users)).ravel(), minlength=8 * users)
+    return counts.reshape(users, 8)

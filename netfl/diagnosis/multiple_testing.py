@@ -1,4 +1,4 @@
-"""The verdict: which kind of process a selection is, from the p-values of four tests."""
+"""Hypothesis tests and the verdict that rests on four of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["stationary", "Markovian", "cyclic", "non-stationary", "emergent-correlated"]
-"""What a selection can be."""
+"""The kinds of selection process."""
 
 DECIDES: dict[str, Kind] = {
     "drift": "non-stationary",
@@ -15,19 +15,19 @@ DECIDES: dict[str, Kind] = {
     "memory": "Markovian",
     "dependence": "emergent-correlated",
 }
-"""The tests that decide and what each finds, the weightiest first: what drifts or repeats also has memory."""
+"""The deciding tests with their verdicts, by falling priority: drift and cycles also cause memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class HypothesisTest:
-    """One question, asked of the data.
+    """A question to the data, with its answer.
 
     Args:
-        name: a word for it.
+        name: short name.
         question: in words.
-        statistic: what was looked at, with its value, in words.
-        p: how likely chance brings as much; ``None`` where it cannot be asked.
-        yes: the answer, at the level left to it; ``None`` where it cannot be asked.
+        statistic: name and value of the statistic, in words.
+        p: p-value; ``None`` if the question cannot be asked.
+        yes: the answer at the corrected level; ``None`` if the question cannot be asked.
         answer: in words.
     """
 
@@ -41,27 +41,27 @@ class HypothesisTest:
 
     @property
     def decides(self) -> bool:
-        """Whether the verdict rests on it."""
+        """The verdict rests on this test."""
         return self.name in DECIDES
 
 
 def holm_rejections(p: Sequence[float | None], level: float) -> list[bool | None]:
-    """Which of several null hypotheses to reject, so that all false alarms together stay below *level*.
+    """Reject null hypotheses so that the probability of any false alarm is at most *level*.
 
     S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979.
 
     >>> holm_rejections([0.02, 0.001, None, 0.04], 0.05)
     [True, True, None, True]
     """
-    asked = sorted((value, at) for at, value in enumerate(p) if value is not None)
-    found: list[bool | None] = [None if value is None else False for value in p]
-    for rank, (value, at) in enumerate(asked):
-        if value > level / (len(asked) - rank):
+    ranked = sorted((value, index) for index, value in enumerate(p) if value is not None)
+    rejected: list[bool | None] = [None if value is None else False for value in p]
+    for rank, (value, index) in enumerate(ranked):
+        if value > level / (len(ranked) - rank):
             break
-        found[at] = True
-    return found
+        rejected[index] = True
+    return rejected
 
 
-def kind_of(found: dict[str, bool | None]) -> Kind:
-    """The verdict: what the weightiest test found that found something."""
-    return next((kind for name, kind in DECIDES.items() if found.get(name)), "stationary")
+def kind_of(rejected: dict[str, bool | None]) -> Kind:
+    """Return the verdict of the first deciding test that rejected its null hypothesis."""
+    return next((kind for name, kind in DECIDES.items() if rejected.get(name)), "stationary")

@@ -1,4 +1,4 @@
-"""How often users are heard: rates with intervals, and how unevenly they fall."""
+"""Participation rates with confidence intervals, and their concentration."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from scipy import special, stats
 from netfl.network.counters import jain
 
 _BLOCK = 1 << 20
-"""Entries of participation that are looked at at a time."""
+"""Entries of participation that are processed at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How often each user is heard, all ``[users]``.
+    """Participation rate of each user, all ``[users]``.
 
-    The intervals hold all users' true rates at once with the stated probability: Clopper and Pearson's, at the level
-    that Bonferroni leaves each, with the number of rounds divided by the long-run variance where there is memory.
-    Those of the shares are the same over the size of a round, where all are of one size; elsewhere they are of
-    `share_trials`.
+    The confidence intervals are simultaneous for all users: Clopper and Pearson's with Bonferroni's correction, with
+    the number of rounds divided by the long-run variance if there is memory.  The intervals of the shares are these
+    divided by the round size, if all rounds have one size; otherwise they use `share_trials`.
 
     Args:
-        heard: in how many rounds.
-        rho: in what share of the rounds, with the ends of its interval.
-        low: the lower end.
-        high: the upper end.
-        share: the share of all deliveries, with the ends of its interval.
-        share_low: the lower end.
-        share_high: the upper end.
-        inflation: the long-run variance in that of independent rounds.
+        heard: the number of rounds with a delivery.
+        rho: the share of rounds with a delivery.
+        low: lower limit of rho.
+        high: upper limit of rho.
+        share: the share of all deliveries.
+        share_low: lower limit of the share.
+        share_high: upper limit of the share.
+        inflation: the long-run variance in units of independent rounds.
     """
 
     heard: NDArray[np.int64]
@@ -46,14 +45,14 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Concentration:
-    """How unevenly deliveries fall on users.
+    """Concentration of the deliveries on users.
 
     Args:
         effective: the effective number of users, ``1 / Σ ρ²``.
-        gini: Gini's coefficient of the counts: 0 where all are heard alike.
-        jain: Jain's index of the counts: 1 where all are heard alike.
+        gini: Gini's coefficient of the counts: 0 for equal counts.
+        jain: Jain's index of the counts: 1 for equal counts.
         entropy: of the shares of deliveries, in bits.
-        never: how many users were never heard.
+        never: the number of users without deliveries.
     """
 
     effective: float
@@ -63,35 +62,35 @@ class Concentration:
     never: int
 
 
-def rates(heard: NDArray[np.bool_], inflation: NDArray[np.float64], level: float) -> Rates:
-    """Rates and shares with simultaneous intervals that all hold with probability ``1 - level``."""
-    count, rounds = heard.sum(axis=0), len(heard)
-    each, share, sizes = level / count.size, count / count.sum(), heard.sum(axis=1)
+def rates(delivered: NDArray[np.bool_], inflation: NDArray[np.float64], level: float) -> Rates:
+    """Compute rates and shares with simultaneous confidence intervals at ``1 - level``."""
+    count, rounds = delivered.sum(axis=0), len(delivered)
+    each, share, sizes = level / count.size, count / count.sum(), delivered.sum(axis=1)
     low, high = clopper_pearson(count / inflation, rounds / inflation, each)
     if np.ptp(sizes) == 0:
         share_low, share_high = low / sizes[0], np.minimum(high / sizes[0], 1.0)
     else:
-        trials = share_trials(heard, sizes, inflation)
+        trials = share_trials(delivered, sizes, inflation)
         share_low, share_high = clopper_pearson(share * trials, trials, each)
     return Rates(count, count / rounds, low, high, share, share_low, share_high, inflation)
 
 
 def share_trials(
-    heard: NDArray[np.bool_], sizes: NDArray[np.int64], inflation: NDArray[np.float64]
+    delivered: NDArray[np.bool_], sizes: NDArray[np.int64], inflation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Of how many independent deliveries the users' shares would vary as they do; at most of as many as there are.
+    """Return the equivalent number of independent deliveries for the variance of each user's share.
 
-    The share s of a user is a ratio of sums over rounds, whose variance is that of ``h - s n`` over ``T (E n)²``, of h
-    heard in a round of size n (W. G. Cochran, "Sampling techniques", 1977, 2.11); with memory it is the long-run
-    variance, as of a first-order recursion.
+    The share s of a user is a ratio of sums over rounds.  Its variance is that of ``h - s n`` divided by ``T (E n)²``,
+    for h deliveries in a round of size n (W. G. Cochran, "Sampling techniques", 1977, 2.11); with memory it is the
+    long-run variance of a first-order recursion.
     """
-    count = heard.sum(axis=0)
-    total, size = int(count.sum()), max(1, _BLOCK // len(heard))
+    count = delivered.sum(axis=0)
+    total, size = int(count.sum()), max(1, _BLOCK // len(delivered))
     trials = np.zeros(count.size)
     for start in range(0, count.size, size):
         part = slice(start, start + size)
         share = count[part] / total
-        rest = heard[:, part] - share * sizes[:, None]
+        rest = delivered[:, part] - share * sizes[:, None]
         power = (rest**2).sum(axis=0)
         memory = np.einsum("tk,tk->k", rest[1:], rest[:-1]) / np.maximum(power, 1e-300)
         memory = np.clip(memory, 0.0, 1 - 1e-6)
@@ -104,7 +103,7 @@ def share_trials(
 def clopper_pearson(
     count: NDArray[np.float64], trials: NDArray[np.float64], level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The exact interval of a binomial share; *count* and *trials* need not be whole.
+    """Return the exact interval of a binomial share; *count* and *trials* need not be whole.
 
     C. Clopper and E. Pearson, "The use of confidence or fiducial limits", Biometrika 26, 1934.
     """
@@ -116,10 +115,10 @@ def clopper_pearson(
 
 
 def concentration(count: NDArray[np.int64]) -> Concentration:
-    """How unevenly *count* falls on users.
+    """Compute the concentration of deliveries from their *count* by user.
 
-    >>> found = concentration(np.array([3, 1, 0, 0]))
-    >>> round(found.effective, 2), found.gini, found.jain, found.never
+    >>> result = concentration(np.array([3, 1, 0, 0]))
+    >>> round(result.effective, 2), result.gini, result.jain, result.never
     (1.6, 0.625, 0.4, 2)
     """
     share = count / count.sum()
@@ -130,18 +129,17 @@ def concentration(count: NDArray[np.int64]) -> Concentration:
 
 
 def entropy_rate(matrix: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """The entropy rate of a chain, ``Σ π_i H(P_i)``, in bits per round."""
+    """Return the entropy rate of a chain, ``Σ π_i H(P_i)``, in bits per round."""
     rows = special.entr(matrix).sum(axis=1) / np.log(2)
     return float(weights @ rows)
 
 
 def chains_entropy(rho: NDArray[np.float64], on: NDArray[np.float64], off: NDArray[np.float64]) -> float:
-    """The entropy rate of independent two-state chains, in bits per round; at most so much where users depend."""
+    """Return the entropy rate of independent two-state chains, in bits per round; a bound for dependent users."""
     changing = (rho > 0) & (rho < 1)
     p, come, leave = rho[changing], np.nan_to_num(on[changing]), np.nan_to_num(off[changing])
-    return float(((1 - p) * _binary(come) + p * _binary(leave)).sum())
+    return float(((1 - p) * _coin_entropy(come) + p * _coin_entropy(leave)).sum())
 
 
-def _binary(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The entropy of a coin, in bits."""
+def _coin_entropy(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((special.entr(p) + special.entr(1 - p)) / np.log(2))

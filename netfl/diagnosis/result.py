@@ -1,4 +1,4 @@
-"""The result of a diagnosis: typed, and as one flat JSON object."""
+"""The result of a diagnosis, typed and as a flat JSON object."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.diagnosis.age_of_information import TIMES, Waits
+from netfl.diagnosis.age_of_information import DELIVERY_COUNTS, AgeStatistics
 from netfl.diagnosis.cvar_reach import CvarReach
 from netfl.diagnosis.dependence import Dependence
 from netfl.diagnosis.drift import Drift, WindowedRates
-from netfl.diagnosis.memory import Memory, TransitionCounts
+from netfl.diagnosis.memory import MarkovOrder, TransitionCounts
 from netfl.diagnosis.multiple_testing import HypothesisTest, Kind
 from netfl.diagnosis.participation import Participation
 from netfl.diagnosis.periodicity import Periodicity
@@ -24,12 +24,12 @@ from netfl.diagnosis.run_lengths import RunLengths
 
 @dataclass(frozen=True, slots=True)
 class ExpectedProcess:
-    """What is known of a selection beforehand, as from its scenario.
+    """Prior knowledge of a selection, such as its scenario.
 
     Args:
-        source: where it is known from, in words.
-        process: the kind of process; ``None`` where it is not known.
-        rates: the share of rounds in which each user is heard; ``None`` where that is not known.
+        source: the source of the knowledge, in words.
+        process: the kind of process; ``None`` if unknown.
+        rates: the participation rate of each user; ``None`` if unknown.
         alphas: the α of each learner that has one, by name.
     """
 
@@ -39,60 +39,39 @@ class ExpectedProcess:
     alphas: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MarkovOrder:
-    """What memory there is.
-
-    Args:
-        memory: first-order Markov against memoryless.
-        second: p-value of second order against first; ``None`` where counts are too small.
-        eigenvalue: the second largest in size, of the chain over users or of the users' own chains.
-        mixing: rounds until the chain, or each user's own, is within 1/4 of its long-run law; ``None`` if never.
-        matrix: the transition matrix, where one user is heard in each round and there are few; ``None`` elsewhere.
-        entropy_rate: in bits per round; with chains for each user at most so much.
-    """
-
-    memory: Memory
-    second: float | None
-    eigenvalue: float
-    mixing: int | None
-    matrix: NDArray[np.float64] | None
-    entropy_rate: float
-
-
 @dataclass(frozen=True)
 class Diagnosis:
-    """What kind of process a selection is, why, and what that means.
+    """Classification of a selection process, with the evidence and the consequences.
 
     Args:
         verdict: stationary, Markovian, cyclic, non-stationary or emergent-correlated.
-        sentence: the same in words.
-        level: the probability that any of the deciding tests finds something where there is nothing, at most; and that
-            any of the intervals misses.
-        tests: what was asked.
-        seen: who was heard.
-        rates: how often.
-        concentration: how unevenly.
-        chains: each user's two-state chain.
-        stays: each user's run lengths.
-        order: what memory there is.
-        cycle: what repeats.
-        drift: what drifts.
-        windows: counts in even windows.
-        changes: rounds after which rates change, where they drift.
-        dependence: who is heard together.
+        sentence: the verdict in words.
+        level: upper limit of the probability that any deciding test raises a false alarm, and that any interval
+            misses.
+        tests: questions and answers.
+        participation: the deliveries.
+        rates: participation rates.
+        concentration: concentration of the deliveries on users.
+        chains: two-state chain of each user.
+        stays: run lengths of each user.
+        order: order and strength of memory.
+        cycle: cycle of participation.
+        drift: test for drift.
+        windows: rates in equal windows.
+        changes: rounds after which rates change, if they drift.
+        dependence: joint deliveries of users.
         waits: silences and ages.
-        reach: what an α reaches.
-        expected: what is known beforehand; ``None`` for nothing.
-        agrees: whether all users' stated rates lie within their intervals; ``None`` where none are stated.
-        notes: what was assumed, in sentences.
+        reach: the users that a CVaR tail can hold.
+        expected: prior knowledge; ``None`` for none.
+        agrees: all stated rates lie within their intervals; ``None`` without stated rates.
+        notes: assumptions and limits, in sentences.
     """
 
     verdict: Kind
     sentence: str
     level: float
     tests: tuple[HypothesisTest, ...]
-    seen: Participation
+    participation: Participation
     rates: Rates
     concentration: Concentration
     chains: TransitionCounts
@@ -103,7 +82,7 @@ class Diagnosis:
     windows: WindowedRates
     changes: tuple[int, ...]
     dependence: Dependence
-    waits: Waits
+    waits: AgeStatistics
     reach: CvarReach
     expected: ExpectedProcess | None
     agrees: bool | None
@@ -111,18 +90,18 @@ class Diagnosis:
 
     @property
     def p(self) -> dict[str, float | None]:
-        """The p-values that the verdict rests on."""
+        """The p-values of the deciding tests."""
         return {test.name: test.p for test in self.tests if test.decides}
 
     def to_json(self) -> dict[str, Any]:
-        """One flat object: dotted names; lists over users stand in the order of ``users``; unknown is ``null``."""
+        """Return a flat object with dotted names; lists over users follow ``users``; unknown values are null."""
         flat: dict[str, Any] = {
             "verdict": self.verdict,
             "sentence": self.sentence,
             "level": self.level,
-            "rounds": self.seen.rounds,
+            "rounds": self.participation.rounds,
             "deliveries": int(self.rates.heard.sum()),
-            "users": list(self.seen.names),
+            "users": list(self.participation.names),
             "notes": list(self.notes),
         }
         for test in self.tests:
@@ -130,32 +109,32 @@ class Diagnosis:
                 flat[f"tests.{test.name}.{name}"] = _plain(getattr(test, name))
         parts = ("rates", "concentration", "chains", "stays", "order", "cycle", "drift", "windows", "dependence")
         for name in (*parts, "waits", "reach", "expected"):
-            flat.update(_flat(name, getattr(self, name)))
-        for times in TIMES:
-            flat[f"waits.until_{times}"] = _plain(self.waits.until(times))
+            flat.update(_flatten(name, getattr(self, name)))
+        for count in DELIVERY_COUNTS:
+            flat[f"waits.until_{count}"] = _plain(self.waits.until(count))
         return flat | {"changes": list(self.changes), "agrees": self.agrees}
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of *value* under dotted names."""
+def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of *value* under dotted names."""
     if is_dataclass(value):
         for field in fields(value):
-            yield from _flat(f"{name}.{field.name}", getattr(value, field.name))
+            yield from _flatten(f"{name}.{field.name}", getattr(value, field.name))
     elif isinstance(value, tuple) and value and all(map(is_dataclass, value)):
         for field in fields(value[0]):
-            yield f"{name}.{field.name}", [_plain(getattr(one, field.name)) for one in value]
+            yield f"{name}.{field.name}", [_plain(getattr(item, field.name)) for item in value]
     else:
         yield name, _plain(value)
 
 
 def _plain(value: Any) -> Any:
-    """*value* as JSON knows it, ``None`` for what is not finite."""
+    """Convert *value* to JSON types; numbers that are not finite become ``None``."""
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -119,7 +119,7 @@ class Scenario(Spec):
         """The rare labels, as ``evaluate`` or the partition names them."""
         if self.evaluate is not None and self.evaluate.rare_classes is not None:
             return self.evaluate.rare_classes
-        return self.partition.rare if self.partition is not None else ()
+        return self.partition.rare_labels if self.partition is not None else ()
 
     @property
     def evaluation(self) -> EvaluateSpec:

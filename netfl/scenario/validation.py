@@ -140,7 +140,7 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
     if (access.wants_label_mix or access.wants_held) and "partition" not in present:
         yield Fault("partition", f"missing; this access depends on {needs}", None, "add data and partition")
     if parts["partition"] is not None:
-        yield from _order_faults(access, parts["partition"].rarity)
+        yield from _order_faults(access, parts["partition"].ranking_source)
 
 
 def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:

@@ -193,7 +193,7 @@ def _partition(
         raise ValueError("data without a partition")
     with locate_faults(scenario, "partition"):
         streams = streams_of(scenario, replica).at("partition")
-        what = dataset.train_user if scenario.partition.goes_by == "user" else dataset.train_y
+        what = dataset.train_user if scenario.partition.grouped_by == "user" else dataset.train_y
         if what is None:
             remedy = "take other data, or another partition"
             raise ScenarioError([Fault("", "these data have no users of their own", None, remedy)])
@@ -202,7 +202,7 @@ def _partition(
 
 def _users_by_participation(scenario: Scenario, setting: AccessContext) -> NDArray[np.int64] | None:
     """The users from the most to the least often heard, by what the partition goes by."""
-    by = None if scenario.partition is None else scenario.partition.rarity
+    by = None if scenario.partition is None else scenario.partition.ranking_source
     if by is None:
         return None
     recorded = scenario.access.ranking(setting)

@@ -1,4 +1,4 @@
-"""Hold a model to its laws: draw what it says it draws, and compare with what it claims.
+"""Comparison of a model's draws with the distributions that it states.
 
 >>> from netfl.network.channel.rayleigh import Rayleigh
 >>> from netfl.streams import Streams
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -21,96 +22,98 @@ from netfl.streams import Streams
 from netfl.types import Law, StatisticClaim
 
 ALARM = 1e-5
-"""Probability that one true claim is called violated."""
+"""Probability that a true claim is reported as violated."""
+_MIN_ROWS = 100
+"""Fewest rows for a z-score."""
 
 
 def check_laws(model: Spec, streams: Streams, size: int = 20_000, alarm: float = ALARM) -> list[str]:
-    """The claims of *model* that its draws violate, each in one line; none if all hold.
+    """Return the claims of *model* that its draws violate, one line each; empty if all hold.
 
-    Means are held to a z-score, variances to a z-score by the draws' fourth moment, and distribution functions to the
-    band of Dvoretzky, Kiefer, Wolfowitz and Massart, which is valid for continuous and discrete laws alike.  Figures,
-    such as an autocorrelation at several lags, are held to z-scores by the spread over their independent rows.  Each
-    claim is one test, and each column of a figure; the z-scores' rate of false alarms is that of the normal law, which
-    a large *size* approaches.
+    Means are tested by a z-score, variances by a z-score from the fourth moment of the draws, and distribution
+    functions by the band of Dvoretzky, Kiefer, Wolfowitz and Massart, which is valid for continuous and discrete
+    distributions.  Statistics, such as an autocorrelation at several lags, are tested by z-scores from the spread of
+    their independent rows.  Each claim is one test, and so is each column of a statistic.  The false-alarm rate of
+    z-scores is that of the normal distribution, which a large *size* approaches.
 
     Args:
         model: any model that states laws.
-        streams: where draws come from; the same streams give the same answer.
-        size: how many draws are compared.
-        alarm: the probability that one true claim is called violated.
+        streams: source of the draws; equal streams give equal results.
+        size: the number of draws.
+        alarm: the probability that a true claim is reported as violated.
     """
     laws = model.laws()
     if not laws:
         return [f"{type(model).__name__} states no law; if it has none, say why with Law.none(reason)"]
-    return [f"{law.quantity}: {fault}" for law in laws for fault in _violations(law, streams, size, alarm)]
+    check = _Check(streams, size, alarm)
+    return [f"{law.quantity}: {violation}" for law in laws for violation in check.violations(law)]
 
 
-def _violations(law: Law, streams: Streams, size: int, alarm: float) -> Iterator[str]:
-    """What is wrong with one law."""
-    for figure in law.figures:
-        yield from _by_rows(figure, streams.at(law.quantity, figure.name), size, alarm)
-    claims = (law.mean, law.variance, law.cdf)
-    if law.draw is None:
-        if claims != (None, None, None):
-            yield "it makes a claim but has nothing to draw"
-        return
-    if claims == (None, None, None):
-        yield "it draws but claims nothing"
-    draws = np.asarray(law.draw(streams.at(law.quantity), size), float).ravel()
-    if len(draws) < size or not np.isfinite(draws).all():
-        yield f"{len(draws)} draws of which {np.isfinite(draws).sum()} are finite, where {size} are wanted"
-        return
-    sigmas = _z(alarm) / math.sqrt(len(draws))
-    rounding = 1e-12 * float(np.abs(draws).max())
-    if law.mean is not None:
-        spread = draws.std() if law.variance is None else math.sqrt(law.variance)
-        yield from _by_distance("mean", draws.mean(), law.mean, sigmas * spread + rounding)
-    if law.variance is not None:
-        squares = (draws - (draws.mean() if law.mean is None else law.mean)) ** 2
-        yield from _by_distance("variance", squares.mean(), law.variance, sigmas * squares.std() + rounding**2)
-    if law.cdf is not None:
-        yield from _by_band(law.cdf, draws, alarm)
+@dataclass(frozen=True, slots=True)
+class _Check:
+    streams: Streams
+    size: int
+    alarm: float
+
+    @property
+    def _z(self) -> float:
+        """The number of standard deviations that chance allows on either side."""
+        return NormalDist().inv_cdf(1.0 - self.alarm / 2.0)
+
+    def violations(self, law: Law) -> Iterator[str]:
+        for statistic in law.figures:
+            yield from self._check_statistic(statistic, self.streams.at(law.quantity, statistic.name))
+        claims = (law.mean, law.variance, law.cdf)
+        if law.draw is None:
+            if claims != (None, None, None):
+                yield "it makes a claim but has nothing to draw"
+            return
+        if claims == (None, None, None):
+            yield "it draws but claims nothing"
+        draws = np.asarray(law.draw(self.streams.at(law.quantity), self.size), float).ravel()
+        if len(draws) < self.size or not np.isfinite(draws).all():
+            yield f"{len(draws)} draws of which {np.isfinite(draws).sum()} are finite, where {self.size} are wanted"
+            return
+        sigmas = self._z / math.sqrt(len(draws))
+        rounding = 1e-12 * float(np.abs(draws).max())
+        if law.mean is not None:
+            spread = draws.std() if law.variance is None else math.sqrt(law.variance)
+            yield from _compare("mean", draws.mean(), law.mean, sigmas * spread + rounding)
+        if law.variance is not None:
+            squares = (draws - (draws.mean() if law.mean is None else law.mean)) ** 2
+            yield from _compare("variance", squares.mean(), law.variance, sigmas * squares.std() + rounding**2)
+        if law.cdf is not None:
+            yield from self._check_cdf(law.cdf, draws)
+
+    def _check_cdf(self, cdf: Callable[[NDArray[np.float64]], Any], draws: NDArray[np.float64]) -> Iterator[str]:
+        """Compare the empirical distribution function with *cdf* at each drawn value."""
+        values, counts = np.unique(draws, return_counts=True)
+        gap = np.abs(np.cumsum(counts) / len(draws) - np.asarray(cdf(values), float))
+        band = math.sqrt(math.log(2.0 / self.alarm) / (2.0 * len(draws)))
+        worst = int(gap.argmax())
+        if not gap[worst] <= band:
+            yield f"P(X ≤ {values[worst]:.6g}) is off by {gap[worst]:.3g}: chance allows {band:.3g}"
+
+    def _check_statistic(self, statistic: StatisticClaim, streams: Streams) -> Iterator[str]:
+        """Compare each column of a statistic, or each ratio of two columns, with its claim."""
+        drawn = statistic.draw(streams, self.size)
+        pair = drawn if isinstance(drawn, tuple) else (drawn, np.ones_like(drawn))
+        above, below = (np.asarray(part, float) for part in pair)
+        shape = (len(above), len(statistic.means))
+        if above.shape != shape or below.shape != shape or len(above) < _MIN_ROWS:
+            shapes = f"{above.shape} and {below.shape}"
+            yield f"{statistic.name}: rows of shapes {shapes} where {shape} are wanted, not too few"
+            return
+        if not np.isfinite([above, below]).all() or (below.mean(axis=0) == 0.0).any():
+            yield f"{statistic.name}: estimates that are not finite"
+            return
+        places = [f" at {place}" for place in statistic.at] or [f" [{column}]" for column in range(shape[1])]
+        for top, bottom, claim, place in zip(above.T, below.T, statistic.means, places, strict=True):
+            error = (top - claim * bottom).std() * self._z / math.sqrt(len(top))
+            allowed = (error + 1e-12 * float(np.abs(top).max())) / abs(bottom.mean())
+            yield from _compare(statistic.name + place, top.mean() / bottom.mean(), claim, allowed)
 
 
-def _z(alarm: float) -> float:
-    """How many standard deviations chance allows, on either side."""
-    return NormalDist().inv_cdf(1.0 - alarm / 2.0)
-
-
-def _by_distance(what: str, found: float, claim: float, allowed: float) -> Iterator[str]:
-    """Compare a figure with its *claim*."""
-    if not abs(found - claim) <= allowed + 1e-9 * abs(claim):
-        yield f"{what} {found:.6g} where {claim:.6g} is claimed: chance allows {allowed:.3g} between them"
-
-
-def _by_band(cdf: Callable[[NDArray[np.float64]], Any], draws: NDArray[np.float64], alarm: float) -> Iterator[str]:
-    """Compare the empirical distribution function with the claimed one, at each value that was drawn."""
-    values, counts = np.unique(draws, return_counts=True)
-    gap = np.abs(np.cumsum(counts) / len(draws) - np.asarray(cdf(values), float))
-    band = math.sqrt(math.log(2.0 / alarm) / (2.0 * len(draws)))
-    worst = int(gap.argmax())
-    if not gap[worst] <= band:
-        yield f"P(X ≤ {values[worst]:.6g}) is off by {gap[worst]:.3g}: chance allows {band:.3g}"
-
-
-def _by_rows(figure: StatisticClaim, streams: Streams, size: int, alarm: float) -> Iterator[str]:
-    """Compare each column of a figure, or each ratio of two columns, with its claim."""
-    drawn = figure.draw(streams, size)
-    pair = drawn if isinstance(drawn, tuple) else (drawn, np.ones_like(drawn))
-    above, below = (np.asarray(one, float) for one in pair)
-    shape = (len(above), len(figure.means))
-    if above.shape != shape or below.shape != shape or len(above) < _FEWEST:
-        yield f"{figure.name}: rows of shapes {above.shape} and {below.shape} where {shape} are wanted, not too few"
-        return
-    if not np.isfinite([above, below]).all() or (below.mean(axis=0) == 0.0).any():
-        yield f"{figure.name}: estimates that are not finite"
-        return
-    places = [f" at {place}" for place in figure.at] or [f" [{column}]" for column in range(len(figure.means))]
-    for top, bottom, claim, place in zip(above.T, below.T, figure.means, places, strict=True):
-        rest = (top - claim * bottom).std() * _z(alarm) / math.sqrt(len(top))
-        allowed = (rest + 1e-12 * float(np.abs(top).max())) / abs(bottom.mean())
-        yield from _by_distance(figure.name + place, top.mean() / bottom.mean(), claim, allowed)
-
-
-_FEWEST = 100
-"""Rows that a z-score takes at least."""
+def _compare(name: str, value: float, claim: float, allowed: float) -> Iterator[str]:
+    if not abs(value - claim) <= allowed + 1e-9 * abs(claim):
+        yield f"{name} {value:.6g} where {claim:.6g} is claimed: chance allows {allowed:.3g} between them"

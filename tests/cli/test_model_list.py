@@ -142,6 +142,6 @@ def test_no_key_is_ever_broken(monkeypatch, columns):
 def test_no_folder_and_no_address_of_a_data_set_is_broken(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = CliRunner().invoke(app, ["data", "list"]).output.splitlines()
-    for one in _download.listing():
+    for one in _download.list_datasets():
         assert f"    folder: {one.folder}" in lines
         assert any(line.startswith("    to be had from: ") and line.endswith(str(one[-1])) for line in lines)

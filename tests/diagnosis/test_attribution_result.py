@@ -40,7 +40,7 @@ def story(heard, together=0, p=None, training=None, **without):
     ],
 )
 def test_sentences(one, told):
-    often = {0: "no update", 1: "1 update"}.get(one.heard, f"{one.heard} updates")
+    often = {0: "no update", 1: "1 update"}.get(one.deliveries, f"{one.deliveries} updates")
     assert one.sentence == f"user 17 delivered {often} in 4000 rounds (fair share 133): {told}"
 
 

@@ -37,7 +37,7 @@ def test_users_that_are_never_heard_are_beyond_reach():
     found = cvar_reach(np.array([0.5, 0.0, 0.5]))
     assert found.beyond == (1,)
     assert found.users.tolist() == [0, 2]
-    assert found.least == 0.5
+    assert found.min_alpha == 0.5
 
 
 @pytest.mark.parametrize(("alpha", "said"), [(0.0, "not a share"), (1.5, "not a share"), (0.04, "below the reach")])

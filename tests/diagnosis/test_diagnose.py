@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl.diagnosis import ExpectedProcess, diagnose, from_table
+from netfl.diagnosis import ExpectedProcess, diagnose, from_table, participation_from_sequence
 from netfl.diagnosis.multiple_testing import holm_rejections, kind_of
 from netfl.errors import ScenarioError
 
@@ -90,7 +90,7 @@ def test_memory_comes_with_a_matrix_and_a_mixing_time():
     who = [0]
     for draw in rng.random(4000):
         who.append(who[-1] if draw < 0.8 else int(rng.integers(0, 3)))
-    found = diagnose(np.array(who), users=3)
+    found = diagnose(participation_from_sequence(np.array(who), users=3))
     assert found.verdict == "Markovian"
     assert found.order.matrix == pytest.approx(0.8 * np.eye(3) + 0.2 / 3, abs=0.05)
     assert found.order.eigenvalue == pytest.approx(0.8, abs=0.03)

@@ -48,10 +48,10 @@ def run(tmp_path, name="run", **said):
 @pytest.mark.slow
 def test_nothing_costs_anything(tmp_path):
     told = explain(run(tmp_path), rare=2)
-    assert [one.heard for one in told.stories] == [120, 120]
+    assert [one.deliveries for one in told.users] == [120, 120]
     assert told.causes == ("contention", "fading", "queue")
-    assert set(told.idle) == {"outage", "compute"}
-    assert told.stories[0].sentence.endswith("no cause costs it more deliveries than chance explains")
+    assert set(told.inactive) == {"outage", "compute"}
+    assert told.users[0].sentence.endswith("no cause costs it more deliveries than chance explains")
     assert told.notes == ()
 
 
@@ -102,15 +102,15 @@ def test_the_cause_is_named(tmp_path, world, cause):
     found = run(tmp_path, **world(tmp_path))
     told = explain(found, rare=1)
     assert told.notes == ()
-    one = told.stories[0]
+    one = told.users[0]
     assert one.user == 3 or cause == "contention"
     assert one.main == cause
     assert one.shares[cause] > 0.8
     heard = Counter(found.deliveries["user"])
-    assert one.heard == heard[one.user] == min(heard[user] for user in range(6))
+    assert one.deliveries == heard[one.user] == min(heard[user] for user in range(6))
     assert one.fair == pytest.approx(sum(heard.values()) / 6)
     own = found.events[(found.events["user"] == one.user) & found.events["kind"].isin(FATES)]
-    assert dict(one.fates) == dict(Counter(own["kind"].astype(str)))
+    assert dict(one.outcomes) == dict(Counter(own["kind"].astype(str)))
     assert f"{cause} (" in one.sentence
     assert f"without {cause}, it would have delivered {one.without[cause]} updates" in one.sentence
 
@@ -119,10 +119,10 @@ def test_the_cause_is_named(tmp_path, world, cause):
 def test_more_replicas_and_named_users(tmp_path):
     found = run(tmp_path, **slow(tmp_path), REPLICAS=3)
     every, second = explain(found, [3, 0]), explain(found, [3], replica=1)
-    assert [one.user for one in every.stories] == [3, 0]
-    assert (every.stories[0].rounds, second.stories[0].rounds) == (360, 120)
+    assert [one.user for one in every.users] == [3, 0]
+    assert (every.users[0].rounds, second.users[0].rounds) == (360, 120)
     counts = Counter(found.deliveries[found.deliveries["replica"] == 1]["user"])
-    assert second.stories[0].heard == counts[3]
+    assert second.users[0].deliveries == counts[3]
     assert every.notes == ("The table below counts the deliveries of all replicas together.",)
     assert second.notes == ()
 
@@ -137,15 +137,15 @@ def test_the_same_again(tmp_path):
 def test_causes_of_which_each_is_enough(tmp_path):
     """User 3 is slow and cut off: to be spared one of both does not help."""
     found = run(tmp_path, **slow(tmp_path) | away(tmp_path) | {"round": {"kind": "first", "deadline": 15.0}})
-    one = explain(found, [3]).stories[0]
-    assert one.main is None or one.together > max(one.without.values())
+    one = explain(found, [3]).users[0]
+    assert one.main is None or one.without_all > max(one.without.values())
 
 
 @pytest.mark.slow
 def test_a_run_that_is_a_what_if_itself(tmp_path):
     found = run(tmp_path, **slow(tmp_path), spare={"compute": [3]})
-    one = explain(found, [3]).stories[0]
-    assert one.heard == 120
+    one = explain(found, [3]).users[0]
+    assert one.deliveries == 120
     assert one.gains["compute"] == 0
 
 
@@ -153,7 +153,7 @@ def test_a_run_that_is_a_what_if_itself(tmp_path):
 def test_what_is_recorded_may_be_less_than_what_is_told(tmp_path):
     found = run(tmp_path, **far(tmp_path), RECORD="none")
     assert found.events.empty
-    assert explain(found, [3]).stories[0].fates["faded"] > 20
+    assert explain(found, [3]).users[0].outcomes["faded"] > 20
 
 
 @pytest.mark.slow
@@ -181,8 +181,8 @@ def test_causes_that_cost_nothing_are_not_named(tmp_path):
     named, beyond = Counter(), 0
     for seed in range(6):
         told = explain(run(tmp_path, f"run{seed}", **alike, SEED=seed, USERS=8))
-        named.update(cause for one in told.stories for cause in one.named)
-        beyond += any(one.gains["compute"] > 2 * (one.heard + 1) ** 0.5 for one in told.stories)
+        named.update(cause for one in told.users for cause in one.named)
+        beyond += any(one.gains["compute"] > 2 * (one.deliveries + 1) ** 0.5 for one in told.users)
     assert beyond >= 2
     assert named["contention"] >= 2
     assert named.total() - named["contention"] <= 1
@@ -275,9 +275,9 @@ def test_a_user_is_explained_alike_whoever_is_explained_beside_it(tmp_path):
     """Under TDMA one of several users who are all spared contention wins each round, and the others gain nothing."""
     found = run(tmp_path, round={"kind": "first", "m": 1}, compute={"speed": 1.0, "samples": 1, "jitter": 0.3})
     alone, others = explain(found, rare=1), explain(found, rare=3)
-    assert alone.stories[0] == others.stories[0]
-    assert [one.main for one in others.stories] == ["contention"] * 3
-    assert explain(found, [alone.stories[0].user]).stories[0].without == alone.stories[0].without
+    assert alone.users[0] == others.users[0]
+    assert [one.main for one in others.users] == ["contention"] * 3
+    assert explain(found, [alone.users[0].user]).users[0].without == alone.users[0].without
 
 
 def crowded_csma(tmp_path):
@@ -300,9 +300,9 @@ def crowded_csma(tmp_path):
 def test_a_user_that_never_gets_to_send_trains_for_too_long(tmp_path):
     """To train as the fastest brings it a fair share, which is no more than chance may bring to the rarest user."""
     found = crowded_csma(tmp_path)
-    one = explain(found, rare=4).stories[0]
+    one = explain(found, rare=4).users[0]
     kinds = Counter(found.events[found.events["user"] == 7]["kind"])
-    assert (one.user, one.heard, kinds["received"], kinds["trained"], kinds["sent"]) == (7, 0, 50, 0, 0)
+    assert (one.user, one.deliveries, kinds["received"], kinds["trained"], kinds["sent"]) == (7, 0, 50, 0, 0)
     assert one.main == "compute"
     assert one.p["compute"] > 0.05
     assert (one.training.begun, one.training.finished, one.training.train_s) == (50, 0, pytest.approx(3.5))
@@ -313,7 +313,7 @@ def test_a_user_that_never_gets_to_send_trains_for_too_long(tmp_path):
 def test_what_is_played_is_told_before_it_is(tmp_path):
     told = []
     found = run(tmp_path, **slow(tmp_path), ROUNDS=3)  # contention, fading, queue, compute, and all of them
-    explain(found, [3, 1, 3], tell=lambda *progress: told.append(progress))
+    explain(found, [3, 1, 3], on_progress=lambda *progress: told.append(progress))
     assert [done for done, _, _ in told] == [*range(11)]
     assert {plays for _, plays, _ in told} == {11}
     assert [what for _, _, what in told][:3] == ["as it was", "user 3 without contention", "user 3 without fading"]

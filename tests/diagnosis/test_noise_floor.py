@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netfl.diagnosis import diagnose
-from netfl.diagnosis.noise_floor import floors
+from netfl.diagnosis.periodicity import fit_floors
 
 
 @pytest.mark.parametrize(("level", "bend", "width"), [(1.0, 0.0, 50.0), (0.5, 3.0, 30.0), (0.2, 8.0, 100.0)])
@@ -14,20 +14,20 @@ def test_the_curve_is_found_under_chance_and_lines(level, bend, width):
     spectrum = true * rng.chisquare(40, 2000) / 40
     spectrum[::40] *= 50
     spectrum[:6] *= 10
-    found = floors(spectrum, 12, 40)
+    found = fit_floors(spectrum, 12, 40)
     assert found[0][[0, 20, 100, 1500]] == pytest.approx(true[[0, 20, 100, 1500]], rel=0.2)
     assert (found.max(axis=0) >= 0.95 * true).all()
 
 
 def test_without_memory_it_is_level():
     spectrum = np.random.default_rng(2).chisquare(40, 2000) / 40
-    (level,) = floors(spectrum, 12, 40, bent=False)
+    (level,) = fit_floors(spectrum, 12, 40, bent=False)
     assert np.ptp(level) == pytest.approx(0)
     assert level[0] == pytest.approx(1, rel=0.03)
 
 
 def test_a_short_spectrum_is_taken_at_its_median():
-    (level,) = floors(np.arange(1.0, 9.0), 2, 4)
+    (level,) = fit_floors(np.arange(1.0, 9.0), 2, 4)
     assert level.tolist() == [5.5] * 8
 
 

@@ -13,7 +13,7 @@ GOOD = pd.DataFrame({"round": [1, 1, 2, 4], "user": ["b", "a", "a", "c"], "arriv
 def test_a_table_of_names():
     seen = from_table(GOOD)
     assert seen.names == ("b", "a", "c")
-    assert seen.heard.astype(int).tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
+    assert seen.delivered.astype(int).tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
     assert seen.closed_s.tolist() == [2.0, 3.0, 5.0, 7.0]
     assert any("1 of 4 rounds are not in the table" in note for note in seen.notes)
     assert any("3 users in the table are taken to be all" in note for note in seen.notes)
@@ -21,7 +21,7 @@ def test_a_table_of_names():
 
 def test_what_is_said_is_not_assumed():
     seen = from_table(GOOD, users=5, rounds=6)
-    assert seen.heard.shape == (6, 5)
+    assert seen.delivered.shape == (6, 5)
     assert seen.names == ("b", "a", "c", "unheard 1", "unheard 2")
     assert seen.closed_s[-1] == pytest.approx(7 + 2 * 5 / 3)
     assert seen.notes == ()
@@ -29,14 +29,14 @@ def test_what_is_said_is_not_assumed():
 
 def test_rounds_may_be_counted_from_0():
     seen = from_table(pd.DataFrame({"round": [0, 1, 2], "user": [0, 1, 0]}), users=3)
-    assert seen.heard.shape == (3, 3)
+    assert seen.delivered.shape == (3, 3)
     assert seen.notes == ("Rounds are counted from 0.",)
 
 
 def test_numbered_users_keep_their_numbers():
     table = pd.DataFrame({"round": [1, 2], "user": [7, 3]})
     assert from_table(table).names == ("3", "7")
-    assert from_table(table, users=8).heard[:, [3, 7]].tolist() == [[False, True], [True, False]]
+    assert from_table(table, users=8).delivered[:, [3, 7]].tolist() == [[False, True], [True, False]]
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_what_is_wrong_is_said(columns, said, more):
 
 def test_rounds_may_be_written_as_text():
     seen = from_table(pd.DataFrame({"round": ["1.0", " 2", "4"], "user": ["a", "b", "a"]}))
-    assert seen.heard.astype(int).tolist() == [[1, 0], [0, 1], [0, 0], [1, 0]]
+    assert seen.delivered.astype(int).tolist() == [[1, 0], [0, 1], [0, 0], [1, 0]]
 
 
 def test_sequences():
     seen = participation_from_sequence(np.array([0, 2, -1, 2]), users=4)
-    assert seen.heard.sum(axis=0).tolist() == [1, 0, 2, 0]
-    assert seen.heard.sum(axis=1).tolist() == [1, 1, 0, 1]
+    assert seen.delivered.sum(axis=0).tolist() == [1, 0, 2, 0]
+    assert seen.delivered.sum(axis=1).tolist() == [1, 1, 0, 1]
 
 
 @pytest.mark.parametrize("wrong", [[0.5, 1.0], [], [[1, 2]]])
@@ -97,5 +97,5 @@ def test_time_that_goes_back_in_a_run():
 @pytest.mark.parametrize("index", [[1, 1, 2], ["1.0", "1", "2"]], ids=["numbers", "text"])
 def test_a_user_counts_once_in_a_round_and_that_is_said(index):
     seen = from_table(pd.DataFrame({"round": index, "user": [1, 1, 2]}))
-    assert seen.heard.tolist() == [[True, False], [False, True]]
+    assert seen.delivered.tolist() == [[True, False], [False, True]]
     assert "1 deliveries are of users that had one in the same round" in " ".join(seen.notes)

@@ -15,7 +15,7 @@ def placed(tmp_path, monkeypatch):
 
     def place(name, files):
         source = cache.SOURCES[name]
-        sums = tuple((file, hashlib.sha256(content).hexdigest()) for file, content in files.items())
+        sums = {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
         monkeypatch.setitem(cache.SOURCES, name, cache.Source(source.folder, source.url, sums))
         monkeypatch.setenv("NETFL_DATA", str(tmp_path))
         for file, content in files.items():

@@ -141,7 +141,8 @@ def test_a_trace_has_learnt_nothing(make):
 @pytest.mark.slow
 def test_what_kind_of_selection_it_is_stands_on_top(make):
     view = RunData(make())
-    found = diagnosis.diagnose(view.run.deliveries[view.run.deliveries["replica"] == 0], users=len(view.one))
+    deliveries = view.run.deliveries[view.run.deliveries["replica"] == 0]
+    found = diagnosis.diagnose(diagnosis.from_table(deliveries, users=len(view.one)))
     (said,) = [one for one in words.summary(view) if one.startswith(found.sentence.partition(" in ")[0])]
     assert found.verdict in said
     assert said.endswith("(Of the first replica.)") == (len(view.replicas) > 1)

@@ -21,8 +21,7 @@ from netfl.diagnosis import reading
 from netfl.errors import NetflError, ScenarioError
 from netfl.learning.data import _formats, adult, cinic10, sent140, shakespeare, svhn, vehicle
 from netfl.learning.data._download import FileContent
-from netfl.learning.data._formats import Glove
-from netfl.learning.data._formats import read as read_idx
+from netfl.learning.data._formats import Glove, read_idx
 from netfl.learning.data.arrays import Arrays
 from netfl.learning.data.shakespeare import read_roles
 from netfl.learning.data.table import Table
@@ -137,25 +136,25 @@ def _yaml(path: Path) -> None:
 
 
 def _cifar10(file: FileContent) -> None:
-    _formats.read_records([file], 1)
+    _formats.read_cifar_records([file], 1)
 
 
 def _archive(file: FileContent) -> None:
-    _formats.read_records(_formats.archive_members(file, ["data_batch_1.bin"]), 1)
+    _formats.read_cifar_records(_formats.extract_members(file, ["data_batch_1.bin"]), 1)
 
 
 def _cinic(file: FileContent) -> None:
-    cinic10._decoded(file, ("train", "test"))
+    cinic10._decode_images(file, ("train", "test"))
 
 
 def _plays(file: FileContent) -> None:
     for text in read_roles(file.data.decode("ascii", "ignore")).values():
         if len(text) > LETTERS_BEFORE:
-            shakespeare.examples(text)
+            shakespeare.cut_examples(text)
 
 
 def _glove(path: Path) -> None:
-    Glove(file=path, dimensions=2).means([["the", "of"], ["a"]])
+    Glove(file=path, dimensions=2).mean_vectors([["the", "of"], ["a"]])
 
 
 def _replay(path: Path) -> None:
@@ -234,17 +233,17 @@ READERS: dict[str, Reader] = {
     "gml": Reader("net.gml", of_model(File, **GRAPH, server="Wien"), seeds.gmls),
     "node_link": Reader("net.json", of_model(File, **GRAPH, server="town"), seeds.node_links),
     "edges": Reader("net.edges", of_model(File, **GRAPH, server="a"), seeds.edges),
-    "idx": Reader("x.gz", lambda path: read_idx(path, path.read_bytes()), seeds.idx, pack=seeds.gzipped),
-    "idx_packed": Reader("x.gz", lambda path: read_idx(path, path.read_bytes()), seeds.idx_packed),
+    "idx": Reader("x.gz", lambda path: read_idx(FileContent(path, path.read_bytes())), seeds.idx, pack=seeds.gzipped),
+    "idx_packed": Reader("x.gz", lambda path: read_idx(FileContent(path, path.read_bytes())), seeds.idx_packed),
     "cifar": Reader("data_batch_1.bin", content(_cifar10), seeds.cifar, tries=20),
     "cifar_archive": Reader("cifar.tar.gz", content(_archive), seeds.archives, pack=seeds.gzipped),
     "cinic": Reader("cinic.tar.gz", content(_cinic), seeds.pictures, pack=seeds.gzipped),
-    "adult": Reader("adult.data", content(adult.read), seeds.adult),
+    "adult": Reader("adult.data", content(adult.read_census), seeds.adult),
     "plays": Reader("play.txt", content(_plays), seeds.plays),
-    "tweets": Reader("tweets.zip", content(sent140.read), seeds.tweets, pack=seeds.pack_tweets),
-    "tweets_packed": Reader("tweets.zip", content(sent140.read), seeds.tweets_packed),
-    "svhn": Reader("train.mat", content(svhn.read), seeds.svhn, tries=50),
-    "vehicle": Reader("vehicle.mat", content(vehicle.read), seeds.vehicle, tries=50),
+    "tweets": Reader("tweets.zip", content(sent140.read_tweets), seeds.tweets, pack=seeds.pack_tweets),
+    "tweets_packed": Reader("tweets.zip", content(sent140.read_tweets), seeds.tweets_packed),
+    "svhn": Reader("train.mat", content(svhn.read_house_numbers), seeds.svhn, tries=50),
+    "vehicle": Reader("vehicle.mat", content(vehicle.read_recordings), seeds.vehicle, tries=50),
     "glove": Reader("glove.txt", _glove, seeds.glove),
     "arrays": Reader("mine.npz", of_model(Arrays, features=(2,), **OWN), seeds.arrays, pack=seeds.pack_arrays),
     "arrays_packed": Reader("mine.npz", of_model(Arrays, features=(2,), **OWN), seeds.arrays_packed),

@@ -94,7 +94,7 @@ def _say_groups(found: Diagnosis, console: Console) -> None:
     if not any(test.name == "dependence" and test.yes for test in found.tests):
         return
     told = [
-        ", ".join(found.seen.names[user] for user in group[:_SHOWN]) + (", …" if len(group) > _SHOWN else "")
+        ", ".join(found.participation.names[user] for user in group[:_SHOWN]) + (", …" if len(group) > _SHOWN else "")
         for group in found.dependence.groups[:_SHOWN]
     ]
     if told:
@@ -110,7 +110,7 @@ def _tests(found: Diagnosis) -> Table:
     for test in found.tests:
         last = test.decides and not found.tests[found.tests.index(test) + 1].decides
         style = "bold" if test.decides and test.yes else "" if test.decides else "dim"
-        p = format_p_value(test.p, shuffles=test.name == "memory")
+        p = format_p_value(test.p, is_monte_carlo=test.name == "memory")
         table.add_row(test.question, test.statistic or "–", p, test.answer, style=style, end_section=last)
     share = f"{100 * found.level:g} %"
     table.caption = f"The first four decide; false alarms of all four together stay below {share}."
@@ -130,7 +130,7 @@ def _overall(found: Diagnosis) -> Text:
         else ""
     )
     lines = [
-        f"{heard} deliveries; {found.seen.users} users count as {own.effective:.1f} (1/Σρ²); "
+        f"{heard} deliveries; {found.participation.users} users count as {own.effective:.1f} (1/Σρ²); "
         f"Gini {own.gini:.2f}, Jain {own.jain:.2f}",
         f"{entropy}{chain}",
     ]
@@ -154,7 +154,7 @@ def _rarest(found: Diagnosis, rare: int, width: int) -> Table:
         silence = f"{waits.silence[user]}"
         if times is not None and width >= 100:
             silence += f" ({clock(float(times[user]))})"
-        row = [_cut(found.seen.names[user]), str(rates.heard[user]), f"{rates.rho[user]:.4f}"]
+        row = [_cut(found.participation.names[user]), str(rates.heard[user]), f"{rates.rho[user]:.4f}"]
         row.append(f"{rates.low[user]:.4f} – {rates.high[user]:.4f}")
         row += [] if stated is None else [f"{stated[user]:.4f}"]
         row += [f"{least[user]:.4f}" if user in least else "never", _rounds(waits.age[user]), silence]
@@ -167,11 +167,11 @@ def explain_meaning(found: Diagnosis, rare: int) -> list[str]:
     reach, waits = found.reach, found.waits
     few = min(rare, len(reach.users))
     said = [
-        f"For a learner: a CVaR tail holds the rarest user that is heard whole from α = {reach.least:.4f} on, "
+        f"For a learner: a CVaR tail holds the rarest user that is heard whole from α = {reach.min_alpha:.4f} on, "
         f"the {few} rarest from α = {reach.alpha[few - 1]:.4f} on."
     ]
     if reach.beyond:
-        names = ", ".join(found.seen.names[user] for user in reach.beyond[:_SHOWN]) + (
+        names = ", ".join(found.participation.names[user] for user in reach.beyond[:_SHOWN]) + (
             ", …" if len(reach.beyond) > _SHOWN else ""
         )
         whom = "user that was" if len(reach.beyond) == 1 else f"{len(reach.beyond)} users that were"

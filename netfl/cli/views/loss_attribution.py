@@ -49,7 +49,7 @@ def explain_with_progress(
                 left = f", about {clock((time.monotonic() - began_s) / done * (plays - done))} left"
             status.update(f"play {done + 1} of {plays}: {what}{left}")
 
-        return explain(run, users, rare=rare, replica=replica, tell=tell)
+        return explain(run, users, rare=rare, replica=replica, on_progress=tell)
 
 
 def print_attribution(found: LossAttribution, console: Console | None = None) -> None:
@@ -63,23 +63,23 @@ def print_attribution(found: LossAttribution, console: Console | None = None) ->
     for note in found.notes:
         console.print(note, style="dim")
     console.print(_table(found, console.width))
-    for one in found.stories:
+    for one in found.users:
         console.print(Text(f"{_capital(one.sentence)}."))
         console.print(Text(f"  {_became(one)}", style="dim"))
-    if found.idle:
-        console.print("Not at work: " + "; ".join(f"{cause} ({why})" for cause, why in found.idle.items()) + ".")
+    if found.inactive:
+        console.print("Not at work: " + "; ".join(f"{cause} ({why})" for cause, why in found.inactive.items()) + ".")
 
 
 def _table(found: LossAttribution, width: int) -> Table:
     """Deliveries without each cause, beside those that there were."""
-    rounds = found.stories[0].rounds if found.stories else 0
+    rounds = found.users[0].rounds if found.users else 0
     title = f"deliveries in {rounds} rounds, had it alone been spared"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     for name in ("user", "delivered", "fair", *found.causes, "all"):
         table.add_column(name, justify="left" if name == "user" else "right", no_wrap=True)
-    for one in found.stories:
+    for one in found.users:
         cells = [_cell(one, cause, width) for cause in found.causes]
-        table.add_row(str(one.user), str(one.heard), f"{one.fair:.3g}", *cells, str(one.together))
+        table.add_row(str(one.user), str(one.deliveries), f"{one.fair:.3g}", *cells, str(one.without_all))
     if width >= _WIDE:
         table.caption = "In brackets: the cause's share of the gains of all causes that cost more than chance explains."
         table.caption_justify = "left"
@@ -94,7 +94,7 @@ def _cell(one: UserAttribution, cause: str, width: int) -> Text:
 
 def _became(one: UserAttribution) -> str:
     """The outcomes of its updates, attempts and trainings."""
-    told = f"its updates: {_counts(one.fates)}"
+    told = f"its updates: {_counts(one.outcomes)}"
     if one.failed:
         told += f"; failed attempts, without those of updates superseded on the air: {_counts(one.failed)}"
     if (its := one.training) is not None:

@@ -71,7 +71,7 @@ def show_data() -> None:
     from netfl.learning.data import _download
 
     console = Console(markup=False, highlight=False)
-    for name, state, folder, source in _download.listing():
+    for name, state, folder, source in _download.list_datasets():
         console.print(f"{name}: {state}", style="bold")
         for told in (f"folder: {folder}", f"to be had from: {source}"):
             console.print(f"    {told}", soft_wrap=True)  # what is broken cannot be copied

@@ -1,4 +1,4 @@
-"""What a scenario says of pictures that are moved about while they are trained on."""
+"""Keys of data augmentation."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from netfl.registry import Spec
 
 
 class Augment(Spec):
-    """Each picture of each mini-batch is cut out anew at a random place, and mirrored or not, as in CIFAR's training.
+    """Random crops and reflections of the images of each mini-batch, as in the usual training on CIFAR.
 
-    He, Zhang, Ren and Sun, "Deep residual learning for image recognition", CVPR 2016, section 4.2: ``crop`` zeros are
-    put around a picture, from which it is cut out in its own size at a place drawn uniformly; with ``flip`` every
-    other one, at random, is mirrored left to right.  Zero is what it is after scaling: black where pixels are ``unit``
-    or ``raw``, the mean where they are standardised.  Test and validation examples, and the losses on what users hold,
-    are never augmented.
+    He, Zhang, Ren and Sun, "Deep residual learning for image recognition", CVPR 2016, section 4.2: an image is padded
+    by ``crop`` zeros on each side and cut out in its own size at a place drawn uniformly.  With ``flip`` it is then
+    mirrored left to right with probability 1/2.  The padding is zero after scaling: black for ``unit`` and ``raw``
+    pixels, the mean for standardised ones.  Test and validation examples, and the losses on the users' data, are never
+    augmented.
     """
 
     crop: Annotated[int, Field(ge=0, le=64)] = 4
-    """How many pixels a picture moves at most in each direction."""
+    """Largest shift of an image in each direction, in pixels."""
     flip: bool = True
-    """Whether half of the pictures are mirrored."""
+    """Mirror half of the images."""
 
     @model_validator(mode="after")
-    def _does_something(self) -> Augment:
-        """Refuse what leaves every picture as it is."""
+    def _check_effect(self) -> Augment:
         if not self.crop and not self.flip:
             raise ValueError("without crop and flip every picture stays as it is: leave 'augment' out")
         return self

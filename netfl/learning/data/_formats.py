@@ -1,4 +1,4 @@
-"""Image sets in the IDX format, as MNIST and its kin are published."""
+"""Readers of file formats: IDX, CIFAR records, MATLAB arrays and GloVe vectors."""
 
 from __future__ import annotations
 
@@ -16,31 +16,26 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault, MachineError
-from netfl.learning.data import _download as cache
-from netfl.learning.data._download import FileContent
-from netfl.learning.data._images import Images, Pictures
+from netfl.learning.data._download import FileContent, read_files, unpack
+from netfl.learning.data._images import Images, ImageSet
 from netfl.learning.data._user_files import DataFile, raise_fault
 from netfl.registry import Spec
 from netfl.types import ScenarioFacts
 
 _UNSIGNED_BYTE = 8
+_CIFAR_SHAPE = (3, 32, 32)
 
 
 class IdxImages(Images):
-    """Grey images of 28 x 28 pixels with ten labels, in the four files of a published set."""
+    """Grey images of 28 x 28 pixels with ten labels, in the four files of MNIST."""
 
+    shape: ClassVar[tuple[int, ...]] = (1, 28, 28)
     source: ClassVar[str]
     """The set's name in the cache."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Channels, rows and columns."""
-        return (1, 28, 28)
-
-    def pictures(self) -> Pictures:
-        """Read the four files."""
-        train_x, train_y, test_x, test_y = (read(*content) for content in cache.contents(self.source))
-        return Pictures(
+    def read_images(self) -> ImageSet:
+        train_x, train_y, test_x, test_y = (read_idx(file) for file in read_files(self.source))
+        return ImageSet(
             train_x.reshape(-1, *self.shape),
             train_y.astype(np.int64),
             test_x.reshape(-1, *self.shape),
@@ -48,21 +43,18 @@ class IdxImages(Images):
         )
 
 
-def read(path: Path, packed: bytes) -> NDArray[np.uint8]:
-    """The array in a gzipped IDX file of unsigned bytes.
+def read_idx(file: FileContent) -> NDArray[np.uint8]:
+    """Read the array of a gzipped IDX file of unsigned bytes.
 
     The format: two zero bytes, the type of the elements, the number of dimensions, each dimension as a 32-bit
     big-endian number, then the elements in row-major order.
 
-    Args:
-        path: the file, for messages.
-        packed: what it holds.
-
     Raises:
-        MachineError: it is no such file, or is cut.
+        MachineError: the file is not an IDX file, or is cut.
     """
+    path = file.path
     try:
-        content = cache.unpacked(packed)
+        content = unpack(file.data)
     except (OSError, EOFError, zlib.error) as error:
         raise MachineError(f"{path} cannot be read: {error}") from error
     if len(content) < 4 or content[:3] != bytes([0, 0, _UNSIGNED_BYTE]):
@@ -81,139 +73,116 @@ def read(path: Path, packed: bytes) -> NDArray[np.uint8]:
         raise MachineError(f"{path} has a head that no array can have: {error}") from None
 
 
-# Pictures in the binary form of CIFAR: records of label bytes and 3 x 32 x 32 bytes of pixels.
-
-
-SHAPE = (3, 32, 32)
-"""Colours, rows and columns."""
-_PIXELS = 3 * 32 * 32
-
-
-def archive_members(archive: FileContent, names: Sequence[str]) -> list[FileContent]:
-    """The files of those *names* in a gzipped tar archive, without the folder that they lie in.
+def extract_members(archive: FileContent, names: Sequence[str]) -> list[FileContent]:
+    """Extract the files of the given *names* from a gzipped tar archive, whatever folder they are in.
 
     Raises:
-        MachineError: it is no such archive, or lacks one of them.
+        MachineError: the archive cannot be read, or lacks one of the files.
     """
-    found: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(archive.data), mode="r:gz") as tar:
             for member in tar:
                 file = tar.extractfile(member) if Path(member.name).name in names else None
                 if file is not None:
-                    found[Path(member.name).name] = file.read()
+                    members[Path(member.name).name] = file.read()
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise MachineError(f"{archive.path} cannot be read: {error}") from error
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise MachineError(f"{archive.path} does not hold {', '.join(missing)}")
-    return [FileContent(archive.path / name, found[name]) for name in names]
+    _require_names(archive.path, names, members)
+    return [FileContent(archive.path / name, members[name]) for name in names]
 
 
-def read_records(
-    files: Sequence[FileContent], heads: int, label: int = 0
+def read_cifar_records(
+    files: Sequence[FileContent], label_bytes: int, label: int = 0
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The pictures and labels in *files*, one after the other.
+    """Read images and labels from CIFAR's binary records: label bytes, then 3 x 32 x 32 bytes of pixels.
 
     Args:
-        files: files of records.
-        heads: how many labels stand before each picture.
-        label: which of them counts.
+        files: files of records, which are concatenated.
+        label_bytes: labels before each image.
+        label: the place of the label to return among them.
 
     Raises:
         MachineError: a file ends within a record.
     """
-    size = heads + _PIXELS
+    size = label_bytes + math.prod(_CIFAR_SHAPE)
     for path, data in files:
         if len(data) % size or not data:
             raise MachineError(f"{path} holds {len(data)} bytes, which are no whole records of {size}")
     rows = np.concatenate([np.frombuffer(data, np.uint8).reshape(-1, size) for _, data in files])
-    return rows[:, heads:].reshape(-1, *SHAPE), rows[:, label].astype(np.int64)
+    return rows[:, label_bytes:].reshape(-1, *_CIFAR_SHAPE), rows[:, label].astype(np.int64)
 
 
-# Vectors of words from a file of GloVe's form.
+def read_matlab(file: FileContent, names: Sequence[str]) -> list[NDArray[Any]]:
+    """Read the arrays of the given *names* from a MATLAB file.
+
+    Raises:
+        MachineError: the file cannot be read, or lacks one of the arrays.
+    """
+    from scipy.io import loadmat
+
+    try:
+        arrays = loadmat(io.BytesIO(file.data))
+    except Exception as error:  # a broken file can raise anything in loadmat
+        raise MachineError(f"{file.path} cannot be read as a MATLAB file: {error}") from error
+    _require_names(file.path, names, arrays)
+    return [np.asarray(arrays[name]) for name in names]
+
+
+def _require_names(path: Path, names: Sequence[str], available: dict[str, Any]) -> None:
+    missing = [name for name in names if name not in available]
+    if missing:
+        raise MachineError(f"{path} does not hold {', '.join(missing)}")
 
 
 class Glove(Spec):
-    """Vectors of words, by which a text becomes the mean of the vectors of its words; words without one do not count.
+    """Word vectors: a text becomes the mean of the vectors of its words; words without a vector are ignored.
 
     Pennington, Socher and Manning, "GloVe: global vectors for word representation", EMNLP 2014.  The file has a line
-    for each word: the word and its numbers, with spaces between them; such as ``glove.6B.300d.txt`` of the archive
+    for each word: the word and its numbers, separated by spaces; such as ``glove.6B.300d.txt`` of the archive
     ``glove.6B.zip`` at https://nlp.stanford.edu/projects/glove/ (Public Domain Dedication and License).
     """
 
     file: DataFile
     """The vectors; a relative path starts at the current directory."""
     dimensions: Annotated[int, Field(ge=1)]
-    """How many numbers a vector has; the file is held to it."""
+    """Length of the vectors; the file must agree."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """A file that is not there."""
         if not self.file.is_file():
             remedy = "unpack one of glove.6B.zip, from https://nlp.stanford.edu/projects/glove/"
             yield Fault("file", "there is no such file", str(self.file), remedy)
 
-    def means(self, texts: Sequence[Sequence[str]]) -> NDArray[np.float32]:
-        """The mean of the vectors of each text's words, ``[texts, dimensions]``; 0 where none has one."""
-        wanted = {word for text in texts for word in text}
-        number = {word: at for at, word in enumerate(sorted(wanted))}
-        vectors, known = np.zeros((len(wanted), self.dimensions), np.float32), np.zeros(len(wanted), bool)
-        for word, vector in self._lines(wanted):
-            vectors[number[word]], known[number[word]] = vector, True
+    def mean_vectors(self, texts: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        """Return the mean of the vectors of each text's words, ``[texts, dimensions]``; 0 if no word has a vector."""
+        vectors = dict(self._read_vectors({word for text in texts for word in text}))
         means = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in enumerate(texts):
-            found = [number[word] for word in text if known[number[word]]]
-            if found:
-                means[row] = vectors[found].mean(axis=0)
+            known = [vectors[word] for word in text if word in vectors]
+            if known:
+                means[row] = np.array(known).mean(axis=0)
         return means
 
-    def _lines(self, wanted: Set[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """The vectors of the words that are *wanted*.
-
-        Raises:
-            ScenarioError: the file cannot be read, or holds other vectors.
-        """
+    def _read_vectors(self, words: Set[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
+        """Yield the vectors of *words*; raise a ScenarioError if the file cannot be read or has other vectors."""
         try:
             with self.file.open(encoding="utf-8") as lines:
-                for at, line in enumerate(lines, 1):
-                    word, *numbers = line.rstrip().rsplit(" ", self.dimensions)
-                    if at == 1 and (" " in word or len(numbers) < self.dimensions):
+                for number, line in enumerate(lines, 1):
+                    word, *values = line.rstrip().rsplit(" ", self.dimensions)
+                    if number == 1 and (" " in word or len(values) < self.dimensions):
                         problem = f"{self.file} has vectors of {len(line.split()) - 1} numbers"
                         raise_fault("glove.dimensions", problem, self.dimensions, "say what they have")
-                    if word in wanted:
-                        yield word, self._vector(numbers, at)
+                    if word in words:
+                        yield word, self._parse_vector(values, number)
         except (OSError, UnicodeDecodeError) as error:
             raise_fault("glove.file", f"cannot be read: {error}", str(self.file))
 
-    def _vector(self, numbers: Sequence[str], at: int) -> NDArray[np.float32]:
-        """The numbers of line *at*."""
+    def _parse_vector(self, values: Sequence[str], line: int) -> NDArray[np.float32]:
         try:
-            vector = np.array(numbers, np.float32)
+            vector = np.array(values, np.float32)
         except ValueError:
             vector = np.zeros(0, np.float32)
         if len(vector) != self.dimensions or not np.isfinite(vector).all():
-            raise_fault(
-                "glove.file", f"line {at} is no word and {self.dimensions} numbers", str(self.file), "get it again"
-            )
+            problem = f"line {line} is no word and {self.dimensions} numbers"
+            raise_fault("glove.file", problem, str(self.file), "get it again")
         return vector
-
-
-# Arrays in MATLAB's files.
-
-
-def arrays(file: FileContent, names: Sequence[str]) -> list[NDArray[Any]]:
-    """The arrays of those *names* in a MATLAB file.
-
-    Raises:
-        MachineError: it is no such file, or lacks one of them.
-    """
-    from scipy.io import loadmat
-
-    try:
-        found = loadmat(io.BytesIO(file.data))
-    except Exception as error:  # whatever a broken file makes of the reader
-        raise MachineError(f"{file.path} cannot be read as a MATLAB file: {error}") from error
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise MachineError(f"{file.path} does not hold {', '.join(missing)}")
-    return [np.asarray(found[name]) for name in names]

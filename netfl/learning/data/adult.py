@@ -1,15 +1,16 @@
-"""Who earns much: the census of UCI Adult."""
+"""UCI Adult: incomes of a census."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import MachineError
 from netfl.learning.data import Data, Dataset
-from netfl.learning.data import _download as cache
+from netfl.learning.data._download import FileContent, read_files
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -30,7 +31,7 @@ _CATEGORIES = {
     "Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand Yugoslavia "
     "El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands",
 }
-"""The values of the categorical fields, by the fields' places, in the order of the set's own description."""
+"""Values of the categorical fields by column, in the order of the set's own description."""
 
 
 class Adult(Data):
@@ -41,26 +42,19 @@ class Adult(Data):
     all zeros.  Its users, for ``partition: natural``, are the two of AFL (Mohri, Sivek and Suresh, ICML 2019) and
     q-FFL: user 0 holds the people with a doctorate, user 1 all others.  The published files ``adult.data`` and
     ``adult.test`` are read from ``adult/`` in the cache (``NETFL_DATA``, or the user's cache folder) and checked
-    against their SHA-256; ``netfl data fetch adult`` gets them.
+    against their SHA-256; ``netfl data fetch adult`` downloads them.
 
     Example::
 
         kind: adult
     """
 
-    @property
-    def classes(self) -> int:
-        """Two labels."""
-        return 2
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One column for each value of each field."""
-        return (sum(len(values.split()) for values in _CATEGORIES.values()),)
+    classes: ClassVar[int] = 2
+    shape: ClassVar[tuple[int, ...]] = (sum(len(values.split()) for values in _CATEGORIES.values()),)
 
     def load(self, streams: Streams) -> Dataset:
         """Read the two files from the cache; nothing is drawn."""
-        (train_x, train_y, train_user), (test_x, test_y, test_user) = (read(file) for file in cache.contents("adult"))
+        (train_x, train_y, train_user), (test_x, test_y, test_user) = map(read_census, read_files("adult"))
         return Dataset(train_x, train_y, test_x, test_y, self.classes, train_user, test_user)
 
     def laws(self) -> tuple[Law, ...]:
@@ -68,27 +62,27 @@ class Adult(Data):
         return (Law.none("a fixed set: nothing is drawn"),)
 
 
-def read(file: cache.FileContent) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """The examples, labels and users in one of the files: lines of 15 fields; other lines have no comma.
+def read_census(file: FileContent) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+    """Return examples, labels and users of a file with 15 fields a line; lines without a comma are skipped.
 
     Raises:
-        MachineError: a line has another number of fields, or a value that the set does not have.
+        MachineError: a line has another number of fields, or an unknown value.
     """
     rows = [line.split(", ") for line in file.data.decode("ascii", "replace").splitlines() if ", " in line]
     wrong = [row for row in rows if len(row) != _FIELDS]
     if wrong or not rows:
-        told = f"a line of {len(wrong[0])} fields" if wrong else "no line of fields"
-        raise MachineError(f"{file.path} holds {told}, where each has {_FIELDS}")
+        content = f"a line of {len(wrong[0])} fields" if wrong else "no line of fields"
+        raise MachineError(f"{file.path} holds {content}, where each has {_FIELDS}")
     columns = [*zip(*rows, strict=True)]
-    x = np.concatenate([_one_hot(columns[at], values.split(), file) for at, values in _CATEGORIES.items()], axis=1)
+    x = np.concatenate([_one_hot(columns[index], names.split(), file) for index, names in _CATEGORIES.items()], axis=1)
     y = _one_hot([label.rstrip(".") for label in columns[-1]], ["<=50K", ">50K"], file)
     user = np.array([0 if education == "Doctorate" else 1 for education in columns[_EDUCATION]])
     return x, y.argmax(axis=1), user
 
 
-def _one_hot(column: Sequence[str], values: Sequence[str], file: cache.FileContent) -> NDArray[np.float32]:
-    """One column for each of *values*; ``?`` is none of them."""
-    number = {value: at for at, value in enumerate(values)} | {"?": len(values)}
+def _one_hot(column: Sequence[str], values: Sequence[str], file: FileContent) -> NDArray[np.float32]:
+    """Return a column for each of *values*; ``?`` is none of them."""
+    number = {value: index for index, value in enumerate(values)} | {"?": len(values)}
     unknown = set(column) - number.keys()
     if unknown:
         raise MachineError(f"{file.path} holds '{min(unknown)}' where one of {', '.join(values[:4])} … is wanted")

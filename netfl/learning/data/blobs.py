@@ -1,25 +1,24 @@
-"""Points in the plane, scattered around a few centres."""
+"""Normal clouds of points in the plane."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Data, Dataset
-from netfl.learning.data._splits import legacy_generator, split
+from netfl.learning.data._splits import legacy_generator, split_like_sklearn
 from netfl.streams import Streams
 from netfl.types import Law
 
-_BYTES = 66
-"""What a point takes in memory."""
+_BYTES_PER_POINT = 66
 
 
 class Blobs(Data):
-    """Points in the plane, normally scattered around centres; a point's label is the number of its centre.
+    """Points in the plane, normally distributed around centres; a point's label is the number of its centre.
 
     Points and split equal those of scikit-learn's `make_blobs` and `train_test_split` with ``seed`` as their random
     state, whatever the seed of the run: the sets of the FED-CVaR-AVG papers' small experiments.
@@ -35,20 +34,20 @@ class Blobs(Data):
         test_share: 0.2
     """
 
+    shape: ClassVar[tuple[int, ...]] = (2,)
     centers: Annotated[tuple[tuple[float, float], ...], Field(min_length=2)]
     """The centres, ``[x, y]`` each, one for each label."""
     std: Annotated[float, Field(gt=0)] = 0.1
     """Standard deviation of each coordinate around its centre."""
     samples: Annotated[int, Field(ge=2)] = 1000
-    """Points around each centre, training and test together."""
+    """Points per centre, training and test together."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 11
-    """Decides the points and the split."""
+    """Seed of the points and the split."""
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """The share of all points that is kept for testing."""
 
     @model_validator(mode="after")
-    def _leaves_some(self) -> Blobs:
-        """Refuse a split without training points."""
+    def _check_split(self) -> Blobs:
         points = self.samples * len(self.centers)
         if math.ceil(self.test_share * points) >= points:
             raise ValueError(f"a test share of {self.test_share} leaves none of {points} points to train on")
@@ -56,32 +55,27 @@ class Blobs(Data):
 
     @property
     def classes(self) -> int:
-        """One label for each centre."""
+        """The number of centres."""
         return len(self.centers)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """A point of the plane."""
-        return (2,)
-
-    @property
     def memory(self) -> float:
-        """The points, as they are made and once again as they are split."""
-        return float(_BYTES * self.samples * len(self.centers))
+        """Memory of the points as drawn and again as split."""
+        return float(_BYTES_PER_POINT * self.samples * len(self.centers))
 
     def load(self, streams: Streams) -> Dataset:
         """Draw and split the points."""
-        return split(*self._points(), self.test_share, self.seed)
+        return split_like_sklearn(*self._draw_points(), self.test_share, self.seed)
 
     def laws(self) -> tuple[Law, ...]:
-        """The first coordinate around the last centre."""
+        """State the distribution of the first coordinate around the last centre."""
         from scipy.special import ndtr
 
         middle = self.centers[-1][0]
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             seed = int(streams.rng("blobs").integers(2**32))
-            x, y = self.model_copy(update={"samples": size, "seed": seed})._points()
+            x, y = self.model_copy(update={"samples": size, "seed": seed})._draw_points()
             return np.asarray(x[y == self.classes - 1, 0])
 
         def cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,8 +83,8 @@ class Blobs(Data):
 
         return (Law("x of the last label", "normal around the centre", draw, middle, self.std**2, cdf),)
 
-    def _points(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """All points and their labels, drawn centre by centre and shuffled by the same generator."""
+    def _draw_points(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Draw points and labels centre by centre, and shuffle them with the same generator."""
         generator = legacy_generator(self.seed)
         x = np.concatenate([generator.normal(centre, self.std, (self.samples, 2)) for centre in self.centers])
         y = np.repeat(np.arange(self.classes), self.samples)

@@ -1,21 +1,21 @@
-"""Real handwritten digits that are part of the package."""
+"""Handwritten digits that are part of the package."""
 
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from netfl.learning.data import Data, Dataset
-from netfl.learning.data._splits import split
+from netfl.learning.data._splits import split_like_sklearn
 from netfl.streams import Streams
 from netfl.types import Law
 
 
 class Digits(Data):
-    """1797 handwritten digits, 8 x 8 pixels of 17 levels of grey: real data that need no download.
+    """1797 handwritten digits, 8 x 8 pixels of 17 levels of grey: no download needed.
 
     The test part of Alpaydin and Kaynak's "Optical Recognition of Handwritten Digits" (UCI Machine Learning Repository,
     1998, https://doi.org/10.24432/C50P49, CC BY 4.0).  Images, order and split equal those of scikit-learn's
@@ -27,30 +27,22 @@ class Digits(Data):
         test_share: 0.2
     """
 
+    classes: ClassVar[int] = 10
+    shape: ClassVar[tuple[int, ...]] = (1, 8, 8)
     scale: Literal["unit", "raw"] = "unit"
     """``unit`` divides the pixels by 16, so that they run from 0 to 1; ``raw`` leaves them as they are."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """Decides the split."""
+    """Seed of the split."""
     test_share: Annotated[float, Field(ge=0.01, le=0.99)] = 0.2
     """The share of the digits that is kept for testing."""
-
-    @property
-    def classes(self) -> int:
-        """The digits 0 to 9."""
-        return 10
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Channels, rows and columns."""
-        return (1, 8, 8)
 
     def load(self, streams: Streams) -> Dataset:
         """Read and split the digits."""
         with files("netfl.learning.data").joinpath("optdigits.npz").open("rb") as file, np.load(file) as stored:
             pixels, labels = stored["pixels"], stored["labels"]
         x = pixels.reshape(-1, *self.shape) / (16 if self.scale == "unit" else 1)
-        return split(x, labels, self.test_share, self.seed)
+        return split_like_sklearn(x, labels, self.test_share, self.seed)
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """State that nothing is drawn."""
         return (Law.none("a fixed set: nothing is drawn"),)

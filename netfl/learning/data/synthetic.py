@@ -1,25 +1,24 @@
-"""Made-up users who differ in what they see and in what they make of it: Synthetic(α, β)."""
+"""Synthetic(α, β): generated users with different inputs and models."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from netfl.learning.data import Dataset
-from netfl.learning.data._splits import OfUsers, split_by_user, split_dataset
+from netfl.learning.data import Dataset, Examples
+from netfl.learning.data._splits import PerUserData, split_by_user, split_dataset
 from netfl.streams import Streams
 from netfl.types import Law
 
 _FEATURES, _CLASSES = 60, 10
-_BYTES = 560
-"""What an example takes in memory."""
+_BYTES_PER_EXAMPLE = 560
 
 
-class Synthetic(OfUsers):
+class Synthetic(PerUserData):
     """Synthetic(α, β) of FedProx and q-FFL: users whose models and whose inputs differ; linear models can learn each.
 
     User k has ``n_k = ⌊exp(N(4, σ²))⌋ + 50`` examples, ``x ~ N(v_k, diag(j^-1.2))`` in 60 dimensions j = 1 … 60, with
@@ -37,68 +36,58 @@ class Synthetic(OfUsers):
         users: 100
     """
 
+    classes: ClassVar[int] = _CLASSES
+    shape: ClassVar[tuple[int, ...]] = (_FEATURES,)
     version: Literal["non_iid", "iid", "hybrid"] = "non_iid"
-    """Whether no users, all users, or the first half of them share one distribution."""
+    """The users that share one distribution: none, all, or the first half."""
     alpha: Annotated[float, Field(ge=0)] | None = None
-    """How much the users' models differ: the standard deviation of u_k; 1 by default.  Not for ``iid``."""
+    """Spread of the users' models: the standard deviation of u_k; 1 by default.  Not for ``iid``."""
     beta: Annotated[float, Field(ge=0)] | None = None
-    """How much the users' inputs differ: the standard deviation of B_k; 1 by default.  Not for ``iid``."""
+    """Spread of the users' inputs: the standard deviation of B_k; 1 by default.  Not for ``iid``."""
     users: Annotated[int, Field(ge=1)] = 100
-    """How many users there are."""
+    """The number of users."""
     sigma: Annotated[float, Field(ge=0, le=3)] | None = None
     """Standard deviation of the logarithm of the sizes; as published by default: 2, for ``iid`` and ``hybrid`` 1."""
     split: Annotated[int, Field(ge=0)] = 0
-    """Which of the random splits into training, validation and test examples; ``seed`` decides the examples."""
+    """Number of the random split into training, validation and test examples; ``seed`` draws the examples."""
 
     @model_validator(mode="after")
-    def _all_count(self) -> Synthetic:
-        """Refuse differences between users who do not differ."""
+    def _check_spread(self) -> Synthetic:
         if self.version == "iid" and not (self.alpha is None and self.beta is None):
             raise ValueError("alpha and beta have no effect in the version 'iid': leave them out")
         return self
 
     @property
-    def classes(self) -> int:
-        """Ten labels."""
-        return _CLASSES
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sixty numbers."""
-        return (_FEATURES,)
-
-    @property
     def _spread(self) -> float:
-        """The standard deviation of the logarithm of the sizes."""
         return self.sigma if self.sigma is not None else 2.0 if self.version == "non_iid" else 1.0
 
     @property
     def memory(self) -> float:
-        """The examples, as they are made and once again as they are split."""
-        return _BYTES * self.users * (50.0 + math.exp(4.0 + self._spread**2 / 2.0))  # the mean of the sizes
+        """Memory of the examples as drawn and again as split."""
+        return _BYTES_PER_EXAMPLE * self.users * (50.0 + math.exp(4.0 + self._spread**2 / 2.0))  # the mean of the sizes
 
     def load(self, streams: Streams) -> Dataset:
         """Draw the examples by ``seed`` and split them by ``split``, whatever the seed of the run."""
-        own = Streams(self.seed).at("synthetic")
-        counts = self.sizes(own, self.users)
+        draws = Streams(self.seed).at("synthetic")
+        counts = self.draw_sizes(draws, self.users)
         x = np.empty((int(counts.sum()), _FEATURES), np.float32)
         y = np.empty(len(x), np.int64)
         ends = counts.cumsum().tolist()
-        for of, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
-            x[end - count : end], y[end - count : end] = self.examples(own, of, count)
-        user = np.repeat(np.arange(self.users), counts)
-        rows = split_by_user(user, self.validation_share, self.test_share, own.rng("split", self.split))
-        return split_dataset(x, y, user, rows, self.classes)
+        for user, (count, end) in enumerate(zip(counts.tolist(), ends, strict=True)):
+            x[end - count : end], y[end - count : end] = self.draw_examples(draws, user, count)
+        users = np.repeat(np.arange(self.users), counts)
+        rows = split_by_user(users, self.validation_share, self.test_share, draws.rng("split", self.split))
+        return split_dataset(Examples(x, y, users), rows, self.classes)
 
-    def sizes(self, streams: Streams, users: int) -> NDArray[np.int64]:
-        """How many examples each user has."""
+    def draw_sizes(self, streams: Streams, users: int) -> NDArray[np.int64]:
+        """Draw the number of examples of each user."""
         return np.exp(4 + self._spread * streams.field("size").normal(np.arange(users))).astype(np.int64) + 50
 
-    def examples(self, streams: Streams, user: int, count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Inputs and labels of *count* examples of one user."""
+    def draw_examples(self, streams: Streams, user: int, count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Draw inputs and labels of *count* examples of one user."""
         shared = self.version == "iid" or (self.version == "hybrid" and user < self.users // 2)
         rng = streams.rng("shared") if shared else streams.rng("model", user)
-        scales = (0.0, 0.0) if shared else tuple(1.0 if one is None else one for one in (self.alpha, self.beta))
+        scales = (0.0, 0.0) if shared else tuple(1.0 if scale is None else scale for scale in (self.alpha, self.beta))
         u, b = (float(scale * rng.standard_normal()) for scale in scales)
         weights = u + rng.standard_normal((_FEATURES, _CLASSES))
         offsets = u + rng.standard_normal(_CLASSES)
@@ -108,22 +97,28 @@ class Synthetic(OfUsers):
         return x, (x @ weights + offsets).argmax(axis=1)
 
     def laws(self) -> tuple[Law, ...]:
-        """Sizes, and the last coordinate of one example of each of many users."""
+        """State the distributions of the sizes, and of the last coordinate over users."""
         from scipy.special import ndtr
 
         def cdf(size: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.asarray(ndtr((np.log(np.maximum(size - 49, 1e-300)) - 4) / max(self._spread, 1e-9)))
 
         def size(streams: Streams, users: int) -> NDArray[np.float64]:
-            return self.sizes(streams, users).astype(float)
+            return self.draw_sizes(streams, users).astype(float)
 
-        def last(streams: Streams, users: int) -> NDArray[np.float64]:
-            differs = self.model_copy(update={"version": self.version if self.version == "iid" else "non_iid"})
-            return np.array([differs.examples(streams, user, 1)[0][0, -1] for user in range(users)])
+        def last_coordinate(streams: Streams, users: int) -> NDArray[np.float64]:
+            differing = self.model_copy(update={"version": self.version if self.version == "iid" else "non_iid"})
+            return np.array([differing.draw_examples(streams, user, 1)[0][0, -1] for user in range(users)])
 
         beta = 1.0 if self.beta is None else self.beta
         between = 0.0 if self.version == "iid" else beta**2 + 1
         return (
             Law("examples of a user", "⌊exp(N(4, σ²))⌋ + 50", size, cdf=cdf),
-            Law("x_60 of a user of its own", "normal, variance β² + 1 + 60^-1.2", last, 0.0, between + 60**-1.2),
+            Law(
+                "x_60 of a user of its own",
+                "normal, variance β² + 1 + 60^-1.2",
+                last_coordinate,
+                0.0,
+                between + 60**-1.2,
+            ),
         )

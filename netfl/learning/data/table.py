@@ -1,4 +1,4 @@
-"""The user's own table, in a CSV or Parquet file."""
+"""User-provided table in a CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
-from netfl.learning.data._user_files import ColumnSpec, UserFileData, raise_fault
+from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
 
 _READERS: dict[str, Callable[[Path], pd.DataFrame]] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
 
 
 class Table(UserFileData):
-    """Examples in a CSV or Parquet file, a row each: columns of numbers, one of labels and, perhaps, one of users.
+    """Examples in the rows of a CSV or Parquet file: numeric columns, one of labels and, optionally, one of users.
 
-    The column ``user`` says whose each example is, for ``partition: natural``; users may be numbers or names, and in
-    rising order they become users 0, 1 and so on.
+    The column ``user`` gives the user of each example, for ``partition: natural``.  Users may be numbers or names; in
+    ascending order they become users 0, 1 and so on.
 
     Example::
 
@@ -32,7 +32,7 @@ class Table(UserFileData):
     """
 
     features: Annotated[int, Field(ge=1)] | Annotated[tuple[str, ...], Field(min_length=1)]
-    """The columns that are the features, in this order; or how many there are, where all other columns are features."""
+    """The columns that are the features, in this order; or their number, if all other columns are features."""
     label: str = "label"
     """The column of the labels."""
     user: str | None = None
@@ -40,30 +40,28 @@ class Table(UserFileData):
 
     @field_validator("features")
     @classmethod
-    def _once(cls, features: int | tuple[str, ...]) -> int | tuple[str, ...]:
-        """Refuse a column that is named twice."""
+    def _check_duplicates(cls, features: int | tuple[str, ...]) -> int | tuple[str, ...]:
         if isinstance(features, tuple) and len(set(features)) < len(features):
             raise ValueError("a column is named twice")
         return features
 
     @model_validator(mode="after")
-    def _apart(self) -> Table:
-        """Refuse features that tell the label, or whose an example is."""
+    def _check_columns(self) -> Table:
         if self.label == self.user:
             raise ValueError(f"the column '{self.label}' cannot be both label and user")
         named = self.features if isinstance(self.features, tuple) else ()
-        for what, column in (("label", self.label), ("user", self.user)):
+        for role, column in (("label", self.label), ("user", self.user)):
             if column in named:
-                raise ValueError(f"the {what}'s column '{column}' is among the features, which would give it away")
+                raise ValueError(f"the {role}'s column '{column}' is among the features, which would give it away")
         return self
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One number for each column."""
+        """The number of feature columns."""
         return (self.features if isinstance(self.features, int) else len(self.features),)
 
-    def read(self, path: Path) -> ColumnSpec:
-        """The columns of a file."""
+    def read(self, path: Path) -> FileColumns:
+        """Read the columns of a file."""
         if path.suffix not in _READERS:
             raise_fault("", "is neither CSV nor Parquet by its name", str(path), "call it .csv or .parquet")
         rows = _READERS[path.suffix](path)
@@ -71,14 +69,14 @@ class Table(UserFileData):
         features = [*rows.columns.drop(others, errors="ignore")] if isinstance(self.features, int) else self.features
         missing = [name for name in (*features, *others) if name not in rows.columns]
         if missing:
-            there = ", ".join(map(str, rows.columns[:20]))
-            raise_fault("", f"has no column {', '.join(missing)}", str(path), f"its columns: {there}")
-        for told, wrong in (
+            available = ", ".join(map(str, rows.columns[:20]))
+            raise_fault("", f"has no column {', '.join(missing)}", str(path), f"its columns: {available}")
+        for problem, wrong in (
             ("has empty fields", rows[[*features, *others]].isna().any()),
-            ("has something other than numbers", rows[[*features]].dtypes.map(lambda one: one.kind not in "fiub")),
+            ("has something other than numbers", rows[[*features]].dtypes.map(lambda dtype: dtype.kind not in "fiub")),
         ):
             if len(rows) and wrong.any():
-                named = ", ".join(map(str, wrong.index[wrong]))
-                raise_fault("", f"{told} in column {named}", str(path), "mend them, or leave their rows out")
+                names = ", ".join(map(str, wrong.index[wrong]))
+                raise_fault("", f"{problem} in column {names}", str(path), "mend them, or leave their rows out")
         user = None if self.user is None else rows[self.user].to_numpy()
-        return ColumnSpec(rows[[*features]].to_numpy(float), np.asarray(rows[self.label]), user)
+        return FileColumns(rows[[*features]].to_numpy(float), np.asarray(rows[self.label]), user)

@@ -1,8 +1,39 @@
-"""The model family: what is trained.
+'''The model family: the functions that users train.
 
-What examples look like is told in three words: their *shape*, how many *classes* there are, and, where examples are
-rows of tokens, such as the letters of a text, how many *tokens* there are.
-"""
+A model is a class derived from `Model`.  Its fields are the keys of the scenario.  Three values describe examples:
+their *shape*, the number of *classes* and, if examples are rows of tokens, such as the letters of a text, the number of
+*tokens*.  From these, `Model.parameters` counts parameters without torch, because that number decides the size of an
+update, and `Model.open` returns the architecture, which trains many models at once.  The usual architecture is a
+`torch.nn.Module`::
+
+    class Narrow(Model):
+        """A linear layer of rank 8.
+
+        Example::
+
+            kind: my_models:Narrow
+        """
+
+        def parameters(self, shape, classes, tokens=None):
+            return (math.prod(shape) + classes) * 8
+
+        def open(self, shape, classes, tokens=None):
+            from torch import nn
+            from netfl.learning.model._batched import ModuleArchitecture
+
+            inputs = math.prod(shape)
+            layers = (nn.Linear(inputs, 8, bias=False), nn.Linear(8, classes, bias=False))
+
+            def start(streams):
+                return streams.rng("start").normal(0, inputs**-0.5, self.parameters(shape, classes))
+
+            return ModuleArchitecture(nn.Sequential(nn.Flatten(), *layers), start)
+
+        def laws(self):
+            return (Law.none("normal weights"),)
+
+A model that is only a `torch.nn.Module` needs no such class: ``kind: module`` trains it.
+'''
 
 from __future__ import annotations
 
@@ -22,16 +53,16 @@ class Model(Spec):
 
     @abstractmethod
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """The number of trained parameters, found without torch: it decides how many bits an update has."""
+        """Return the number of trained parameters, without torch: it decides the number of bits of an update."""
 
     @abstractmethod
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """The model at work over stacks of parameters; imports torch."""
+        """Return the architecture for such examples; imports torch."""
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """Why it cannot be trained on such examples; keys relative to the model.
+        """Yield faults of such examples; keys are relative to the model.
 
-        Tokens are names, whose numbers mean nothing: a model that takes them says so here.
+        Tokens are names without numerical meaning, so that only models for tokens accept them.
         """
         if tokens is not None:
             remedy = "take 'lstm', or data that are measurements"
@@ -39,6 +70,6 @@ class Model(Spec):
 
 
 def not_image_fault(shape: tuple[int, ...]) -> Fault:
-    """The fault of examples of *shape*, or of tokens, where pictures are wanted."""
+    """Return the fault of examples that are not images."""
     problem = "takes pictures: channels, rows and columns of measurements"
     return Fault("", problem, list(shape), "take a model for such examples, or data that are pictures")

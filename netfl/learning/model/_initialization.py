@@ -1,35 +1,40 @@
-"""What parameters models have, and where each starts: without torch."""
+"""Parameters of models and their initial values, without torch, and bases of models."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netfl.learning.model import Model
 from netfl.streams import Streams
 from netfl.types import Law
 
+if TYPE_CHECKING:
+    from netfl.learning.architecture import Architecture
+
 Start = Literal["default", "zeros"]
-"""Where a dense layer's weights start."""
+"""Initial weights of a dense layer."""
 Spread = Literal["default", "kaiming_normal"]
-"""Where the weights of a deep network start."""
+"""Initial weights of a deep network."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterSpec:
-    """Some of a model's parameters.
+    """A named array of parameters.
 
     Args:
-        name: as in the model's layout.
-        shape: theirs.
-        stream: what their draws are named by.
-        law: they start uniform on ±scale, normal with this standard deviation, or all at this value.
-        scale: see there.
+        name: name in the model's layout.
+        shape: shape of the array.
+        stream: name of the random stream.
+        law: initial values: uniform on ±scale, normal with standard deviation scale, or constant at scale.
+        scale: see *law*.
     """
 
     name: str
@@ -40,11 +45,10 @@ class ParameterSpec:
 
     @property
     def size(self) -> int:
-        """How many they are."""
         return math.prod(self.shape)
 
     def draw(self, streams: Streams) -> NDArray[np.float64]:
-        """Where they start, in a row."""
+        """Draw initial values as a flat array."""
         if self.law == "constant":
             return np.full(self.size, self.scale)
         rng = streams.rng(*self.stream)
@@ -53,20 +57,21 @@ class ParameterSpec:
         return rng.uniform(-self.scale, self.scale, self.size)
 
 
-def linear(
+def linear_parameters(
     name: str, fan_out: int, window: Sequence[int], layer: int, start: Start | Spread = "default"
 ) -> tuple[ParameterSpec, ParameterSpec]:
-    """Weights and biases of a layer, each of whose outputs is a weighted sum of *window* inputs.
+    """Return weights and biases of a layer whose outputs are weighted sums of *window* inputs.
 
-    Uniform on ±1/√(fan in), the default of PyTorch's linear and convolutional layers, or weights so that start at zero;
-    or as He et al. ("Delving deep into rectifiers", ICCV 2015) have it, ``N(0, 2/fan in)`` with biases of zero.
+    ``default``: uniform on ±1/√(fan in), as in PyTorch's linear and convolutional layers.  ``zeros``: the same with
+    zero weights.  ``kaiming_normal``: weights ``N(0, 2/fan in)`` and zero biases (He et al., "Delving deep into
+    rectifiers", ICCV 2015).
 
     Args:
-        name: the layer's.
-        fan_out: outputs.
-        window: the shape of what one output sees.
-        layer: names its draws.
-        start: where the weights start.
+        name: name of the layer.
+        fan_out: the number of outputs.
+        window: shape of the inputs of one output.
+        layer: number of the layer, which names its random stream.
+        start: initial weights.
     """
     fan_in = math.prod(window)
     bound = 1 / math.sqrt(fan_in)
@@ -87,7 +92,7 @@ def linear(
 def dense_parameters(
     sizes: Sequence[int], starts: Sequence[Start | Spread], first: int = 0
 ) -> tuple[ParameterSpec, ...]:
-    """Dense layers between *sizes*, whose draws are named from layer *first* on.
+    """Return the parameters of dense layers between *sizes*; layers are numbered from *first* on.
 
     >>> count_parameters(dense_parameters([2, 64, 3], ["default", "zeros"]))
     387
@@ -98,42 +103,86 @@ def dense_parameters(
     return tuple(
         part
         for layer, ((fan_in, fan_out), start) in layers
-        for part in linear(f"layers.{layer}", fan_out, (fan_in,), first + layer, start)
+        for part in linear_parameters(f"layers.{layer}", fan_out, (fan_in,), first + layer, start)
     )
 
 
 def count_parameters(parts: Sequence[ParameterSpec]) -> int:
-    """The number of parameters."""
+    """Return the number of parameters."""
     return sum(part.size for part in parts)
 
 
 def parameter_shapes(parts: Sequence[ParameterSpec]) -> dict[str, tuple[int, ...]]:
-    """Their names and shapes."""
+    """Return names and shapes."""
     return {part.name: part.shape for part in parts}
 
 
 def draw_parameters(parts: Sequence[ParameterSpec], streams: Streams) -> NDArray[np.float64]:
-    """Where they start, one after the other."""
+    """Draw all initial values as one flat array."""
     return np.concatenate([part.draw(streams) for part in parts])
 
 
-def laws(parts: Sequence[ParameterSpec]) -> tuple[Law, ...]:
-    """The claims that what is drawn, divided by its scale, is uniform on (-1, 1), or standard normal."""
+def initial_laws(parts: Sequence[ParameterSpec]) -> tuple[Law, ...]:
+    """State that initial values divided by their scale are uniform on (-1, 1), or standard normal."""
     from scipy import stats
 
     claims = (
         ("uniform", "uniform on (-1, 1): the default start of PyTorch's layers", stats.uniform(-1, 2)),
         ("normal", "standard normal", stats.norm()),
     )
-    found = []
+    laws = []
     for law, statement, distribution in claims:
-        mine = [part for part in parts if part.law == law]
-        if mine:
+        drawn = [part for part in parts if part.law == law]
+        if drawn:
 
-            def many(streams: Streams, size: int, mine: Sequence[ParameterSpec] = mine) -> NDArray[np.float64]:
-                times = range(-(-size // count_parameters(mine)))
-                return np.concatenate([part.draw(streams.at(i)) / part.scale for i in times for part in mine])
+            def draw(streams: Streams, size: int, drawn: Sequence[ParameterSpec] = drawn) -> NDArray[np.float64]:
+                times = range(-(-size // count_parameters(drawn)))
+                return np.concatenate([part.draw(streams.at(i)) / part.scale for i in times for part in drawn])
 
             quantity = f"starting parameter over its scale, {law}"
-            found.append(Law(quantity, statement, many, distribution=distribution))
-    return tuple(found)
+            laws.append(Law(quantity, statement, draw, distribution=distribution))
+    return tuple(laws)
+
+
+ExampleFormat = tuple[tuple[int, ...], int, int | None]
+"""Shape, classes and tokens of examples."""
+
+
+class LayeredModel(Model):
+    """A model with known layers."""
+
+    law_example: ClassVar[ExampleFormat]
+    """The examples for which the model states its laws."""
+
+    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
+        return count_parameters(self._parts(shape, classes, tokens))
+
+    def laws(self) -> tuple[Law, ...]:
+        return initial_laws(self._parts(*self.law_example))
+
+    @abstractmethod
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
+        """Return all parameters, in the order of the layout."""
+
+
+class DenseModel(LayeredModel):
+    """Dense layers under cross-entropy."""
+
+    law_example: ClassVar[ExampleFormat] = ((6,), 500, None)
+
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
+        from netfl.learning.model._manual_dense import Dense
+
+        return Dense(self._sizes(shape, classes), self._starts)
+
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
+        return dense_parameters(self._sizes(shape, classes), self._starts)
+
+    def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
+        """Return the widths of all layers, including input and output."""
+        return math.prod(shape), classes
+
+    @property
+    @abstractmethod
+    def _starts(self) -> tuple[Start, ...]:
+        """Initial weights of each layer."""

@@ -1,8 +1,8 @@
-"""Stacks of dense layers with gradients written out by hand, batched over the models of a stack.
+"""Batches of dense networks with hand-written gradients.
 
 Hidden activations are ``[models, batch, width]``, but the last layer's output is ``[models, classes, batch]``: classes
-are few, and arithmetic along the batch is what vectorises.  Each weight matrix lies in memory with its longer side
-innermost, for the same reason.  A step of SGD is folded into the matrix product that forms the gradient.
+are few, and arithmetic along the batch vectorises.  For the same reason each weight matrix is stored with its longer
+side innermost.  A step of SGD is part of the matrix product that forms the gradient.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor, Tensor],
         lambda grad, out: _ATEN.tanh_backward.grad_input(grad, out, grad_input=grad),
     ),
 }
-"""Each activation in place, and its derivative, found from its output, multiplied onto a gradient in place."""
+"""Activations in place, and the in-place product of a gradient with their derivative, a function of the output."""
 
 
 class Dense(Architecture):
-    """Linear layers between *sizes*, an activation between them, a cross-entropy on top."""
+    """Linear layers between *sizes* with an activation between them, under a cross-entropy."""
 
     def __init__(
         self, sizes: Sequence[int], starts: Sequence[Start], activation: str = "relu", softmax: bool = False
@@ -52,25 +52,21 @@ class Dense(Architecture):
 
     @property
     def size(self) -> int:
-        """The number of weights and biases."""
         return _initialization.count_parameters(self._parts)
 
     @property
     def layout(self) -> dict[str, tuple[int, ...]]:
-        """``layers.0.weight``, out by in, ``layers.0.bias``, and so on."""
         return _initialization.parameter_shapes(self._parts)
 
     def start(self, streams: Streams) -> NDArray[np.float64]:
-        """Uniform on ±1/√(fan in), or zero weights and biases so."""
         return _initialization.draw_parameters(self._parts, streams)
 
     def open(self, theta: Tensor, trained: bool = True) -> DenseStack:
-        """The layers at work for each row of *theta*."""
         return DenseStack(theta, self._sizes, self._activation, self._softmax)
 
 
 class _Layer:
-    """One linear layer of all models; `take` chooses how many of them are at work."""
+    """One linear layer of all models; `activate` selects the models in use."""
 
     weight: Tensor
     bias: Tensor
@@ -79,44 +75,44 @@ class _Layer:
     column: Tensor
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        """Copy *weight*, ``[models, out, in]``, and *bias*, ``[models, out]``, into a layout of their own."""
+        """Copy *weight*, ``[models, out, in]``, and *bias*, ``[models, out]``, to the layout of this class."""
         _, fan_out, fan_in = weight.shape
         self._tall = fan_out > fan_in
         self._weights = _copy(weight.mT if self._tall else weight)
         self._biases = _copy(bias)
-        self.take(bias.shape[0])
+        self.activate(bias.shape[0])
 
     @property
-    def held(self) -> tuple[Tensor, Tensor]:
-        """Weights and biases of all models, as they lie."""
+    def stored(self) -> tuple[Tensor, Tensor]:
+        """Weights and biases of all models, in their layout."""
         return self._weights, self._biases
 
-    def take(self, models: int) -> None:
-        """Let the first *models* work: their `weight`, ``[models, out, in]``, and `bias`, ``[models, out]``.
+    def activate(self, models: int) -> None:
+        """Use the first *models*: set `weight`, ``[models, out, in]``, and `bias`, ``[models, out]``.
 
-        They are also there as `turned`, ``[models, in, out]``, `row`, ``[models, 1, out]``, and `column`,
-        ``[models, out, 1]``: views that would otherwise be made in every step.
+        `turned`, ``[models, in, out]``, `row`, ``[models, 1, out]``, and `column`, ``[models, out, 1]``, are views of
+        them, which would otherwise be created in every step.
         """
-        self._own, self.bias = self._weights[:models], self._biases[:models]
-        self.weight = self._own.mT if self._tall else self._own
+        self._active, self.bias = self._weights[:models], self._biases[:models]
+        self.weight = self._active.mT if self._tall else self._active
         self.turned, self.row, self.column = self.weight.mT, self.bias[:, None], self.bias[..., None]
 
     def descend(self, grad: Tensor, inputs: Tensor) -> None:
         """Subtract the gradient.
 
         Args:
-            grad: that of the outputs, ``[models, out, batch]``.
+            grad: gradient of the outputs, ``[models, out, batch]``.
             inputs: ``[models, batch, in]``.
         """
         if self._tall:
-            self._own.baddbmm_(inputs.mT, grad.mT, alpha=-1)
+            self._active.baddbmm_(inputs.mT, grad.mT, alpha=-1)
         else:
-            self._own.baddbmm_(grad, inputs, alpha=-1)
+            self._active.baddbmm_(grad, inputs, alpha=-1)
         self.bias.sub_(grad.sum(2))
 
 
 class DenseStack(BatchedModel):
-    """Dense networks side by side."""
+    """Several dense networks."""
 
     def __init__(self, theta: Tensor, sizes: Sequence[int], activation: str, softmax: bool) -> None:
         self._sizes, self._softmax = sizes, softmax
@@ -128,9 +124,8 @@ class DenseStack(BatchedModel):
         self._output = self._fed = self._log = self._labels = theta
 
     def scores(self, x: Tensor) -> Tensor:
-        """The last layer's output, ``[models, batch, classes]``."""
         inputs = x.flatten(2)
-        self._take(*inputs.shape[:2])
+        self._resize(*inputs.shape[:2])
         self._inputs = [inputs, *self._hidden]
         for layer, given, out in zip(self._layers, self._inputs, self._hidden, strict=False):
             self._activate(torch.baddbmm(layer.row, given, layer.turned, out=out))
@@ -139,25 +134,24 @@ class DenseStack(BatchedModel):
         return self._output.mT
 
     def losses(self, y: Tensor) -> Tensor:
-        """The cross-entropies."""
         self._fed = torch.softmax(self._output, 1) if self._softmax else self._output
         self._log = torch.log_softmax(self._fed, 1)
         self._labels = y[:, None]
         return self._log.gather(1, self._labels)[:, 0].neg_()
 
     def slopes(self, weights: Tensor) -> Tensor:
-        """The gradient of the weighted losses with respect to the last layer's output, ``[models, classes, batch]``."""
+        """Return the gradient of the weighted losses by the last layer's output, ``[models, classes, batch]``."""
         grad = self._log.exp_().scatter_(1, self._labels, -1.0, reduce="add").mul_(weights[:, None])
         if self._softmax:
             grad = self._fed * (grad - (grad * self._fed).sum(1, keepdim=True))
         return grad
 
     def descend(self, weights: Tensor, into: Tensor | None = None) -> None:
-        """Back-propagate; each layer moves as soon as the gradient of its inputs is found.
+        """Back-propagate; each layer is updated as soon as the gradient of its inputs is known.
 
         Args:
             weights: ``[models, batch]``.
-            into: for the gradient of the first layer's inputs, ``[models, batch, inputs]``, where that is wanted.
+            into: output for the gradient of the first layer's inputs, ``[models, batch, inputs]``; optional.
         """
         grad = self.slopes(weights)
         for index in range(len(self._layers) - 1, 0, -1):
@@ -171,28 +165,26 @@ class DenseStack(BatchedModel):
         self._layers[0].descend(grad, self._inputs[0])
 
     def values(self, models: int) -> list[Tensor]:
-        """Weights and biases of each layer, weights with their longer side innermost."""
-        return [part[:models] for layer in self._layers for part in layer.held]
+        return [part[:models] for layer in self._layers for part in layer.stored]
 
     def store(self, into: Tensor) -> None:
-        """Weights, out by in, and biases of each layer, one after the other."""
-        self._take(into.shape[0], self._extent[1])
+        self._resize(into.shape[0], self._extent[1])
         for layer, (weight, bias) in zip(self._layers, _parts(into, self._sizes), strict=True):
             weight.copy_(layer.weight)
             bias.copy_(layer.bias)
 
-    def _take(self, models: int, batch: int) -> None:
-        """Let the first *models* work on so many examples each: make room for hidden layers and their gradients."""
+    def _resize(self, models: int, batch: int) -> None:
+        """Use the first *models* with *batch* examples each: allocate hidden layers and their gradients."""
         if (models, batch) != self._extent:
             self._extent = models, batch
             for layer in self._layers:
-                layer.take(models)
-            room, hidden = self._layers[0].bias.new_empty, self._sizes[1:-1]
-            self._hidden, self._below = ([room(models, batch, size) for size in hidden] for _ in range(2))
+                layer.activate(models)
+            allocate, hidden = self._layers[0].bias.new_empty, self._sizes[1:-1]
+            self._hidden, self._below = ([allocate(models, batch, size) for size in hidden] for _ in range(2))
 
 
 def _parts(theta: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Views of each layer's weights, ``[models, out, in]``, and biases, ``[models, out]``."""
+    """Yield views of each layer's weights, ``[models, out, in]``, and biases, ``[models, out]``."""
     at = 0
     for fan_in, fan_out in pairwise(sizes):
         middle, end = at + fan_in * fan_out, at + (fan_in + 1) * fan_out
@@ -201,5 +193,4 @@ def _parts(theta: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor
 
 
 def _copy(part: Tensor) -> Tensor:
-    """A contiguous copy."""
     return part.clone(memory_format=torch.contiguous_format)

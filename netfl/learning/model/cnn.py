@@ -1,24 +1,31 @@
-"""Convolutions under dense layers."""
+"""Convolutional network with dense layers on top."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.learning.model import Model, _initialization, not_image_fault
-from netfl.learning.model._initialization import ParameterSpec, Spread
-from netfl.types import Law
+from netfl.learning.model import not_image_fault
+from netfl.learning.model._initialization import (
+    ExampleFormat,
+    LayeredModel,
+    ParameterSpec,
+    Spread,
+    dense_parameters,
+    draw_parameters,
+    linear_parameters,
+)
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Cnn(Model):
+class Cnn(LayeredModel):
     """Convolutions, each followed by a pool of 2 x 2 and an activation, then dense layers, under cross-entropy.
 
     The networks of LeNet's kind (LeCun et al., "Gradient-based learning applied to document recognition", 1998).  The
@@ -35,78 +42,66 @@ class Cnn(Model):
         weights: default
     """
 
+    law_example: ClassVar[ExampleFormat] = ((1, 64, 64), 10, None)
     channels: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
-    """How many channels each convolution gives, from the input on."""
+    """Output channels of each convolution, from the input on."""
     kernel: Annotated[int, Field(ge=1)] = 3
-    """Rows and columns that a convolution sees at once."""
+    """Rows and columns of a convolution's window."""
     padding: Annotated[int, Field(ge=0)] = 1
-    """Rows and columns of zeros on each side of a picture; half of ``kernel``, rounded down, keeps its size."""
+    """Rows and columns of zeros on each side of an image; half of ``kernel``, rounded down, keeps its size."""
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = ()
     """Widths of the dense layers between the last pool and the classes."""
     activation: Literal["relu", "leaky_relu", "tanh"] = "relu"
-    """What follows each pool and each hidden layer; the leaky one has slope 0.01 below zero."""
+    """Activation after each pool and hidden layer; ``leaky_relu`` has slope 0.01 below zero."""
     weights: Spread = "default"
-    """Where the parameters start: uniform on ±1/√(fan in), as in PyTorch; or normal with variance 2/(fan in) and biases
-    of zero (He et al. 2015), save for the last layer, which starts as in PyTorch."""
-
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Weights and biases of all layers."""
-        return _initialization.count_parameters(self._parts(shape, classes))
+    """Initial parameters: uniform on ±1/√(fan in), as in PyTorch; or normal with variance 2/(fan in) and zero biases
+    (He et al. 2015), except for the last layer, which starts as in PyTorch."""
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """The layers at work."""
+        """Return the layers."""
         from netfl.learning.model._batched import ModuleArchitecture
         from netfl.learning.model._manual_conv import Convolutional, ConvolutionalStack, ConvShape
 
-        whole = ConvShape(self._windows(shape), self.padding, self._sizes(shape, classes), self.activation)
-        begin = partial(_initialization.draw_parameters, self._parts(shape, classes))
-        return ModuleArchitecture(Convolutional(whole), begin, by_hand=partial(ConvolutionalStack, shape=whole))
+        conv_shape = ConvShape(self._windows(shape), self.padding, self._sizes(shape, classes), self.activation)
+        start = partial(draw_parameters, self._parts(shape, classes, tokens))
+        cpu_model = partial(ConvolutionalStack, shape=conv_shape)
+        return ModuleArchitecture(Convolutional(conv_shape), start, cpu_model=cpu_model)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """It takes pictures, large enough for all its pools."""
+        """Yield a fault unless examples are images that are large enough for all pools."""
         if tokens is not None or len(shape) != 3:
             yield not_image_fault(shape)
             return
-        size, most = f"pictures of {shape[1]} x {shape[2]} pixels", min(shape[1:]) + 2 * self.padding - 1
-        if self.kernel > most:
-            remedy = f"take {most} or less, or make 'padding' larger" if most > 0 else "make 'padding' larger"
+        size, max_kernel = f"pictures of {shape[1]} x {shape[2]} pixels", min(shape[1:]) + 2 * self.padding - 1
+        if self.kernel > max_kernel:
+            remedy = (
+                f"take {max_kernel} or less, or make 'padding' larger" if max_kernel > 0 else "make 'padding' larger"
+            )
             yield Fault("kernel", f"is too large for {size}: nothing is left to pool", self.kernel, remedy)
-        elif min(self._picture(shape)) < 1:
+        elif min(self._pooled_size(shape)) < 1:
             problem = f"{size} are too small for {len(self.channels)} convolutions with a pool each"
             yield Fault("channels", problem, list(self.channels), "leave some out, or make 'padding' larger")
 
-    def laws(self) -> tuple[Law, ...]:
-        """Where it starts."""
-        return _initialization.laws(self._parts((1, 64, 64), 10))
-
-    def _picture(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """Rows and columns after all pools; 0 or less if there are none."""
+    def _pooled_size(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Return rows and columns after all pools; 0 or less if nothing is left."""
         rows, columns = shape[1:]
         for _ in self.channels:
-            rows, columns = (size // 2 for size in self._places((rows, columns)))
-        return rows, columns
-
-    def _places(self, picture: tuple[int, int]) -> tuple[int, int]:
-        """Rows and columns of the places that a window has on a picture."""
-        rows, columns = (size + 2 * self.padding - self.kernel + 1 for size in picture)
+            rows, columns = ((size + 2 * self.padding - self.kernel + 1) // 2 for size in (rows, columns))
         return rows, columns
 
     def _windows(self, shape: tuple[int, ...]) -> tuple[tuple[int, int, int, int], ...]:
-        """The shapes of the convolutions' weights."""
         inputs = (shape[0], *self.channels)
         return tuple((out, into, self.kernel, self.kernel) for into, out in zip(inputs, self.channels, strict=False))
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
-        """Widths of the dense layers, from what the last pool gives to the classes."""
-        return (self.channels[-1] * math.prod(self._picture(shape)), *self.hidden, classes)
+        return (self.channels[-1] * math.prod(self._pooled_size(shape)), *self.hidden, classes)
 
-    def _parts(self, shape: tuple[int, ...], classes: int) -> tuple[ParameterSpec, ...]:
-        """All parameters."""
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
         windows = self._windows(shape)
         convolutions = (
             part
             for layer, (out, *window) in enumerate(windows)
-            for part in _initialization.linear(f"convolutions.{layer}", out, window, layer, self.weights)
+            for part in linear_parameters(f"convolutions.{layer}", out, window, layer, self.weights)
         )
         starts = (self.weights,) * len(self.hidden) + ("default",)
-        return (*convolutions, *_initialization.dense_parameters(self._sizes(shape, classes), starts, len(windows)))
+        return (*convolutions, *dense_parameters(self._sizes(shape, classes), starts, len(windows)))

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
-from netfl.learning.model import Model, _initialization
-from netfl.learning.model._initialization import Start
-from netfl.types import Law
-
-if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
+from netfl.learning.model._initialization import DenseModel, Start
 
 
-class Logistic(Model):
+class Logistic(DenseModel):
     """One linear layer whose outputs are the logits of the classes: ``softmax(W x + b)`` under cross-entropy.
 
     Example::
@@ -22,20 +14,8 @@ class Logistic(Model):
     """
 
     weights: Start = "default"
-    """Where the weights start: uniform on ±1/√(fan in), or at zero; biases are uniform in any case."""
+    """Initial weights: uniform on ±1/√(fan in), or zero; biases are uniform in both cases."""
 
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """``(inputs + 1) · classes``."""
-        return _initialization.count_parameters(
-            _initialization.dense_parameters((math.prod(shape), classes), (self.weights,))
-        )
-
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """The layer at work."""
-        from netfl.learning.model._manual_dense import Dense
-
-        return Dense((math.prod(shape), classes), (self.weights,))
-
-    def laws(self) -> tuple[Law, ...]:
-        """Where it starts."""
-        return _initialization.laws(_initialization.dense_parameters((6, 500), (self.weights,)))
+    @property
+    def _starts(self) -> tuple[Start, ...]:
+        return (self.weights,)

@@ -1,29 +1,33 @@
-"""Long short-term memory: what comes next in a row of tokens."""
+"""Long short-term memory for the next token of a row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from netfl.errors import Fault
-from netfl.learning.model import Model, _initialization
-from netfl.learning.model._initialization import ParameterSpec
-from netfl.types import Law
+from netfl.learning.model._initialization import (
+    ExampleFormat,
+    LayeredModel,
+    ParameterSpec,
+    draw_parameters,
+    linear_parameters,
+)
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Lstm(Model):
-    """An embedding of the tokens, layers of LSTM cells, and a linear layer on what the last one says at the end.
+class Lstm(LayeredModel):
+    """An embedding of the tokens, layers of LSTM cells, and a linear layer on the last output.
 
-    Hochreiter and Schmidhuber, "Long short-term memory", Neural Computation 9 (8), 1997; cells and start as in
+    Hochreiter and Schmidhuber, "Long short-term memory", Neural Computation 9 (8), 1997; cells and initial values as in
     PyTorch: ``i, f, o = σ(…)``, ``g = tanh(…)``, ``c⁺ = f c + i g``, ``h⁺ = o tanh c⁺``, with two biases; embeddings
     start standard normal, all else uniform on ±1/√hidden.  The example is the model of LEAF (Caldas et al. 2018) and
     q-FFL for Shakespeare's next letter.
@@ -36,57 +40,46 @@ class Lstm(Model):
         layers: 2
     """
 
+    law_example: ClassVar[ExampleFormat] = ((80,), 10, 80)
     embedding: Annotated[int, Field(ge=1)] = 8
-    """How many numbers stand for a token."""
+    """Size of the embedding of a token."""
     hidden: Annotated[int, Field(ge=1)] = 256
     """Cells in each layer."""
     layers: Annotated[int, Field(ge=1, le=64)] = 2
-    """How many layers of cells there are."""
-
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Embeddings, weights and biases."""
-        return _initialization.count_parameters(self._parts(classes, tokens or 0))
+    """Layers of cells."""
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """The layers at work."""
+        """Return the layers."""
         from netfl.learning.model._batched import ModuleArchitecture
 
         sizes = (tokens or 0, self.embedding, self.hidden, self.layers, classes)
-        begin = partial(_initialization.draw_parameters, self._parts(classes, tokens or 0))
-        return ModuleArchitecture(Recurrent(*sizes), begin, together=StepByStep(*sizes), tokens=True)
+        start = partial(draw_parameters, self._parts(shape, classes, tokens))
+        return ModuleArchitecture(Recurrent(*sizes), start, vmap_module=StepByStep(*sizes), has_tokens=True)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """It takes rows of tokens."""
+        """Yield a fault unless examples are rows of tokens."""
         if tokens is None or len(shape) != 1:
             problem = "takes rows of tokens, such as the letters of a text"
             yield Fault("", problem, list(shape), "take data such as shakespeare, or another model")
 
-    def laws(self) -> tuple[Law, ...]:
-        """Where it starts."""
-        return _initialization.laws(self._parts(10, 80))
-
-    def _parts(self, classes: int, tokens: int) -> tuple[ParameterSpec, ...]:
-        """All parameters."""
-        embeddings = ParameterSpec("embedding.weight", (tokens, self.embedding), ("embeddings",), "normal", 1.0)
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
+        embeddings = ParameterSpec("embedding.weight", (tokens or 0, self.embedding), ("embeddings",), "normal", 1.0)
         widths = (self.embedding, *[self.hidden] * self.layers)
         cells = (
-            ParameterSpec(f"cells.{what}_l{layer}", shape, (what, layer), "uniform", self.hidden**-0.5)
+            ParameterSpec(f"cells.{name}_l{layer}", shape, (name, layer), "uniform", self.hidden**-0.5)
             for layer, (into, out) in enumerate(pairwise(widths))
-            for what, shape in (
+            for name, shape in (
                 ("weight_ih", (4 * out, into)),
                 ("weight_hh", (4 * out, out)),
                 ("bias_ih", (4 * out,)),
                 ("bias_hh", (4 * out,)),
             )
         )
-        return (embeddings, *cells, *_initialization.linear("last", classes, (self.hidden,), self.layers))
-
-
-# Long short-term memory in PyTorch's own words, and step by step.
+        return (embeddings, *cells, *linear_parameters("last", classes, (self.hidden,), self.layers))
 
 
 class Recurrent(nn.Module):
-    """Embedding, cells and last layer."""
+    """The network as a PyTorch module."""
 
     def __init__(self, tokens: int, embedding: int, hidden: int, layers: int, classes: int) -> None:
         super().__init__()
@@ -96,27 +89,27 @@ class Recurrent(nn.Module):
             self.last = nn.Linear(hidden, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The scores of what follows rows of tokens, ``[batch, length]``."""
-        said, _ = self.cells(self.embedding(x))
-        return torch.as_tensor(self.last(said[:, -1]))
+        """Return the scores of the tokens that follow rows ``[batch, length]``."""
+        outputs, _ = self.cells(self.embedding(x))
+        return torch.as_tensor(self.last(outputs[:, -1]))
 
 
 class StepByStep(Recurrent):
-    """The same by matrix products, which can be batched over models; on a processor that takes twice as long."""
+    """The same network by matrix products, which `vmap` supports; it takes twice as long on a CPU."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The scores."""
-        said = self.embedding(x)
+        """Return the scores."""
+        values = self.embedding(x)
         for layer in range(self.cells.num_layers):
             names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             inner, recurrent, *biases = (getattr(self.cells, f"{name}_l{layer}") for name in names)
-            sums = said @ inner.T + sum(biases)
-            cell = heard = torch.zeros_like(sums[:, 0, : self.cells.hidden_size])
+            sums = values @ inner.T + sum(biases)
+            cell = hidden = torch.zeros_like(sums[:, 0, : self.cells.hidden_size])
             outputs = []
-            for at_once in sums.unbind(1):
-                i, f, g, o = (at_once + heard @ recurrent.T).chunk(4, -1)
+            for step in sums.unbind(1):
+                i, f, g, o = (step + hidden @ recurrent.T).chunk(4, -1)
                 cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-                heard = o.sigmoid() * cell.tanh()
-                outputs.append(heard)
-            said = torch.stack(outputs, 1)
-        return torch.as_tensor(self.last(said[:, -1]))
+                hidden = o.sigmoid() * cell.tanh()
+                outputs.append(hidden)
+            values = torch.stack(outputs, 1)
+        return torch.as_tensor(self.last(values[:, -1]))

@@ -1,4 +1,4 @@
-"""Fully connected layers."""
+"""Multilayer perceptron."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from netfl.learning.model import Model, _initialization
-from netfl.learning.model._initialization import Start
-from netfl.types import Law
+from netfl.learning.model._initialization import DenseModel, Start
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Mlp(Model):
+class Mlp(DenseModel):
     """A multilayer perceptron: linear layers with an activation between them, under cross-entropy.
 
     Example::
@@ -30,41 +28,28 @@ class Mlp(Model):
     hidden: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
     """Widths of the hidden layers, from the input on; for none, use ``logistic``."""
     activation: Literal["relu", "leaky_relu", "tanh"] = "relu"
-    """What follows each hidden layer; the leaky one has slope 0.01 below zero."""
+    """Activation after each hidden layer; ``leaky_relu`` has slope 0.01 below zero."""
     output: Literal["logits", "softmax"] = "logits"
-    """What is fed to the cross-entropy, which takes a softmax of its own: the last layer's output, or its softmax."""
+    """Input of the cross-entropy, which applies a softmax itself: the last layer's output, or its softmax."""
     weights: Start | tuple[Start, ...] = "default"
-    """Where the weights start: uniform on ±1/√(fan in), or at zero; one word for all layers, or a list of one for each.
-    Biases are uniform in any case."""
+    """Initial weights: uniform on ±1/√(fan in), or zero; one word for all layers, or one for each.  Biases are uniform
+    in both cases."""
 
     @model_validator(mode="after")
-    def _one_start_a_layer(self) -> Mlp:
-        """A list must be about the layers that there are."""
+    def _check_weights(self) -> Mlp:
         if isinstance(self.weights, tuple) and len(self.weights) != len(self.hidden) + 1:
             raise ValueError(f"weights has {len(self.weights)} entries for {len(self.hidden) + 1} layers of weights")
         return self
 
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Weights and biases of all layers."""
-        return _initialization.count_parameters(
-            _initialization.dense_parameters(self._sizes(shape, classes), self._starts)
-        )
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """The layers at work."""
+        """Return the layers."""
         from netfl.learning.model._manual_dense import Dense
 
         return Dense(self._sizes(shape, classes), self._starts, self.activation, softmax=self.output == "softmax")
 
-    def laws(self) -> tuple[Law, ...]:
-        """Where it starts."""
-        return _initialization.laws(_initialization.dense_parameters(self._sizes((6,), 500), self._starts))
-
     @property
     def _starts(self) -> tuple[Start, ...]:
-        """Where each layer's weights start."""
         return self.weights if isinstance(self.weights, tuple) else (self.weights,) * (len(self.hidden) + 1)
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
-        """Widths of all layers, the input and the output among them."""
         return (math.prod(shape), *self.hidden, classes)

@@ -1,4 +1,4 @@
-"""A linear support vector machine."""
+"""Linear support vector machine."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from netfl.learning.model import Model, _initialization
-from netfl.learning.model._initialization import ParameterSpec, Start
+from netfl.learning.model._initialization import DenseModel, Start
 from netfl.learning.model._manual_dense import Dense, DenseStack
-from netfl.types import Law
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
 
 
-class Svm(Model):
+class Svm(DenseModel):
     """One linear layer under the hinge loss of the worst rival, ``max(0, 1 + max_j s_j - s_y)`` over ``j ≠ y``.
 
     That is the loss of Crammer and Singer ("On the algorithmic implementation of multiclass kernel-based vector
     machines", JMLR 2, 2001).  For two classes there is one output f, positive for class 1, and the loss is
-    ``max(0, 1 - f)`` or ``max(0, 1 + f)``, as in the Vehicle experiment of q-FFL.  Its gradient is 0 at the bend.  The
+    ``max(0, 1 - f)`` or ``max(0, 1 + f)``, as in the Vehicle experiment of q-FFL.  Its gradient is 0 at the kink.  The
     penalty on the weights is the learner's ``weight_decay``.
 
     Example::
@@ -31,63 +29,51 @@ class Svm(Model):
     """
 
     weights: Start = "default"
-    """Where the weights start: uniform on ±1/√(fan in), or at zero; biases are uniform in any case."""
-
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """``(inputs + 1) · classes``, or ``inputs + 1`` for two classes."""
-        return _initialization.count_parameters(self._parts(shape, classes))
+    """Initial weights: uniform on ±1/√(fan in), or zero; biases are uniform in both cases."""
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """The layer at work."""
-        return Hinge(self._sizes(shape, classes), (self.weights,))
-
-    def laws(self) -> tuple[Law, ...]:
-        """Where it starts."""
-        return _initialization.laws(self._parts((6,), 500))
+        """Return the layer."""
+        return Hinge(self._sizes(shape, classes), self._starts)
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, int]:
-        """Inputs and outputs."""
         return math.prod(shape), 1 if classes == 2 else classes
 
-    def _parts(self, shape: tuple[int, ...], classes: int) -> tuple[ParameterSpec, ...]:
-        """All parameters."""
-        return _initialization.dense_parameters(self._sizes(shape, classes), (self.weights,))
-
-
-# Stacks of linear layers under the hinge loss of the worst rival.
+    @property
+    def _starts(self) -> tuple[Start, ...]:
+        return (self.weights,)
 
 
 class Hinge(Dense):
-    """One linear layer, whose single output, if it is one, tells two classes apart."""
+    """One linear layer under the hinge loss; a single output separates two classes."""
 
     def open(self, theta: Tensor, trained: bool = True) -> HingeStack:
-        """The layer at work for each row of *theta*."""
+        """Return one layer for each row of *theta*."""
         return HingeStack(theta, self._sizes, self._activation, self._softmax)
 
 
 class HingeStack(DenseStack):
-    """Linear layers side by side."""
+    """Several linear layers under the hinge loss."""
 
     def scores(self, x: Tensor) -> Tensor:
-        """The outputs, or -f/2 and f/2 for a single one."""
-        found = super().scores(x)
-        return found if found.shape[2] > 1 else torch.cat((-found, found), 2) / 2
+        """Return the outputs, or -f/2 and f/2 for a single one."""
+        outputs = super().scores(x)
+        return outputs if outputs.shape[2] > 1 else torch.cat((-outputs, outputs), 2) / 2
 
     def losses(self, y: Tensor) -> Tensor:
-        """The hinges."""
+        """Return the hinge losses."""
         self._labels = y[:, None]
         if self._output.shape[1] == 1:
             margins = self._output * (2 * self._labels - 1)
             self._active = margins < 1
             return (1 - margins).clamp_(min=0)[:, 0]
-        own = self._output.gather(1, self._labels)
+        target = self._output.gather(1, self._labels)
         worst, self._rivals = self._output.scatter(1, self._labels, -torch.inf).max(1, keepdim=True)
-        hinges = 1 + worst - own
+        hinges = 1 + worst - target
         self._active = hinges > 0
         return hinges.clamp_(min=0)[:, 0]
 
     def slopes(self, weights: Tensor) -> Tensor:
-        """The gradient: at the rival the weight, at the label less the weight, where the hinge is open."""
+        """Return the gradient: plus the weight at the rival, minus the weight at the label; 0 if the loss is 0."""
         each = weights[:, None] * self._active
         if self._output.shape[1] == 1:
             return each * (1 - 2 * self._labels)

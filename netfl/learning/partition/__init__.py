@@ -1,4 +1,26 @@
-"""The partition family: which training example belongs to which user."""
+'''The partition family: the training examples that each user holds.
+
+A partition is a class derived from `Partition`.  Its fields are the keys of the scenario, and `Partition.split` returns
+the rows of each user.  It gets the labels of all training examples, or the data's own users where `grouped_by` is
+``user``.  Where `ranking_source` names a source, it also gets the users in order of their participation, so that data
+and participation can be coupled.  A complete partition::
+
+    class FirstTakesHalf(Partition):
+        """User 0 holds half of the examples, the others share the rest.
+
+        Example::
+
+            kind: my_partitions:FirstTakesHalf
+        """
+
+        def split(self, labels, users, ranking, streams):
+            rows = streams.rng("rows").permutation(len(labels))
+            first, rest = np.array_split(rows, 2)
+            return [first, *np.array_split(rest, users - 1)]
+
+        def laws(self):
+            return (Law.none("a random permutation; the shares are exact"),)
+'''
 
 from __future__ import annotations
 
@@ -8,7 +30,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.learning.partition._user_ranking import Rarity
+from netfl.learning.partition._user_ranking import RankingSource
 from netfl.registry import Spec
 from netfl.streams import Streams
 
@@ -18,31 +40,31 @@ class Partition(Spec):
 
     @abstractmethod
     def split(
-        self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
+        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
     ) -> list[NDArray[np.int64]]:
-        """The rows of each user, a list of *users* arrays that share no row.
+        """Return the rows of each user, a list of *users* arrays without common rows.
 
         Args:
-            labels: the labels of the training examples, or what else `goes_by` says.
+            labels: the labels of the training examples, or their users in the data, see `grouped_by`.
             users: the number of users.
-            order: the users from the most to the least often heard, where `rarity` asks for it.
-            streams: where draws come from.
+            ranking: the users by falling participation, if `ranking_source` asks for it.
+            streams: source of random draws.
 
         Raises:
-            netfl.errors.ScenarioError: a user would hold no example; the message says who and why.
+            netfl.errors.ScenarioError: a user would hold no example; the message names users and reason.
         """
 
     @property
-    def goes_by(self) -> Literal["label", "user"]:
-        """What `split` is told of each training example: its label, or which of the data's own users it belongs to."""
+    def grouped_by(self) -> Literal["label", "user"]:
+        """The property of the training examples that `split` gets: the label, or the user in the data."""
         return "label"
 
     @property
-    def rarity(self) -> Rarity | None:
-        """Which order of the users `split` needs; ``None`` for none."""
+    def ranking_source(self) -> RankingSource | None:
+        """The source of the ranking of users that `split` needs; ``None`` for no ranking."""
         return None
 
     @property
-    def rare(self) -> tuple[int, ...]:
-        """The labels that only rarely heard users hold, if the partition is about that."""
+    def rare_labels(self) -> tuple[int, ...]:
+        """The labels of the users with the least participation, if the partition names them."""
         return ()

@@ -1,4 +1,4 @@
-"""Rows dealt out evenly, and the check that nobody is left without."""
+"""Allocation of rows to users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netfl.errors import Fault, ScenarioError
 
 
 def whole_portions(total: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Whole numbers that sum to *total*, each within one of its share of it; *shares* need not sum to 1.
+    """Divide *total* into whole numbers, each within one of its share; *shares* need not sum to 1.
 
     >>> whole_portions(10, np.array([1.0, 1.0, 1.0])).tolist()
     [3, 4, 3]
@@ -21,11 +21,11 @@ def whole_portions(total: int, shares: NDArray[np.float64]) -> NDArray[np.int64]
 
 
 class RowDealer:
-    """What each user holds so far.
+    """The rows that each user holds so far.
 
     Args:
         users: the number of users.
-        rng: shuffles what is dealt.
+        rng: shuffles the rows before they are dealt.
     """
 
     def __init__(self, users: int, rng: np.random.Generator) -> None:
@@ -48,15 +48,11 @@ class RowDealer:
         self._held[user].append(rows)
 
     def rows(self) -> list[NDArray[np.int64]]:
-        """The rows of each user.
-
-        Raises:
-            ScenarioError: a user holds none; the message says who.
-        """
+        """Return the rows of each user; raise a ScenarioError if a user holds none."""
         held = [np.concatenate([np.zeros(0, np.int64), *parts]) for parts in self._held]
-        without = [user for user, rows in enumerate(held) if not len(rows)]
-        if without:
-            shown = ", ".join(map(str, without[:10])) + (", …" if len(without) > 10 else "")
-            problem = f"no training example is left for {len(without)} of {len(held)} users: {shown}"
+        empty = [user for user, rows in enumerate(held) if not len(rows)]
+        if empty:
+            shown = ", ".join(map(str, empty[:10])) + (", …" if len(empty) > 10 else "")
+            problem = f"no training example is left for {len(empty)} of {len(held)} users: {shown}"
             raise ScenarioError([Fault("", problem, remedy="take fewer users, or more data")])
         return held

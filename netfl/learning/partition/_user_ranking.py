@@ -1,4 +1,4 @@
-"""The order of the users from the most to the least often heard, and where it cannot be had."""
+"""Checks of keys that couple data to participation."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 from netfl.errors import Fault
 from netfl.types import ScenarioFacts
 
-Rarity = Literal["rho", "distance", "prerun"]
-"""Where the order is taken from: the rates that the access states; the distance from a user's tower, the farthest being
-the rarest; or a run of the access alone, without learning."""
+RankingSource = Literal["rho", "distance", "prerun"]
+"""Source of the ranking of users by participation: the rates that the access states; the distance from a user's tower,
+the farthest being the rarest; or a run of the access without learning."""
 
 
-def order_faults(by: Rarity, facts: ScenarioFacts) -> Iterator[Fault]:
-    """An order that the access cannot give."""
+def check_ranking(by: RankingSource, facts: ScenarioFacts) -> Iterator[Fault]:
+    """Yield a fault if the access cannot give the ranking."""
     if by == "rho" and not (facts.rho_known or facts.ranked):
         remedy = "take distance or prerun" if facts.placed else "take prerun"
         yield Fault("by", "this access does not state how often users are heard", by, remedy)
@@ -23,8 +23,8 @@ def order_faults(by: Rarity, facts: ScenarioFacts) -> Iterator[Fault]:
         yield Fault("by", "the users of this access have no places", by, remedy)
 
 
-def label_faults(labels: tuple[int, ...], classes: int) -> Iterator[Fault]:
-    """Labels that the data do not have."""
-    for at, label in enumerate(labels):
+def check_labels(labels: tuple[int, ...], classes: int) -> Iterator[Fault]:
+    """Yield a fault for each label that the data do not have."""
+    for index, label in enumerate(labels):
         if label >= classes:
-            yield Fault(f"classes.{at}", f"the data have labels 0 to {classes - 1}", label, "name one of them")
+            yield Fault(f"classes.{index}", f"the data have labels 0 to {classes - 1}", label, "name one of them")

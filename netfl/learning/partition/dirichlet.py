@@ -1,4 +1,4 @@
-"""Users hold mixes of labels that differ at random, by Dirichlet's law."""
+"""Random mixes of labels, by the Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from netfl.learning.partition._sizes import Sizes
 from netfl.streams import Streams
 from netfl.types import Law
 
-_SHOWN = 10
-"""Labels, or users, of the mix whose law is told."""
-_NOTHING = 1e-300
+_CLAIM_PARTS = 10
+"""Size of the mix whose distribution is stated."""
+_TINY = 1e-300
 
 
 class Dirichlet(Partition):
-    """Mixes of labels, or of users, drawn from the symmetric Dirichlet law; a small ``concentration`` makes them pure.
+    """Symmetric Dirichlet mixes of labels, or of users; a small ``concentration`` makes them pure.
 
     - ``mixes``: each user k draws a mix κ_k over the labels and takes of label c's examples the share
       ``κ_kc / Σ_m κ_mc``; all are dealt out, and sizes differ (Wang and Ji, "A lightweight method for tackling unknown
@@ -42,68 +42,69 @@ class Dirichlet(Partition):
     """
 
     concentration: Annotated[float, Field(ge=0.01, le=1e6)]
-    """α, of each label or, by ``labels``, of each user."""
+    """α, of each label or, with ``labels``, of each user."""
     by: Literal["mixes", "labels", "draws"] = "mixes"
-    """How the examples are dealt out."""
+    """The way in which the examples are dealt out."""
     sizes: Sizes | None = None
-    """How many examples users hold, by ``draws`` and only there; equal shares by default."""
+    """The number of examples of users, for ``draws`` only; equal shares by default."""
 
     @model_validator(mode="after")
-    def _sizes_are_drawn(self) -> Dirichlet:
-        """Refuse sizes where they follow from the mixes."""
+    def _check_sizes(self) -> Dirichlet:
         if self.sizes is not None and self.by != "draws":
             raise ValueError(f"sizes follow from the mixes by '{self.by}': leave them out, or say by: draws")
         return self
 
     def split(
-        self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
+        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
     ) -> list[NDArray[np.int64]]:
         """Draw the mixes and deal each label out."""
-        there = np.bincount(labels)
+        available = np.bincount(labels)
         if self.by == "draws":
-            counts = self._drawn(there, users, streams)
+            counts = self._draw_counts(available, users, streams)
         else:
-            shares = self._shares(streams, len(there), users)
-            counts = np.stack([whole_portions(total, own) for total, own in zip(there.tolist(), shares, strict=True)])
-        hands = RowDealer(users, streams.rng("dirichlet"))
-        for label, own in enumerate(counts):
-            hands.deal(np.flatnonzero(labels == label), range(users), own)
-        return hands.rows()
+            shares = self._draw_shares(streams, len(available), users)
+            counts = np.stack(
+                [whole_portions(total, part) for total, part in zip(available.tolist(), shares, strict=True)]
+            )
+        dealer = RowDealer(users, streams.rng("dirichlet"))
+        for label, label_counts in enumerate(counts):
+            dealer.deal(np.flatnonzero(labels == label), range(users), label_counts)
+        return dealer.rows()
 
-    def mixes(self, streams: Streams, draws: int, parts: int) -> NDArray[np.float64]:
-        """Independent mixes over *parts*, ``[draws, parts]``; the first are the same however many there are."""
+    def draw_mixes(self, streams: Streams, draws: int, parts: int) -> NDArray[np.float64]:
+        """Draw independent mixes over *parts*, ``[draws, parts]``; more *draws* do not change the first ones."""
         return streams.rng("mixes").dirichlet(np.full(parts, self.concentration), draws)
 
     def laws(self) -> tuple[Law, ...]:
-        """One share of ten, and the weights of the sizes."""
+        """State the distribution of a share, and of the weights of the sizes."""
         from scipy.stats import beta
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            return self.mixes(streams, size, _SHOWN)[:, -1]
+            return self.draw_mixes(streams, size, _CLAIM_PARTS)[:, -1]
 
-        known = beta(self.concentration, (_SHOWN - 1) * self.concentration)
-        own = Law(f"share of one of {_SHOWN}", "beta(α, 9 α)", draw, distribution=known)
-        return (own,) if self.sizes is None else (own, self.sizes.law_of_weights())
+        known = beta(self.concentration, (_CLAIM_PARTS - 1) * self.concentration)
+        share = Law(f"share of one of {_CLAIM_PARTS}", "beta(α, 9 α)", draw, distribution=known)
+        return (share,) if self.sizes is None else (share, self.sizes.weight_law())
 
-    def _shares(self, streams: Streams, labels: int, users: int) -> NDArray[np.float64]:
-        """In which proportions each label goes to the users, ``[labels, users]``."""
+    def _draw_shares(self, streams: Streams, labels: int, users: int) -> NDArray[np.float64]:
+        """Return the proportions in which users get each label, ``[labels, users]``."""
         if self.by == "labels":
-            return self.mixes(streams, labels, users)
-        return np.maximum(self.mixes(streams, users, labels).T, _NOTHING)
+            return self.draw_mixes(streams, labels, users)
+        return np.maximum(self.draw_mixes(streams, users, labels).T, _TINY)
 
-    def _drawn(self, there: NDArray[np.int64], users: int, streams: Streams) -> NDArray[np.int64]:
-        """How many examples of each label each user draws, ``[labels, users]``, of those that are *there*."""
-        mixes, rng = self.mixes(streams, users, len(there)), streams.rng("draws")
-        total, left = int(there.sum()), there.copy()
+    def _draw_counts(self, available: NDArray[np.int64], users: int, streams: Streams) -> NDArray[np.int64]:
+        """Draw the number of each user's examples of each label, ``[labels, users]``, from those *available*."""
+        mixes, rng = self.draw_mixes(streams, users, len(available)), streams.rng("draws")
+        total, left = int(available.sum()), available.copy()
         sizes = whole_portions(total, np.ones(users))
         if self.sizes is not None:
-            sizes = self.sizes.counts(streams.at("sizes"), users, total)
-        counts = np.zeros((users, len(there)), np.int64)
+            sizes = self.sizes.draw_counts(streams.at("sizes"), users, total)
+        counts = np.zeros((users, len(available)), np.int64)
         for user in rng.permutation(users).tolist():
-            while (wanted := int(sizes[user] - counts[user].sum())) > 0:
+            while (missing := int(sizes[user] - counts[user].sum())) > 0:
                 chances = np.where(left > 0, mixes[user], 0.0)
-                chances = chances if chances.sum() > _NOTHING else left.astype(float)
-                drawn = np.minimum(rng.multinomial(wanted, chances / chances.sum()), left)
+                chances = chances if chances.sum() > _TINY else left.astype(float)
+                drawn = np.minimum(rng.multinomial(missing, chances / chances.sum()), left)
                 counts[user] += drawn
                 left -= drawn
         return counts.T

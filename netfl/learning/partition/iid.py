@@ -1,4 +1,4 @@
-"""Every user holds a random part of the data."""
+"""Random parts of the data."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from netfl.types import Law
 
 
 class Iid(Partition):
-    """The training examples are shuffled and dealt out to all users, whatever their labels.
+    """The training examples are shuffled and dealt out to all users, regardless of labels.
 
-    Shares are equal, and differ by one example at most; or they are uneven, as ``sizes`` says.
+    Shares are equal up to one example, or uneven with ``sizes``.
 
     Example::
 
@@ -24,19 +24,19 @@ class Iid(Partition):
     """
 
     sizes: Sizes | None = None
-    """How many examples users hold: the law ``power_law`` or ``lognormal``; equal shares by default."""
+    """The number of examples of users: the law ``power_law`` or ``lognormal``; equal shares by default."""
 
     def split(
-        self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
+        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
     ) -> list[NDArray[np.int64]]:
         """Shuffle all rows and deal them out."""
-        hands = RowDealer(users, streams.rng("iid"))
-        counts = None if self.sizes is None else self.sizes.counts(streams.at("sizes"), users, len(labels))
-        hands.deal(np.arange(len(labels)), range(users), counts)
-        return hands.rows()
+        dealer = RowDealer(users, streams.rng("iid"))
+        counts = None if self.sizes is None else self.sizes.draw_counts(streams.at("sizes"), users, len(labels))
+        dealer.deal(np.arange(len(labels)), range(users), counts)
+        return dealer.rows()
 
     def laws(self) -> tuple[Law, ...]:
-        """A random permutation, and the sizes."""
+        """State the distribution of the sizes."""
         if self.sizes is not None:
-            return (self.sizes.law_of_weights(),)
+            return (self.sizes.weight_law(),)
         return (Law.none("a random permutation; its shares are exact"),)

@@ -1,4 +1,4 @@
-"""Users hold what is theirs."""
+"""The data's own users."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from netfl.types import Law
 
 
 class Natural(Partition):
-    """Each user holds the examples that the data say are its own: a role's lines, an account's tweets, a sensor's.
+    """Each user holds the examples of one user of the data: a role's lines, an account's tweets, a sensor's recordings.
 
     The data must have users of their own (`synthetic`, `adult`, `shakespeare`, `vehicle`, `sent140`, or a column
-    ``user`` of one's own), as many as the scenario has; data that have more can be told to choose some.
+    ``user`` of a file), as many as the scenario has; data with more users have a key to choose some.
 
     Example::
 
@@ -25,14 +25,14 @@ class Natural(Partition):
     """
 
     @property
-    def goes_by(self) -> Literal["label", "user"]:
-        """The data's own users."""
+    def grouped_by(self) -> Literal["label", "user"]:
+        """The users of the data."""
         return "user"
 
     def split(
-        self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
+        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
     ) -> list[NDArray[np.int64]]:
-        """The rows of each user of the data, who stand in place of *labels*."""
+        """Return the rows of each user of the data, which replace *labels*."""
         counts = np.bincount(labels)
         if len(counts) != users:
             remedy = f"say users: {len(counts)}, or choose among them where the data can"
@@ -44,5 +44,5 @@ class Natural(Partition):
         return np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """State that nothing is drawn."""
         return (Law.none("users hold what the data say"),)

@@ -1,4 +1,4 @@
-"""What a user holds follows how often it is heard."""
+"""Data coupled to participation: parts handed out by rank."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ModelError
 from netfl.learning.partition import Partition
-from netfl.learning.partition._user_ranking import Rarity, label_faults, order_faults
+from netfl.learning.partition._user_ranking import RankingSource, check_labels, check_ranking
 from netfl.registry import FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 
 
 class Ranked(Partition):
-    """The parts of another partition, handed out by how often users are heard.
+    """The parts of another partition, handed out to users by falling participation.
 
-    The parts are put in order: as the other partition numbers them; or with ``classes`` by the share of those labels
-    in them, the smallest first; or with ``sizes`` by how large they are.  The first goes to the user that is heard most
-    often, the last to the one that is heard least.  So a mix by Dirichlet's law, shards, or lists of labels are coupled
-    to participation: with ``classes: [9]`` label 9 is with the users who are hardly heard, more or less so as the
+    The parts are sorted: as the other partition numbers them; with ``classes`` by the share of those labels, the
+    smallest first; or with ``sizes`` by their sizes.  The first part goes to the user with the highest participation
+    rate, the last to the one with the lowest.  This couples Dirichlet mixes, shards or lists of labels to
+    participation: with ``classes: [9]`` users with low participation hold label 9, more or less exclusively as the
     other partition mixes labels.
 
     Example::
@@ -36,17 +36,17 @@ class Ranked(Partition):
 
     of: Annotated[Partition, FamilyMember()]
     """The partition whose parts are handed out."""
-    by: Rarity = "rho"
-    """What says how often a user is heard: ``rho``, the rates that the access states; ``distance`` from its tower, the
-    farthest the rarest; or ``prerun``, a run of the access alone, without learning."""
+    by: RankingSource = "rho"
+    """Source of participation rates: ``rho``, the rates that the access states; ``distance`` from the tower, the
+    farthest being the rarest; or ``prerun``, a run of the access without learning."""
     classes: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
-    """The labels whose holders are heard least."""
+    """Labels of the users with the lowest participation."""
     sizes: Literal["falling", "rising"] | None = None
-    """In place of ``classes``: whether who is heard least holds least (``falling``) or most (``rising``)."""
+    """Instead of ``classes``: users with the lowest participation hold the fewest examples (``falling``) or the most
+    (``rising``)."""
 
     @model_validator(mode="after")
-    def _one_order(self) -> Ranked:
-        """Refuse two orders of the parts, and a label that is named twice."""
+    def _check_order(self) -> Ranked:
         if self.classes is not None and self.sizes is not None:
             raise ValueError("classes and sizes are two orders: leave one of them out")
         if len(set(self.classes or ())) < len(self.classes or ()):
@@ -54,40 +54,39 @@ class Ranked(Partition):
         return self
 
     @property
-    def rarity(self) -> Rarity | None:
-        """As the scenario says."""
+    def ranking_source(self) -> RankingSource | None:
+        """The key ``by``."""
         return self.by
 
     @property
-    def rare(self) -> tuple[int, ...]:
-        """The labels whose holders are heard least."""
+    def rare_labels(self) -> tuple[int, ...]:
+        """The key ``classes``."""
         return self.classes or ()
 
     def split(
-        self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
+        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
     ) -> list[NDArray[np.int64]]:
-        """Split as the other does, put the parts in order, and hand them out."""
-        if order is None:
+        """Split as the other partition does, sort the parts, and hand them out."""
+        if ranking is None:
             raise ModelError("ranked", "the order of the users is not known")
         parts = self.of.split(labels, users, None, streams)
-        place = np.argsort([self._place(labels[part]) for part in parts], kind="stable")
-        return [parts[part] for part in place[np.argsort(order)]]
+        place = np.argsort([self._sort_key(labels[part]) for part in parts], kind="stable")
+        return [parts[part] for part in place[np.argsort(ranking)]]
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Partitions with an order or with users of their own, labels that there are not, an order not to be had."""
-        if self.of.goes_by == "user" or self.of.rarity is not None:
-            problem = "users hold what is theirs" if self.of.goes_by == "user" else "goes by who is heard itself"
+        """Yield faults of the other partition, of unknown labels and of the ranking."""
+        if self.of.grouped_by == "user" or self.of.ranking_source is not None:
+            problem = "users hold what is theirs" if self.of.grouped_by == "user" else "goes by who is heard itself"
             yield Fault("of", problem, None, "take another partition, or this one alone")
         if facts.classes is not None:
-            yield from label_faults(self.rare, facts.classes)
-        yield from order_faults(self.by, facts)
+            yield from check_labels(self.rare_labels, facts.classes)
+        yield from check_ranking(self.by, facts)
 
     def laws(self) -> tuple[Law, ...]:
-        """Those of the other partition."""
+        """State the laws of the other partition."""
         return self.of.laws()
 
-    def _place(self, labels: NDArray[np.int64]) -> float:
-        """Where a part with these labels stands, from the one heard most to the one heard least."""
+    def _sort_key(self, labels: NDArray[np.int64]) -> float:
         if self.classes is not None:
             return float(np.isin(labels, self.classes).mean())
         return {"falling": -1.0, "rising": 1.0, None: 0.0}[self.sizes] * len(labels)

@@ -1,4 +1,4 @@
-"""Users hold a few pieces of the data sorted by label."""
+"""Pieces of the data sorted by label."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netfl.types import Law, ScenarioFacts
 
 
 class Shards(Partition):
-    """The training examples are sorted by label and cut into equal parts, of which each user gets as many.
+    """The training examples are sorted by label and cut into equal parts; each user gets the same number of parts.
 
     McMahan et al., "Communication-efficient learning of deep networks from decentralized data", AISTATS 2017; with two
     parts each, or one, the "2-class" and "1-class non-IID" cases of Zhao et al., "Federated learning with non-IID
@@ -31,17 +31,17 @@ class Shards(Partition):
     """
 
     each: Annotated[int, Field(ge=1)] = 2
-    """How many parts each user gets."""
+    """Parts per user."""
     apart: bool = True
-    """Whether a user's parts come from different stretches of the sorted data, one from each of ``each`` equal ones,
-    and so hold different labels; otherwise all parts are dealt out at random."""
+    """Take a user's parts from different stretches of the sorted data, one from each of ``each`` equal ones, so that
+    their labels differ; otherwise deal out all parts at random."""
 
     def split(
-        self, labels: NDArray[np.int64], users: int, order: NDArray[np.int64] | None, streams: Streams
+        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
     ) -> list[NDArray[np.int64]]:
         """Sort, cut and deal."""
         rng = streams.rng("shards")
-        hands = RowDealer(users, rng)
+        dealer = RowDealer(users, rng)
         shuffled = rng.permutation(len(labels))
         parts = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], self.each * users)
         count = self.each * users
@@ -49,15 +49,15 @@ class Shards(Partition):
             rng.permuted(np.arange(count).reshape(self.each, users), axis=1) if self.apart else rng.permutation(count)
         )
         for place, part in enumerate(turns.ravel().tolist()):
-            hands.give(parts[part], place % users)
-        return hands.rows()
+            dealer.give(parts[part], place % users)
+        return dealer.rows()
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """More parts for each user than there are labels, which could not be of different ones."""
+        """Yield a fault if there are fewer labels than parts per user."""
         if self.apart and facts.classes is not None and self.each > facts.classes:
             problem = f"the data have {facts.classes} labels, too few for parts of different ones"
             yield Fault("each", problem, self.each, "take fewer, or say apart: false")
 
     def laws(self) -> tuple[Law, ...]:
-        """Random permutations."""
+        """State that only permutations are drawn."""
         return (Law.none("random permutations; the parts are equal up to one example"),)

@@ -22,7 +22,8 @@ from scipy import stats
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.data import Data
 from netfl.learning.data import _download as cache
-from netfl.learning.data import _formats as idx
+from netfl.learning.data._download import FileContent
+from netfl.learning.data._formats import read_idx
 from netfl.learning.data.blobs import Blobs
 from netfl.learning.data.digits import Digits
 from netfl.learning.data.fashion_mnist import FashionMnist
@@ -151,7 +152,7 @@ def test_real_images(real_data, name, data, counts, moments):
     assert np.bincount(found.train_y).tolist() == counts
     assert (found.train_x.mean(dtype=float), found.train_x.std(dtype=float)) == pytest.approx(moments, abs=5e-5)
     assert (found.train_x.dtype, found.train_y.dtype) == (np.float32, np.int64)
-    assert {one.name: one.state for one in cache.listing()}[name] == "here"
+    assert {one.name: one.state for one in cache.list_datasets()}[name] == "here"
 
 
 def test_each_part_has_its_own_scale(tiny):
@@ -172,8 +173,8 @@ def tiny(tmp_path, monkeypatch):
     arrays = [np.arange(n * 784).reshape(n, 28, 28) % 256 for n in (20, 10)]
     labels = [np.arange(n) % 10 for n in (20, 10)]
     contents = [packed(array) for array in (arrays[0], labels[0], arrays[1], labels[1])]
-    names = [name for name, _ in cache.SOURCES["mnist"].files]
-    files = tuple((name, hashlib.sha256(content).hexdigest()) for name, content in zip(names, contents, strict=True))
+    names = [*cache.SOURCES["mnist"].files]
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in zip(names, contents, strict=True)}
     monkeypatch.setitem(cache.SOURCES, "mnist", cache.Source("mnist", "https://127.0.0.1:9/", files))
     monkeypatch.setenv("NETFL_DATA", str(tmp_path))
     folder = tmp_path / "mnist"
@@ -188,7 +189,7 @@ def test_a_missing_file_is_named_with_the_way_to_get_it(tiny):
     with pytest.raises(ScenarioError, match=r"t10k-images-idx3-ubyte\.gz") as caught:
         Mnist().load(Streams(0))
     assert "netfl data fetch mnist" in str(caught.value)
-    assert {one.name: one.state for one in cache.listing()}["mnist"] == "not here"
+    assert {one.name: one.state for one in cache.list_datasets()}["mnist"] == "not here"
 
 
 def test_a_cut_file_is_named_with_both_sums(tiny):
@@ -196,7 +197,8 @@ def test_a_cut_file_is_named_with_both_sums(tiny):
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(MachineError) as caught:
         Mnist().load(Streams(0))
-    for part in (str(path), hashlib.sha256(path.read_bytes()).hexdigest(), cache.SOURCES["mnist"].files[0][1]):
+    expected = next(iter(cache.SOURCES["mnist"].files.values()))
+    for part in (str(path), hashlib.sha256(path.read_bytes()).hexdigest(), expected):
         assert part in str(caught.value)
 
 
@@ -222,26 +224,26 @@ def test_a_folder_in_a_files_place_is_a_missing_file(tiny):
 def test_a_file_that_is_no_idx_is_refused(tmp_path, content, said):
     path = tmp_path / "images.gz"
     with pytest.raises(MachineError, match=said) as caught:
-        idx.read(path, content)
+        read_idx(FileContent(path, content))
     assert str(path) in str(caught.value)
 
 
 def test_an_idx_file_is_read_as_it_was_written(tmp_path):
     array = np.random.default_rng(0).integers(0, 256, (3, 4, 5))
-    assert (idx.read(tmp_path / "a.gz", packed(array)) == array).all()
+    assert (read_idx(FileContent(tmp_path / "a.gz", packed(array))) == array).all()
 
 
 def test_the_cache_is_the_users_unless_told(monkeypatch):
     monkeypatch.delenv("NETFL_DATA", raising=False)
-    assert cache.root() == pooch.os_cache("netfl")
+    assert cache.cache_folder() == pooch.os_cache("netfl")
     monkeypatch.setenv("NETFL_DATA", "/somewhere")
-    folders = {one.name: (str(one.folder), one.state) for one in cache.listing()}
+    folders = {one.name: (str(one.folder), one.state) for one in cache.list_datasets()}
     assert folders["fashion_mnist"] == ("/somewhere/fashion-mnist", "not here")
     assert set(folders) == set(cache.SOURCES)
 
 
 def test_fetching_needs_no_network_for_what_is_here(tiny):
-    assert cache.fetch("mnist") == tiny
+    assert cache.fetch_dataset("mnist") == tiny
     assert Mnist().load(Streams(0)).train_x.shape == (20, 1, 28, 28)
 
 
@@ -258,7 +260,7 @@ def served(tiny, tmp_path, monkeypatch):
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site)) as server:
         url = f"http://127.0.0.1:{server.server_port}/"
         monkeypatch.setitem(cache.SOURCES, "mnist", replace(cache.SOURCES["mnist"], url=url))
-        monkeypatch.setattr(cache, "_SAFE", {"http"})
+        monkeypatch.setattr(cache, "_SAFE_SCHEMES", {"http"})
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         thread = Thread(target=server.serve_forever)
         thread.start()
@@ -268,14 +270,14 @@ def served(tiny, tmp_path, monkeypatch):
 
 
 def test_a_fetched_set_can_be_read(served, tmp_path):
-    assert cache.fetch("mnist") == tmp_path / "mnist"
+    assert cache.fetch_dataset("mnist") == tmp_path / "mnist"
     assert Mnist().load(Streams(0)).test_x.shape == (10, 1, 28, 28)
 
 
 def test_nothing_is_fetched_without_https(served, tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "_SAFE", {"https"})
+    monkeypatch.setattr(cache, "_SAFE_SCHEMES", {"https"})
     with pytest.raises(MachineError, match="is not fetched: only https is; download it by hand to"):
-        cache.fetch("mnist")
+        cache.fetch_dataset("mnist")
     assert not (tmp_path / "mnist").exists()
 
 
@@ -287,20 +289,20 @@ def test_an_answer_that_leads_away_is_not_followed(served, monkeypatch):
 
     monkeypatch.setattr(SimpleHTTPRequestHandler, "do_GET", away)
     with pytest.raises(MachineError, match="cannot be fetched: it leads away from https, to ftp://127"):
-        cache.fetch("mnist")
+        cache.fetch_dataset("mnist")
 
 
 def test_what_is_served_in_its_place_is_not_kept(served, tmp_path):
     (served / "train-labels-idx1-ubyte.gz").write_bytes(b"Please log in")
     with pytest.raises(MachineError, match=r"train-labels-idx1-ubyte\.gz cannot be fetched.*hash"):
-        cache.fetch("mnist")
+        cache.fetch_dataset("mnist")
     assert [path.name for path in (tmp_path / "mnist").iterdir()] == ["train-images-idx3-ubyte.gz"]
 
 
 def test_fetching_what_cannot_be_reached_says_what_to_do(tiny):
     shutil.rmtree(tiny)
     with pytest.raises(MachineError, match="cannot be fetched") as caught:
-        cache.fetch("mnist")
+        cache.fetch_dataset("mnist")
     for part in (f"by hand to {tiny / 'train-images-idx3-ubyte.gz'}", "no connection to 127.0.0.1:9;"):
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -308,16 +310,16 @@ def test_fetching_what_cannot_be_reached_says_what_to_do(tiny):
 
 def test_fetching_an_unknown_set_names_the_near_one():
     with pytest.raises(ScenarioError, match="did you mean 'mnist'"):
-        cache.fetch("mnits")
+        cache.fetch_dataset("mnits")
 
 
 def test_a_set_that_is_got_by_hand_says_where_and_which_file_goes_where(tmp_path, monkeypatch):
     monkeypatch.setenv("NETFL_DATA", str(tmp_path))
     for name in ("cinic10", "vehicle", "shakespeare"):
         with pytest.raises(ScenarioError) as caught:
-            cache.fetch(name)
+            cache.fetch_dataset(name)
         source = cache.SOURCES[name]
-        for part in (source.url, str(tmp_path / source.folder / source.files[0][0])):
+        for part in (source.url, str(tmp_path / source.folder / next(iter(source.files)))):
             assert part in str(caught.value)
         more = len(source.files) - 1
         assert (f"nor {more} more of the set {name}" in str(caught.value)) == bool(more)
@@ -325,12 +327,12 @@ def test_a_set_that_is_got_by_hand_says_where_and_which_file_goes_where(tmp_path
 
 def test_every_set_says_which_file_goes_where(tmp_path, monkeypatch):
     monkeypatch.setenv("NETFL_DATA", str(tmp_path))
-    for listed in cache.listing():
+    for listed in cache.list_datasets():
         data = find_model(Data, listed.name)()
         with pytest.raises(ScenarioError) as caught:
             data.load(Streams(0))
         (fault,), source = caught.value.faults, cache.SOURCES[listed.name]
-        assert f"there is no file {tmp_path / source.folder / source.files[0][0]}" in fault.problem
+        assert f"there is no file {tmp_path / source.folder / next(iter(source.files))}" in fault.problem
         assert listed.source == (source.url if source.by_hand else f"netfl data fetch {listed.name}")
         assert listed.source in fault.remedy
         assert f"NETFL_DATA to the folder that holds {source.folder}/" in fault.remedy
@@ -340,32 +342,32 @@ def test_every_set_says_which_file_goes_where(tmp_path, monkeypatch):
 def test_a_file_may_lie_packed(tmp_path, monkeypatch, packed_as):
     content = b"what is published" * 9
     file = ("part/a.txt", hashlib.md5(content).hexdigest())
-    monkeypatch.setitem(cache.SOURCES, "toy", cache.Source("toy", "", (file,)))
+    monkeypatch.setitem(cache.SOURCES, "toy", cache.Source("toy", "", dict([file])))
     monkeypatch.setenv("NETFL_DATA", str(tmp_path))
     path = tmp_path / "toy" / ("part/a.txt" + packed_as)
     path.parent.mkdir(parents=True)
     pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[packed_as]
     path.write_bytes(pack(content))
-    assert cache.contents("toy") == ((path, content),)
+    assert cache.read_files("toy") == ((path, content),)
     path.write_bytes(pack(content[:-1]))
     with pytest.raises(MachineError, match=f"MD5 of its content is {hashlib.md5(content[:-1]).hexdigest()}"):
-        cache.contents("toy")
+        cache.read_files("toy")
     if packed_as:
         path.write_bytes(pack(content)[:-9])
         with pytest.raises(MachineError, match=r"cannot be read, or is cut"):
-            cache.contents("toy")
+            cache.read_files("toy")
 
 
 def test_other_files_may_stand_in_for_the_published_ones(tmp_path, monkeypatch):
     one, other = (hashlib.sha256(content).hexdigest() for content in (b"one", b"other"))
-    source = cache.Source("toy", "http://127.0.0.1:9/", (("a", one),), instead=(("b", other),))
+    source = cache.Source("toy", "http://127.0.0.1:9/", {"a": one}, alternative_files={"b": other})
     monkeypatch.setitem(cache.SOURCES, "toy", source)
     monkeypatch.setenv("NETFL_DATA", str(tmp_path))
     (tmp_path / "toy").mkdir()
     with pytest.raises(ScenarioError, match="toy/a"):
-        cache.contents("toy")
+        cache.read_files("toy")
     (tmp_path / "toy" / "b").write_bytes(b"other")
-    assert [content.data for content in cache.contents("toy")] == [b"other"]
-    assert cache.fetch("toy") == tmp_path / "toy"
+    assert [content.data for content in cache.read_files("toy")] == [b"other"]
+    assert cache.fetch_dataset("toy") == tmp_path / "toy"
     (tmp_path / "toy" / "a").write_bytes(b"one")
-    assert [content.data for content in cache.contents("toy")] == [b"one"]
+    assert [content.data for content in cache.read_files("toy")] == [b"one"]

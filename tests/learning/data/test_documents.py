@@ -60,7 +60,7 @@ def test_a_table_of_ones_own_is_read_in_both_forms(tmp_path):
 def test_every_kind_and_every_file_is_named():
     named = [*list_kinds(Data), *list_kinds(Partition)]
     assert [kind for kind in named if f"`{kind}`" not in PAGE] == []
-    files = {file for source in cache.SOURCES.values() for file, _ in source.files if "/" not in file}
+    files = {file for source in cache.SOURCES.values() for file in source.files if "/" not in file}
     assert [file for file in files if f"`{file}`" not in PAGE] == []
     assert [one.folder for one in cache.SOURCES.values() if f"`{one.folder}/`" not in PAGE] == []
 

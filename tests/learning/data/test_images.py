@@ -21,7 +21,7 @@ from netfl.learning.data.cifar100 import Cifar100
 from netfl.learning.data.cinic10 import Cinic10
 from netfl.learning.data.fashion_mnist import FashionMnist
 from netfl.learning.data.mnist import Mnist
-from netfl.learning.data.svhn import Svhn, read
+from netfl.learning.data.svhn import Svhn, read_house_numbers
 from netfl.streams import Streams
 
 RNG = np.random.default_rng(5)
@@ -91,13 +91,13 @@ def test_other_matlab_files_are_refused(tmp_path):
     into = io.BytesIO()
     savemat(into, {"X": np.zeros((3, 3))})
     with pytest.raises(MachineError, match="does not hold y"):
-        read(FileContent(tmp_path / "a.mat", into.getvalue()))
+        read_house_numbers(FileContent(tmp_path / "a.mat", into.getvalue()))
     into = io.BytesIO()
     savemat(into, {"X": np.zeros((3, 3)), "y": np.zeros(3)})
     with pytest.raises(MachineError, match="not pictures of SVHN"):
-        read(FileContent(tmp_path / "a.mat", into.getvalue()))
+        read_house_numbers(FileContent(tmp_path / "a.mat", into.getvalue()))
     with pytest.raises(MachineError, match="cannot be read as a MATLAB file"):
-        read(FileContent(tmp_path / "a.mat", b"no"))
+        read_house_numbers(FileContent(tmp_path / "a.mat", b"no"))
 
 
 def test_cinic10_is_read_from_its_archive(placed):

@@ -17,7 +17,7 @@ from netfl.learning.data import _download as cache
 from netfl.learning.data._download import FileContent
 from netfl.learning.data._splits import split_by_user
 from netfl.learning.data.adult import Adult
-from netfl.learning.data.adult import read as read_adult
+from netfl.learning.data.adult import read_census as read_adult
 from netfl.learning.data.sent140 import Sent140
 from netfl.learning.data.shakespeare import LETTERS, Shakespeare, read_roles
 from netfl.learning.data.synthetic import Synthetic
@@ -102,12 +102,12 @@ class TestSynthetic:
     def test_sizes_are_those_of_the_published_generators(self, version, sigma):
         """⌊lognormal(4, σ)⌋ + 50 for each of 2000 users: its deciles, whose z-scores stay below 4.5."""
         made = Synthetic(version=version, users=2000)
-        sizes = made.sizes(Streams(0), 2000)
+        sizes = made.draw_sizes(Streams(0), 2000)
         assert sizes.min() >= 50
         deciles = np.quantile(sizes - 50, [0.1, 0.5, 0.9])
         known = np.exp(4 + sigma * np.array([-1.2816, 0, 1.2816]))
         assert np.abs(np.log((deciles + 0.5) / known)).max() < 4.5 * sigma * 1.75 / np.sqrt(2000)
-        assert (sizes == Synthetic(version=version, sigma=sigma, users=2000).sizes(Streams(0), 2000)).all()
+        assert (sizes == Synthetic(version=version, sigma=sigma, users=2000).draw_sizes(Streams(0), 2000)).all()
 
     def test_models_differ_as_alpha_says(self):
         """With α = 0 and no noise in b, W the same law: labels spread over all classes; α only shifts every class."""
@@ -231,7 +231,7 @@ class TestShakespeare:
         assert np.bincount(data.train_user).min() >= 64 * 0.8
         gaps = data.train_x[1:, :-1] == data.train_x[:-1, 1:]
         assert gaps.all(axis=1).sum() == len(data.train_x) - 31  # one text for each role, moved on by one letter
-        texts = [read_roles(file.data.decode("ascii")) for file in cache.contents("shakespeare")]
+        texts = [read_roles(file.data.decode("ascii")) for file in cache.read_files("shakespeare")]
         letters = sum(len(text) for play in texts for text in play.values())
         assert sum(map(len, texts)) == pytest.approx(1129, rel=0.05)  # LEAF's figures, of another edition
         assert letters == pytest.approx(4.226e6, rel=0.05)

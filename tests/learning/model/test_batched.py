@@ -211,7 +211,7 @@ def test_two_steps_of_the_stack_are_those_of_autograd(name, shared):
 def test_so_are_those_in_turn_and_those_of_a_gpu(name, kind, shared):
     world = World(name, shared)
     network = world.network()
-    module = network.together if kind is VmappedModels else network.module
+    module = network.vmap_module if kind is VmappedModels else network.module
     with torch.inference_mode():
         world.check(kind(world.theta, module, world.examples[2] is not None))
 
@@ -256,7 +256,7 @@ def test_a_stack_that_is_not_trained_scores_the_same(name):
 def test_so_do_those_in_turn_and_those_of_a_gpu(name, kind):
     world = World(name)
     network = world.network()
-    module = network.together if kind is VmappedModels else network.module
+    module = network.vmap_module if kind is VmappedModels else network.module
     with torch.inference_mode():
         scored = [
             kind(world.theta, module, world.examples[2] is not None, how).scores(world.x) for how in (True, False)

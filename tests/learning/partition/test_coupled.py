@@ -88,7 +88,13 @@ class TestRanked:
 
     def test_it_knows_what_is_rare(self):
         made = Ranked(of=MIXED, by="distance", classes=[9])
-        assert (made.rarity, made.rare, made.goes_by, Ranked(of=MIXED).rare) == ("distance", (9,), "label", ())
+        assert Ranked(of=MIXED).rare_labels == ()
+        assert (made.ranking_source, made.rare_labels, made.grouped_by, Ranked(of=MIXED).rare_labels) == (
+            "distance",
+            (9,),
+            "label",
+            (),
+        )
 
 
 def scenario(**changes):

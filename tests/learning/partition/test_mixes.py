@@ -75,14 +75,14 @@ class TestSizes:
     def test_a_users_size_is_the_least_and_its_share_of_the_rest(self):
         for said in (POWER, LOGNORMAL):
             sizes = Sizes(**said)
-            weights, counts = sizes.weights(Streams(4), 50), sizes.counts(Streams(4), 50, 10_000)
+            weights, counts = sizes.draw_weights(Streams(4), 50), sizes.draw_counts(Streams(4), 50, 10_000)
             assert counts.sum() == 10_000
             least = said.get("least", 1)
             assert np.abs(counts - least - (10_000 - 50 * least) * weights / weights.sum()).max() <= 1
             assert counts.min() >= least
 
     def test_a_users_weight_does_not_depend_on_the_others(self):
-        assert (Sizes(**POWER).weights(Streams(4), 50)[:7] == Sizes(**POWER).weights(Streams(4), 7)).all()
+        assert (Sizes(**POWER).draw_weights(Streams(4), 50)[:7] == Sizes(**POWER).draw_weights(Streams(4), 7)).all()
 
     @pytest.mark.parametrize(
         ("said", "law"),
@@ -93,7 +93,7 @@ class TestSizes:
         ],
     )
     def test_weights_follow_their_law(self, said, law):
-        assert stats.kstest(Sizes(**said).weights(Streams(5), 5000), law.cdf).pvalue > 1e-5
+        assert stats.kstest(Sizes(**said).draw_weights(Streams(5), 5000), law.cdf).pvalue > 1e-5
 
     def test_too_few_examples_are_a_fault(self):
         with pytest.raises(ScenarioError, match=r"sizes\.least: 30 users cannot hold this many of 80 examples"):
@@ -145,20 +145,20 @@ class TestShards:
 class TestDirichlet:
     def test_by_mixes_each_user_takes_of_each_label_in_proportion_to_its_mix(self):
         made = Dirichlet(concentration=0.5)
-        mixes = made.mixes(Streams(3), 30, 10)
+        mixes = made.draw_mixes(Streams(3), 30, 10)
         expected = np.bincount(LABELS) * mixes / mixes.sum(axis=0)
         assert np.abs(table(made.split(LABELS, 30, None, Streams(3))) - expected).max() <= 1
 
     def test_by_labels_each_label_has_its_own_shares(self):
         made = Dirichlet(concentration=0.5, by="labels")
-        expected = np.bincount(LABELS) * made.mixes(Streams(3), 10, 30).T
+        expected = np.bincount(LABELS) * made.draw_mixes(Streams(3), 10, 30).T
         assert np.abs(table(made.split(LABELS, 30, None, Streams(3))) - expected).max() <= 1
 
     def test_by_draws_sizes_are_as_asked_for(self):
         even = Dirichlet(concentration=0.3, by="draws").split(LABELS, 30, None, Streams(3))
         assert max(map(len, even)) - min(map(len, even)) <= 1
         uneven = Dirichlet(concentration=0.3, by="draws", sizes=LOGNORMAL).split(LABELS, 30, None, Streams(3))
-        sizes = Sizes(**LOGNORMAL).counts(Streams(3).at("sizes"), 30, len(LABELS))
+        sizes = Sizes(**LOGNORMAL).draw_counts(Streams(3).at("sizes"), 30, len(LABELS))
         assert [len(part) for part in uneven] == sizes.tolist()
 
     @pytest.mark.slow
@@ -168,7 +168,7 @@ class TestDirichlet:
         above = below = 0.0
         for seed in range(40):
             first = int(Streams(seed).rng("draws").permutation(400)[0])
-            mix = made.mixes(Streams(seed), 400, 4)[first]
+            mix = made.draw_mixes(Streams(seed), 400, 4)[first]
             counts = table(made.split(labels, 400, None, Streams(seed)), labels)[first, :4]
             above += ((counts - 50 * mix) ** 2 / np.maximum(50 * mix, 1e-9))[mix > 0.02].sum()
             below += (mix > 0.02).sum() - 1
@@ -178,7 +178,7 @@ class TestDirichlet:
     def test_mixes_have_the_closed_moments(self):
         """Mean 1/C, variance (C-1)/(C²(Cα+1)), covariance -1/(C²(Cα+1))."""
         for alpha in (0.1, 1.0, 10.0):
-            mixes = Dirichlet(concentration=alpha).mixes(Streams(1), 40_000, 5)
+            mixes = Dirichlet(concentration=alpha).draw_mixes(Streams(1), 40_000, 5)
             known = np.eye(5) / 5 - 1 / 25
             found = np.cov(mixes.T) * (5 * alpha + 1)
             assert np.abs(mixes.mean(axis=0) - 0.2).max() < 5 * np.sqrt(0.16 / (5 * alpha + 1) / 40_000)
@@ -193,7 +193,7 @@ class TestDirichlet:
 
     def test_a_users_mix_does_not_depend_on_how_many_there_are(self):
         made = Dirichlet(concentration=0.1)
-        assert (made.mixes(Streams(1), 50, 10)[:7] == made.mixes(Streams(1), 7, 10)).all()
+        assert (made.draw_mixes(Streams(1), 50, 10)[:7] == made.draw_mixes(Streams(1), 7, 10)).all()
 
     @pytest.mark.parametrize("wrong", [{"concentration": 0}, {"sizes": POWER}, {"by": "luck"}])
     def test_what_cannot_be_is_refused(self, wrong):

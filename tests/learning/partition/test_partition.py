@@ -105,8 +105,8 @@ def test_an_order_that_is_not_given_is_an_error():
 
 def test_what_the_partitions_ask_for():
     rare = RareClasses(classes=[8, 9], users=3, by="distance")
-    assert (rare.rarity, rare.rare) == ("distance", (8, 9))
-    assert (Iid().rarity, Iid().rare, ByClass().rarity) == (None, (), None)
+    assert (rare.ranking_source, rare.rare_labels) == ("distance", (8, 9))
+    assert (Iid().ranking_source, Iid().rare_labels, ByClass().ranking_source) == (None, (), None)
 
 
 def test_of_labels_that_nobody_holds_the_first_are_named():
