@@ -1,4 +1,7 @@
-"""Evaluation of every lane's model on the test and the validation examples of its replica."""
+"""Evaluation of models: losses and accuracies on test, validation and training examples, and gradient norms.
+
+`Evaluation.metrics` evaluates the model of every lane; `netfl.learning.performance` turns the results into metrics.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.batch_limits import evaluation_slices
+from netfl.learning.data import Examples
 from netfl.learning.performance import (
     NAMES,
     Floats,
@@ -25,49 +29,197 @@ from netfl.learning.validation_split import user_weights, users_have_test_data
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
-    from netfl.learning.data import Dataset, Examples
+    from netfl.learning.data import Dataset
     from netfl.learning.objective import Objective
+    from netfl.learning.user_data import ReplicaData, UserDatasets
 
 
-# Examples that models are tried on: how many each gets right and what it loses, by groups.
+def user_losses(
+    architecture: Architecture, data: UserDatasets, replica: int, users: NDArray[np.int64], models: Tensor
+) -> NDArray[np.float64]:
+    """Return the mean losses F_k of *models* over all training examples of each user, ``[users, models]``.
+
+    Args:
+        architecture: of the models.
+        data: the training examples.
+        replica: of the users.
+        users: whose examples are used.
+        models: ``[models, parameters]``.
+    """
+    rows, sizes = data.rows_held(replica, users)
+    model, count = architecture.open(models, trained=False), len(models)
+    losses = np.empty((count, len(rows)))
+    for part, x, y in data.slices(rows):
+        model.scores(x.expand(count, *x.shape))
+        losses[:, part] = model.losses(y.expand(count, -1)).cpu().double().numpy()
+    return np.asarray((np.add.reduceat(losses, np.cumsum(sizes) - sizes, axis=1) / sizes).T)
+
+
+def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int, models: Tensor) -> NDArray[np.float64]:
+    """Return ``‖∇F‖`` of *models*, ``[models]``; F is the mean loss over all training examples of a replica.
+
+    The gradient is the difference that a step of size 1 makes.  It is computed in float64, because the step is small
+    compared with the parameters.
+
+    Args:
+        architecture: of the models.
+        data: the training examples.
+        replica: whose examples are used.
+        models: ``[models, parameters]``.
+    """
+    rows, _ = data.rows_held(replica, np.arange(data.sizes.shape[1]))
+    theta, count = models.double(), len(models)
+    gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
+    for _, x, y in data.slices(rows):
+        model, labels = architecture.open(theta), y.expand(count, -1)
+        model.scores(x.double().expand(count, *x.shape))
+        model.losses(labels)
+        model.descend(torch.full_like(labels, 1.0 / len(rows), dtype=theta.dtype))
+        model.store(after)
+        gradient += theta - after
+    return np.asarray(torch.linalg.vector_norm(gradient, dim=1).cpu().numpy())
 
 
 class EvaluationSet:
-    """Examples on the device, sorted into groups in one or more ways, such as by label and by user.
+    """Examples on the device, grouped in one or more ways, such as by label and by user.
 
     Args:
-        x: the examples, ``[examples, *shape]``.
-        y: their labels.
-        ways: for each way of grouping, the group of each example, from 0, and the number of groups.
-        like: a tensor of the type and on the device to work with.
+        examples: examples ``[examples, *shape]`` and their labels.
+        groupings: for each way, the group of each example, from 0, and the number of groups.
+        like: a tensor with the type and device of the examples.
+    """
+
+    def __init__(self, examples: Examples, groupings: Sequence[tuple[NDArray[np.int64], int]], like: Tensor) -> None:
+        self._x, self._y = tensor(examples.x).to(like), tensor(examples.y).to(like.device)
+        self._groups = [tensor(groups).to(like.device) for groups, _ in groupings]
+        self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in groupings]
+
+    def performance(self, architecture: Architecture, theta: Tensor) -> list[UserPerformance]:
+        """Evaluate the models *theta*, ``[models, parameters]``; one result for each way of grouping."""
+        model, models = architecture.open(theta, trained=False), len(theta)
+        sums = [theta.new_zeros((2, models, len(counts)), dtype=torch.float64) for counts in self.counts]
+        for rows in evaluation_slices(len(self._y)):
+            x, labels = self._x[rows], self._y[rows].expand(models, -1)
+            is_right = model.scores(x.expand(models, *x.shape)).argmax(2) == labels
+            values = torch.stack([is_right.to(sums[0].dtype), model.losses(labels).to(sums[0].dtype)])
+            for groups, total in zip(self._groups, sums, strict=True):
+                total.scatter_add_(2, groups[rows].expand(2, models, -1), values)
+        return [_mean_performance(total.cpu().numpy(), counts) for total, counts in zip(sums, self.counts, strict=True)]
+
+
+class Evaluation:
+    """The test and validation examples of all replicas.
+
+    If the users are those of the data and have test examples, the metrics of a user are those of its test examples.
+    Otherwise they follow from its mix of labels over the whole test set, ``Σ_c mix_kc metric_c``: the exact expectation
+    if users differ in their labels only.  Labels without test examples are left out of the mix.
+
+    Args:
+        architecture: of the models.
+        data: the training examples.
+        replicas: of the run.
+        learners: number of learners.
+        rare_classes: labels whose accuracy is also reported together.
     """
 
     def __init__(
         self,
-        x: NDArray[np.float32],
-        y: NDArray[np.int64],
-        ways: Sequence[tuple[NDArray[np.int64], int]],
-        like: Tensor,
+        architecture: Architecture,
+        data: UserDatasets,
+        replicas: Sequence[ReplicaData],
+        learners: int,
+        rare_classes: Sequence[int],
     ) -> None:
-        self._x, self._y = tensor(x).to(like), tensor(y).to(like.device)
-        self._groups = [tensor(groups).to(like.device) for groups, _ in ways]
-        self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in ways]
+        self._architecture, self._data, self._rare = architecture, data, rare_classes
+        self.users = len(replicas[0].split)
+        self.lane_replicas = np.tile(np.arange(len(replicas)), learners)
+        has_own = [users_have_test_data(one.dataset, one.split) for one in replicas]
+        test_keys = [(id(one.dataset), own) for one, own in zip(replicas, has_own, strict=True)]
+        self._tests = [
+            (lanes, _test_set(replicas[replica].dataset, self.users if has_own[replica] else 0, data.x))
+            for replica, lanes in self._shared_lanes(test_keys)
+        ]
+        validation = [one.validation for one in replicas if one.validation is not None]
+        self._validations = [
+            (lanes, _validation_set(validation[replica], self.users, data.x))
+            for replica, lanes in self._shared_lanes([id(examples) for examples in validation])
+        ]
+        self._validates_users = all(examples.user is not None for examples in validation)
+        self._mixes = [_label_mixes(one.dataset, one.split) for one in replicas]
+        self._weights = np.stack([user_weights(one.dataset, one.split) for one in replicas])
 
-    def performance(self, network: Architecture, theta: Tensor) -> list[UserPerformance]:
-        """How well the models *theta*, ``[models, parameters]``, do, for each way of grouping."""
-        stack, models = network.open(theta, trained=False), len(theta)
-        sums = [theta.new_zeros((2, models, len(counts)), dtype=torch.float64) for counts in self.counts]
-        for rows in evaluation_slices(len(self._y)):
-            x, labels = self._x[rows], self._y[rows].expand(models, -1)
-            right = stack.scores(x.expand(models, *x.shape)).argmax(2) == labels
-            found = torch.stack([right.to(sums[0].dtype), stack.losses(labels).to(sums[0].dtype)])
-            for groups, total in zip(self._groups, sums, strict=True):
-                total.scatter_add_(2, groups[rows].expand(2, models, -1), found)
-        return [_performance(total.cpu().numpy(), counts) for total, counts in zip(sums, self.counts, strict=True)]
+    def metrics(
+        self, versions: Tensor, objectives: Sequence[Objective], deliveries: NDArray[np.int64], levels: Sequence[float]
+    ) -> Mapping[str, Floats]:
+        """Evaluate all lanes; return the metrics by name, each ``[lanes]``.
+
+        Args:
+            versions: of each lane, ``[lanes, parameters + 1]``.
+            objectives: of each lane.
+            deliveries: number of deliveries so far, ``[replicas, users]``.
+            levels: α of the reported CVaR.
+        """
+        theta, t = versions[:, :-1], versions[:, -1].cpu().double().numpy()
+        classes, users = self._test(theta)
+        return {
+            **dict(class_metrics(classes, self._rare)),
+            **dict(user_metrics(users)),
+            **dict(accuracy_spread(users)),
+            **dict(objective_metrics(objectives, users, deliveries[self.lane_replicas].astype(float), t, levels)),
+            **dict(self._validate(theta)),
+        }
+
+    def gradient_norms(self, versions: Tensor) -> Floats:
+        """Return the `gradient_norms` of all lanes, ``[lanes]``."""
+        norms = np.empty(len(self.lane_replicas))
+        for replica in range(len(self._weights)):
+            lanes = np.flatnonzero(self.lane_replicas == replica)
+            theta = versions[tensor(lanes).to(versions.device), :-1]
+            norms[lanes] = gradient_norms(self._architecture, self._data, replica, theta)
+        return norms
+
+    def _test(self, theta: Tensor) -> tuple[UserPerformance, UserPerformance]:
+        """Evaluate on the test examples, by label and by user."""
+        by_class, by_user = [], []
+        for lanes, examples in self._tests:
+            classes, *users = examples.performance(self._architecture, theta[tensor(lanes).to(theta.device)])
+            by_class.append((lanes, classes))
+            by_user.append((lanes, users[0] if users else self._expected_performance(lanes, classes)))
+        return merge_performance(by_class), merge_performance(by_user)
+
+    def _expected_performance(self, lanes: NDArray[np.int64], classes: UserPerformance) -> UserPerformance:
+        """Return the expected performance for each user's mix of labels."""
+        replicas = self.lane_replicas[lanes]
+        accuracy, loss = np.empty((2, *self._weights[replicas].shape))
+        for replica in np.unique(replicas).tolist():
+            rows, mixes = replicas == replica, self._mixes[replica].T
+            accuracy[rows], loss[rows] = classes.accuracy[rows] @ mixes, classes.loss[rows] @ mixes
+        return UserPerformance(accuracy, loss, self._weights[replicas])
+
+    def _validate(self, theta: Tensor) -> Iterator[tuple[str, Floats]]:
+        """Yield accuracy and loss on all validation examples, and on each user's."""
+        if not self._validations:
+            return
+        performance = merge_performance(
+            [
+                (lanes, examples.performance(self._architecture, theta[tensor(lanes).to(theta.device)])[0])
+                for lanes, examples in self._validations
+            ]
+        )
+        yield from zip((f"validation_{name}" for name in NAMES), performance.whole(), strict=True)
+        if self._validates_users:
+            yield from user_metrics(performance, "validation_")
+
+    def _shared_lanes(self, keys: Sequence[object]) -> list[tuple[int, NDArray[np.int64]]]:
+        """Group the lanes whose replicas have the same key; return a replica and the lanes of each group."""
+        groups: dict[object, list[int]] = {}
+        for lane, replica in enumerate(self.lane_replicas.tolist() if keys else ()):
+            groups.setdefault(keys[replica], []).append(lane)
+        return [(int(self.lane_replicas[lanes[0]]), np.array(lanes)) for lanes in groups.values()]
 
 
 def merge_performance(parts: Sequence[tuple[NDArray[np.int64], UserPerformance]]) -> UserPerformance:
-    """The performance of all lanes, from those of some lanes each."""
+    """Merge the performance of some lanes each into that of all lanes, in order."""
     order = np.argsort(np.concatenate([lanes for lanes, _ in parts]))
     names = ("accuracy", "loss", "counts")
     return UserPerformance(
@@ -75,140 +227,27 @@ def merge_performance(parts: Sequence[tuple[NDArray[np.int64], UserPerformance]]
     )
 
 
-def _performance(sums: NDArray[Any], counts: NDArray[np.float64]) -> UserPerformance:
-    """Sums over the examples of groups as their means."""
+def _mean_performance(sums: NDArray[Any], counts: NDArray[np.float64]) -> UserPerformance:
     accuracy, loss = sums / np.maximum(counts, 1.0)
     return UserPerformance(accuracy, loss, np.broadcast_to(counts, accuracy.shape))
 
 
-class Evaluation:
-    """The test examples of all replicas, and what each user meets of them.
-
-    Where users are those of the data and have test examples of their own, a user's figures are those of its own test
-    examples.  Else what a user meets is taken to be its own mix of labels over the whole test set,
-    ``Σ_c mix_kc figure_c``: the exact expectation where users differ in their labels only.  Labels that the test set
-    has no example of are left out of the mix.
-
-    Args:
-        datasets: of each replica.
-        splits: for each replica the training rows of each user.
-        replicas: of each lane.
-        rare: the rare classes.
-        like: a tensor of the type and on the device to work with.
-        validation: the validation examples of each replica; empty where nothing is validated.
-    """
-
-    def __init__(
-        self,
-        datasets: Sequence[Dataset],
-        splits: Sequence[Sequence[NDArray[np.int64]]],
-        replicas: Sequence[int],
-        rare: Sequence[int],
-        like: Tensor,
-        validation: Sequence[Examples] = (),
-    ) -> None:
-        self._replicas, self._rare = np.array(replicas), rare
-        users = len(splits[0])
-        pairs = [*zip(datasets, splits, strict=True)]
-        own = [users_have_test_data(data, split) for data, split in pairs]
-        self._tests = [
-            (lanes, _tests(datasets[replica], users if own[replica] else 0, like))
-            for lanes, replica in self._alike([(id(data), flag) for data, flag in zip(datasets, own, strict=True)])
-        ]
-        self._validations = [
-            (lanes, _validation(validation[replica], users, like))
-            for lanes, replica in self._alike([id(one) for one in validation])
-        ]
-        self._personal = all(one.user is not None for one in validation)
-        self._mixes = [_mixes(data, split) for data, split in pairs]
-        self._weights = np.stack([user_weights(data, split) for data, split in pairs])
-
-    def metrics(
-        self,
-        network: Architecture,
-        versions: Tensor,
-        objectives: Sequence[Objective],
-        heard: NDArray[np.int64],
-        levels: Sequence[float],
-    ) -> Mapping[str, Floats]:
-        """All figures by name, each ``[lanes]``.
-
-        Args:
-            network: what the versions are parameters of.
-            versions: of each lane, ``[lanes, parameters + 1]``.
-            objectives: of each lane.
-            heard: deliveries so far, ``[replicas, users]``.
-            levels: at which the CVaR is told.
-        """
-        classes, users = self._tested(network, versions[:, :-1])
-        t = versions[:, -1].cpu().double().numpy()
-        return {
-            **dict(class_metrics(classes, self._rare)),
-            **dict(user_metrics(users)),
-            **dict(accuracy_spread(users)),
-            **dict(objective_metrics(objectives, users, heard[self._replicas].astype(float), t, levels)),
-            **dict(self._validated(network, versions[:, :-1])),
-        }
-
-    def _tested(self, network: Architecture, theta: Tensor) -> tuple[UserPerformance, UserPerformance]:
-        """How well models do on each label, and for each user."""
-        found = [
-            (lanes, examples.performance(network, theta[tensor(lanes).to(theta.device)]))
-            for lanes, examples in self._tests
-        ]
-        classes = merge_performance([(lanes, performance[0]) for lanes, performance in found])
-        return classes, merge_performance(
-            [
-                (lanes, performance[1] if len(performance) > 1 else self._met(lanes, performance[0]))
-                for lanes, performance in found
-            ]
-        )
-
-    def _met(self, lanes: NDArray[np.int64], classes: UserPerformance) -> UserPerformance:
-        """What users meet whose mixes of labels are all that is known of them; they weigh what they train on."""
-        whose = self._replicas[lanes]
-        accuracy, loss = np.empty((2, *self._weights[whose].shape))
-        for replica in np.unique(whose).tolist():
-            own, mixes = whose == replica, self._mixes[replica].T
-            accuracy[own], loss[own] = classes.accuracy[own] @ mixes, classes.loss[own] @ mixes
-        return UserPerformance(accuracy, loss, self._weights[whose])
-
-    def _validated(self, network: Architecture, theta: Tensor) -> Iterator[tuple[str, Floats]]:
-        """Accuracy and loss on the validation examples, of all of them and of each user's."""
-        if not self._validations:
-            return
-        found = [
-            (lanes, examples.performance(network, theta[tensor(lanes).to(theta.device)])[0])
-            for lanes, examples in self._validations
-        ]
-        performance = merge_performance(found)
-        yield from zip((f"validation_{name}" for name in NAMES), performance.whole(), strict=True)
-        if self._personal:
-            yield from user_metrics(performance, "validation_")
-
-    def _alike(self, keys: Sequence[object]) -> list[tuple[NDArray[np.int64], int]]:
-        """The lanes whose replicas have one key, together, and one of those replicas; nothing without keys."""
-        found: dict[object, list[int]] = {}
-        for lane, replica in enumerate(self._replicas.tolist() if keys else ()):
-            found.setdefault(keys[replica], []).append(lane)
-        return [(np.array(lanes), int(self._replicas[lanes[0]])) for lanes in found.values()]
-
-
-def _tests(data: Dataset, users: int, like: Tensor) -> EvaluationSet:
-    """The test examples by their labels and, if *users* have their own, by them."""
-    ways = [(data.test_y, data.classes)]
+def _test_set(data: Dataset, users: int, like: Tensor) -> EvaluationSet:
+    """Group the test examples by label and, if *users* have their own, by user."""
+    groupings = [(data.test_y, data.classes)]
     if users and data.test_user is not None:
-        ways.append((data.test_user, users))
-    return EvaluationSet(data.test_x, data.test_y, ways, like)
+        groupings.append((data.test_user, users))
+    return EvaluationSet(Examples(data.test_x, data.test_y), groupings, like)
 
 
-def _validation(own: Examples, users: int, like: Tensor) -> EvaluationSet:
-    """The validation examples by user, or all together."""
-    return EvaluationSet(own.x, own.y, [(np.zeros_like(own.y), 1) if own.user is None else (own.user, users)], like)
+def _validation_set(examples: Examples, users: int, like: Tensor) -> EvaluationSet:
+    """Group the validation examples by user, or all together."""
+    grouping = (np.zeros_like(examples.y), 1) if examples.user is None else (examples.user, users)
+    return EvaluationSet(examples, [grouping], like)
 
 
-def _mixes(data: Dataset, split: Sequence[NDArray[np.int64]]) -> Floats:
-    """The shares of the labels in each user's data, ``[users, classes]``, of those labels that can be tested."""
+def _label_mixes(data: Dataset, split: Sequence[NDArray[np.int64]]) -> Floats:
+    """Return the shares of the labels in each user's data, ``[users, classes]``, over labels with test examples."""
     counts = np.stack([np.bincount(data.train_y[rows], minlength=data.classes) for rows in split])
     counts *= np.bincount(data.test_y, minlength=data.classes) > 0
     return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), 1))

@@ -1,4 +1,4 @@
-"""All that is told of the learners' versions: evaluations, and what was asked for besides."""
+"""The metrics that a learner reports at an evaluation, and the counts that they need of deliveries and training."""
 
 from __future__ import annotations
 
@@ -6,148 +6,101 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.centralized import CentralizedBaseline
+from netfl.learning.performance import Floats
 from netfl.learning.tensors import tensor
 
 if TYPE_CHECKING:
-    Figures = Mapping[str, NDArray[np.float64]]
-    from netfl.learning.architecture import Architecture
+    from netfl.learning.centralized import CentralizedBaseline
     from netfl.learning.cohort import Cohort
     from netfl.learning.evaluation import Evaluation
-    from netfl.learning.local_training import LearnerGroup, LocalResult
+    from netfl.learning.local_training import LearnerGroup
     from netfl.learning.minibatches import BatchSampler
     from netfl.learning.server_state import LaneServers
-    from netfl.learning.spec import EvaluateSpec, LearnerSpec
-    from netfl.learning.user_data import UserDatasets
+    from netfl.learning.spec import EvaluateSpec
 
 
-# The gradient of the mean training loss of models.
-
-
-def gradient_norms(network: Architecture, pool: UserDatasets, replica: int, models: Tensor) -> NDArray[np.float64]:
-    """``‖∇F‖`` of *models*, where F is the mean loss over all training examples of a replica's users, ``[models]``.
-
-    A step of size 1 down the slope of some examples says what their part of the gradient is.  In float64, for the step
-    is small beside the parameters.
+class LearningMetrics:
+    """The metrics of all lanes.
 
     Args:
-        network: what the models are parameters of.
-        pool: the examples.
-        replica: whose users' examples.
-        models: ``[models, parameters]``.
-    """
-    rows, _ = pool.held(replica, np.arange(pool.sizes.shape[1]))
-    theta, count = models.double(), len(models)
-    slope, after = torch.zeros_like(theta), torch.empty_like(theta)
-    for _, x, y in pool.examined(rows):
-        stack, labels = network.open(theta), y.expand(count, -1)
-        stack.scores(x.double().expand(count, *x.shape))
-        stack.losses(labels)
-        stack.descend(torch.full_like(labels, 1.0 / len(rows), dtype=theta.dtype))
-        stack.store(after)
-        slope += theta - after
-    return np.asarray(torch.linalg.vector_norm(slope, dim=1).cpu().numpy())
-
-
-class Metrics:
-    """The metrics of all lanes, which follow what is delivered and trained.
-
-    Args:
-        evaluate: what is to be told.
+        options: the optional metrics.
         evaluation: on test and validation examples.
-        network: what learners train.
-        pool: what they train on.
-        specs: the learner of each lane.
         servers: of all lanes.
-        origins: version 0 of each lane, ``[lanes, parameters + 1]``.
-        team: all learners of the run, where the lanes are a part of it.
+        baseline: for the weight divergence, if that is reported.
+        levels: α of the reported CVaR.
     """
 
     def __init__(
         self,
-        evaluate: EvaluateSpec,
+        options: EvaluateSpec,
         evaluation: Evaluation,
-        network: Architecture,
-        pool: UserDatasets,
-        specs: Sequence[LearnerSpec],
         servers: LaneServers,
-        origins: Tensor,
-        team: Sequence[LearnerSpec] = (),
+        baseline: CentralizedBaseline | None,
+        levels: Sequence[float],
     ) -> None:
-        self._asked, self._evaluation = frozenset(evaluate.metrics), evaluation
-        self._network, self._pool, self._servers = network, pool, servers
-        self._objectives = [spec.objective for spec in specs]
-        theirs = {level for spec in (*specs, *team) for level in spec.objective.levels}
-        self._levels = sorted(theirs | {*evaluate.levels})
-        self._replicas, users = pool.sizes.shape
-        self._of = np.arange(len(specs)) % self._replicas
-        self._heard, self._ages = np.zeros((self._replicas, users), np.int64), np.zeros((3, self._replicas))
-        own = specs[:: self._replicas]
-        self._twins = CentralizedBaseline(own, network, pool, origins) if "weight_divergence" in self._asked else None
+        self._names, self._evaluation, self._servers = frozenset(options.metrics), evaluation, servers
+        self._baseline, self._levels = baseline, levels
+        self._objectives = [spec.objective for spec in servers.specs]
+        self._lane_replicas = evaluation.lane_replicas
+        replicas = len(set(self._lane_replicas.tolist()))
+        self._deliveries = np.zeros((replicas, evaluation.users), np.int64)
+        self._ages = np.zeros((3, replicas))  # count, sum and maximum since the last evaluation
 
-    def hear(self, index: int, cohort: Cohort) -> None:
-        """Round *index* brought *cohort*."""
-        np.add.at(self._heard, (cohort.replicas, cohort.users), 1)
+    def add_deliveries(self, index: int, cohort: Cohort) -> None:
+        """Count the deliveries of round *index*, and their staleness."""
+        np.add.at(self._deliveries, (cohort.replicas, cohort.users), 1)
         ages = index - 1.0 - cohort.bases
         np.add.at(self._ages[0], cohort.replicas, 1.0)
         np.add.at(self._ages[1], cohort.replicas, ages)
         np.maximum.at(self._ages[2], cohort.replicas, ages)
 
-    def train(
-        self, index: int, cohort: Cohort, shuffles: BatchSampler, group: LearnerGroup, trained: LocalResult
+    def add_training(
+        self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: Tensor
     ) -> None:
-        """In round *index* the learners of *group* made *trained* of *cohort*."""
-        if self._twins is not None:
-            self._twins.step(index, cohort, shuffles, group, trained.steps.cpu().double().numpy())
+        """Train the baselines of *group* in round *index* as its users did, by *steps*, ``[users]``."""
+        if self._baseline is not None:
+            self._baseline.step(index, cohort, sampler, group, steps.cpu().double().numpy())
 
-    def figures(self, newest: Tensor, index: int) -> Figures:
-        """The figures of the versions *newest*, ``[lanes, parameters + 1]``.
+    def evaluate(self, newest: Tensor, index: int) -> Mapping[str, Floats]:
+        """Return the metrics of the versions *newest*, ``[lanes, parameters + 1]``, after round *index*.
 
-        They are NaN for lanes that are lost, and a lane is lost whose loss is not finite.
+        A lane whose loss is not finite has diverged; the metrics of diverged lanes are NaN.
         """
-        models = self._servers.reported(newest)
-        metrics = dict(self._evaluation.metrics(self._network, models, self._objectives, self._heard, self._levels))
-        metrics |= dict(self._besides(models))
+        versions = self._servers.reported(newest)
+        metrics = dict(self._evaluation.metrics(versions, self._objectives, self._deliveries, self._levels))
+        metrics |= dict(self._optional_metrics(versions))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
-            self._servers.lose_broken(int(lane), index)
+            self._servers.mark_infinite_loss(int(lane), index)
         for values in metrics.values():
-            values[[*self._servers.lost]] = np.nan
+            values[[*self._servers.diverged_lanes]] = np.nan
         return metrics
 
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs."""
-        own = {"heard": tensor(self._heard.copy()), "ages": tensor(self._ages.copy())}
-        return own if self._twins is None else own | {"twins": self._twins.state()}
+        """Return the state for `restore`."""
+        state = {"heard": tensor(self._deliveries.copy()), "ages": tensor(self._ages.copy())}
+        return state if self._baseline is None else state | {"twins": self._baseline.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go back to a kept state."""
-        self._heard, self._ages = (np.array(state[name].numpy()) for name in ("heard", "ages"))
-        if self._twins is not None:
-            self._twins.restore(state["twins"])
+        """Restore a `state`."""
+        self._deliveries, self._ages = (np.array(state[name].numpy()) for name in ("heard", "ages"))
+        if self._baseline is not None:
+            self._baseline.restore(state["twins"])
 
-    def _besides(self, models: Tensor) -> Iterator[tuple[str, NDArray[np.float64]]]:
-        """What was asked for."""
-        if "staleness" in self._asked:
-            count, total, most = self._ages[:, self._of]
+    def _optional_metrics(self, versions: Tensor) -> Iterator[tuple[str, Floats]]:
+        if "staleness" in self._names:
+            count, total, maximum = self._ages[:, self._lane_replicas]
             some = count > 0
             yield "staleness_mean", np.divide(total, count, out=np.full(len(count), np.nan), where=some)
-            yield "staleness_max", np.where(some, most, np.nan)
+            yield "staleness_max", np.where(some, maximum, np.nan)
             self._ages[:] = 0.0
-        if "weight" in self._asked:
-            worth = np.full((len(self._of), self._heard.shape[1]), np.nan)
-            for lane, own in self._servers.worth().items():
-                worth[lane] = own.cpu().double().numpy()
-            yield from ((f"weight/user:{user}", column) for user, column in enumerate(worth.T))
-        if "gradient_norm" in self._asked:
-            norms = np.empty(len(self._of))
-            for replica in range(self._replicas):
-                lanes = np.flatnonzero(self._of == replica)
-                theta = models[tensor(lanes).to(models.device), :-1]
-                norms[lanes] = gradient_norms(self._network, self._pool, replica, theta)
-            yield "gradient_norm", norms
-        if self._twins is not None:
-            yield from self._twins.divergence(models)
+        if "weight" in self._names:
+            weights = np.full((len(self._lane_replicas), self._deliveries.shape[1]), np.nan)
+            for lane, values in self._servers.user_weights().items():
+                weights[lane] = values.cpu().double().numpy()
+            yield from ((f"weight/user:{user}", column) for user, column in enumerate(weights.T))
+        if "gradient_norm" in self._names:
+            yield "gradient_norm", self._evaluation.gradient_norms(versions)
+        if self._baseline is not None:
+            yield from self._baseline.divergence(versions)

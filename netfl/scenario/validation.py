@@ -78,7 +78,7 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         replicas=parts["replicas"] or 1,
         learners=tuple(parts["learners"] or ()),
         networked=access.networked,
-        weighed=any(one.aggregation.weighs for one in (parts["learners"] or {}).values()),
+        weighed=any(one.aggregation.has_user_weights for one in (parts["learners"] or {}).values()),
     )
 
 

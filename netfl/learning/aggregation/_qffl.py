@@ -34,7 +34,7 @@ class QfflAggregation(Aggregation):
         return current + (power * inverse / curvature.sum()) @ changes, state
 
     @property
-    def wants_losses(self) -> bool:
+    def needs_losses(self) -> bool:
         """The F_k."""
         return True
 

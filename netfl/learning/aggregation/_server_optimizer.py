@@ -51,9 +51,9 @@ class ServerOptimiser(Aggregation):
     def move(self, state: State, change: Tensor) -> tuple[Tensor, State]:
         """What is added to the version where Δ is *change*, ``[parameters + 1]``, and the optimiser's next state."""
 
-    def informed(self, heard: NDArray[np.float64] | None) -> Self:
-        """With the other aggregation informed."""
-        return self.model_copy(update={"of": self.of.informed(heard)})
+    def with_participation(self, heard: NDArray[np.float64] | None) -> Self:
+        """With the other aggregation with_participation."""
+        return self.model_copy(update={"of": self.of.with_participation(heard)})
 
     def open(self, users: int, current: Tensor) -> State:
         """That of both."""
@@ -63,9 +63,9 @@ class ServerOptimiser(Aggregation):
         """A move along the other aggregation's step."""
         return self._moved(state, current, *self.of.step(_inner(state), current, updates))
 
-    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
+    def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         """The same, if the other aggregation makes a step."""
-        following, inner = self.of.idle(_inner(state), current, index, now)
+        following, inner = self.of.idle(_inner(state), current, index, newest_rates)
         return (
             (current, {**state, **_outer(inner)})
             if following is current
@@ -80,19 +80,19 @@ class ServerOptimiser(Aggregation):
         """The other aggregation's."""
         return self.of.drift(_inner(state), users, messages)
 
-    def worth(self, state: State) -> Tensor | None:
+    def user_weights(self, state: State) -> Tensor | None:
         """The other aggregation's."""
-        return self.of.worth(_inner(state))
+        return self.of.user_weights(_inner(state))
 
     @property
-    def weighs(self) -> bool:
+    def has_user_weights(self) -> bool:
         """Whether the other aggregation does."""
-        return self.of.weighs
+        return self.of.has_user_weights
 
     @property
-    def wants_losses(self) -> bool:
+    def needs_losses(self) -> bool:
         """Whether the other aggregation does."""
-        return self.of.wants_losses
+        return self.of.needs_losses
 
     def memory(self, users: int, parameters: int) -> int:
         """The other aggregation's, and what the optimiser keeps of each parameter."""
@@ -103,9 +103,9 @@ class ServerOptimiser(Aggregation):
     def kept(self) -> int:
         """How many numbers the optimiser keeps of each parameter."""
 
-    def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
+    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
         """The other aggregation's."""
-        yield from (fault.under("of") for fault in self.of.misfits(learner))
+        yield from (fault.under("of") for fault in self.of.learner_faults(learner))
 
     def laws(self) -> tuple[Law, ...]:
         """Nothing is drawn."""

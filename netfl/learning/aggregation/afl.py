@@ -46,7 +46,7 @@ class Afl(Aggregation):
         risen = weights.index_add(0, updates.users, self.lr_lambda * cast("Tensor", updates.losses))
         return following, {"weights": _projected(risen), "mean": _averaged(state, following, updates.round)}
 
-    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
+    def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         """The version as it is, which counts once more in the mean."""
         return current, {**state, "mean": _averaged(state, current, index)}
 
@@ -54,12 +54,12 @@ class Afl(Aggregation):
         """The mean of the versions."""
         return state["mean"]
 
-    def worth(self, state: State) -> Tensor:
+    def user_weights(self, state: State) -> Tensor:
         """``N λ``: 1 for everyone at the start."""
         return len(state["weights"]) * state["weights"]
 
     @property
-    def wants_losses(self) -> bool:
+    def needs_losses(self) -> bool:
         """The F_k."""
         return True
 

@@ -39,7 +39,7 @@ class AverageAll(Aggregation):
         """All changes, divided by the number of all users."""
         return current + self.server_lr / len(state["weights"]) * (updates.models - updates.bases).sum(0), state
 
-    def worth(self, state: State) -> Tensor:
+    def user_weights(self, state: State) -> Tensor:
         """1 for everyone."""
         return state["weights"]
 

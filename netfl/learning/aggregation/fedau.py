@@ -49,17 +49,17 @@ class Fedau(Aggregation):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """The weighted changes; the weights are those of the rounds before."""
-        weights = self.worth(state).to(current)
+        weights = self.user_weights(state).to(current)
         there = state["ended"].new_zeros(len(weights)).bool()
         there[updates.users] = True
         change = weights[updates.users] @ (updates.models - updates.bases)
         return current + self.server_lr / len(weights) * change, self._waited(state, there)
 
-    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
+    def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         """The intervals go on."""
         return current, self._waited(state, state["ended"].new_zeros(len(state["ended"])).bool())
 
-    def worth(self, state: State) -> Tensor:
+    def user_weights(self, state: State) -> Tensor:
         """ω."""
         ended, total = state["ended"], state["total"]
         return (total.double() / ended.clamp(min=1)).where(ended > 0, 1.0)

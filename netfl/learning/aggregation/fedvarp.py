@@ -36,6 +36,6 @@ class Fedvarp(PerUserState):
         move = (changes - state["last"][updates.users]).mean(0) + state["mean"]
         return current + self.server_lr * move, store_rows(state, updates.users, changes)
 
-    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
+    def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         """The mean of the memory."""
         return current + self.server_lr * state["mean"], state

@@ -57,7 +57,7 @@ class KnownParticipation(Aggregation):
     server_lr: Annotated[float, Field(gt=0)] = 1.0
     """The global step size η."""
 
-    def informed(self, heard: NDArray[np.float64] | None) -> Self:
+    def with_participation(self, heard: NDArray[np.float64] | None) -> Self:
         """With what the access states, where nothing else is said."""
         if self.probability is not None or heard is None:
             return self
@@ -70,7 +70,8 @@ class KnownParticipation(Aggregation):
             ValueError: nobody said how likely users are to take part.
         """
         if self.probability is None:
-            raise ValueError("the probabilities are not known: an aggregation around this one must pass on 'informed'")
+            problem = "the probabilities are not known: an aggregation around this one must pass on"
+            raise ValueError(f"{problem} 'with_participation'")
         return {"weights": current.new_tensor([1 / p if p > 0 else 0.0 for p in chances_of(self.probability, users)])}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
@@ -79,7 +80,7 @@ class KnownParticipation(Aggregation):
         change = weights[updates.users] @ (updates.models - updates.bases)
         return current + self.server_lr / len(weights) * change, state
 
-    def worth(self, state: State) -> Tensor:
+    def user_weights(self, state: State) -> Tensor:
         """``1 / p``."""
         return state["weights"]
 

@@ -34,11 +34,11 @@ class Mifa(PerUserState):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """A step along the mean of the memory, in which the new gradients are."""
         sums = pseudo_gradients(updates.models - updates.bases, updates.rates)
-        return self.idle(store_rows(state, updates.users, sums), current, updates.round, updates.now)
+        return self.idle(store_rows(state, updates.users, sums), current, updates.round, updates.newest_rates)
 
-    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
+    def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         """A step along the mean of the memory as it is."""
         move = self.server_lr * state["mean"]
-        move[:-1] *= now[0]
-        move[-1] *= now[1]
+        move[:-1] *= newest_rates[0]
+        move[-1] *= newest_rates[1]
         return current - move, state

@@ -28,9 +28,9 @@ class Qfedsgd(QfflAggregation):
         q: 1
     """
 
-    def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
+    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
         """Changes that are not the gradient of F_k."""
-        if learner.batch_size != "full" or not learner.one_step:
+        if learner.batch_size != "full" or not learner.has_single_step:
             problem = "qfedsgd takes the change of a user to be its gradient, so it is one step on all examples"
             yield Fault("kind", problem, "qfedsgd", "give batch_size: full and local_steps: 1, or take 'qfedavg'")
         if not isinstance(learner.objective, Erm) or learner.weight_decay:

@@ -50,7 +50,7 @@ class Scaffold(PerUserState):
         """``c - c_k``."""
         return cast("Tensor", messages) - state["last"][users]
 
-    def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
+    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
         """Steps that are not the gradient alone."""
         if learner.momentum:
             problem = "scaffold reads a user's mean gradient from its change, which momentum makes another"

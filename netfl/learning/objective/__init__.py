@@ -72,7 +72,7 @@ class Objective(Spec):
         return self.t_rate > 0
 
     @property
-    def may_rest(self) -> bool:
+    def has_zero_weights(self) -> bool:
         """Whether the weights of a mini-batch are often all 0, so that it pays to look before a backward pass."""
         return False
 

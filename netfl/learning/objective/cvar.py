@@ -73,7 +73,7 @@ class Cvar(Objective):
         return {"alpha": self.alpha, "gamma": self.gamma, "sample": float(self.per == "sample")}
 
     @property
-    def may_rest(self) -> bool:
+    def has_zero_weights(self) -> bool:
         """With γ = 0 nothing is learned of losses that do not exceed t."""
         return self.gamma == 0
 
