@@ -13,22 +13,7 @@ FAMILIES = {
     *("network/round", "network/theory", "learning/data", "learning/partition", "learning/model"),
     *("learning/objective", "learning/schedule", "learning/aggregation"),
 }
-OPENINGS = [
-    "What",
-    "Who",
-    "Whose",
-    "Which",
-    "Whether",
-    "How",
-    "Where",
-    "It",
-    "They",
-    "Those",
-    "These",
-    "All",
-    "Both",
-    "As",
-]
+OPENINGS = "What Who Whose Which Whether How Where It They Those These All Both As".split()
 below = sys.argv[1] if len(sys.argv) > 1 else ""
 files = {}
 for path in sorted(ROOT.rglob("*.py")):

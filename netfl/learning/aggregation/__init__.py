@@ -11,9 +11,6 @@ complete::
         def step(self, state, current, updates):
             return current + self.part * (updates.models - updates.bases).mean(0), state
 
-        def laws(self):
-            return (Law.none("an aggregation draws nothing"),)
-
 - A rule handles one lane, that is one learner in one replica.  A model is a flat vector ``[parameters + 1]``: θ and,
   last, the scalar t of the objective, which is treated like any other parameter.
 - `step` is a pure function of the state, the current version and the `Updates` of the round.  It returns the next
@@ -42,6 +39,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault
 from netfl.registry import Spec
+from netfl.types import Law
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -147,6 +145,10 @@ class Aggregation(Spec):
     def memory(self, users: int, parameters: int) -> int:
         """Return the approximate size of the state in numbers; *parameters* is the size of θ."""
         return 0
+
+    def laws(self) -> tuple[Law, ...]:
+        """State that nothing is random."""
+        return (Law.none("an aggregation draws nothing; its versions are tested against its source, step by step"),)
 
     def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
         """Yield conflicts with other options of *learner*; keys are relative to the aggregation."""
