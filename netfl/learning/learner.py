@@ -22,14 +22,12 @@ from netfl.learning.aggregation import Updates
 from netfl.learning.batch_limits import evaluation_slices, torch_threads
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.cohort import Cohort, RepeatCounter
-from netfl.learning.evaluation import Evaluation, user_losses
+from netfl.learning.evaluation import Evaluation, LearningMetrics, user_losses
 from netfl.learning.local_training import LearnerGroup, group_learners
-from netfl.learning.metrics import LearningMetrics
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
-from netfl.learning.model_versions import ModelVersions
 from netfl.learning.queries import LearnerQueries
-from netfl.learning.server_state import LaneServers
+from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.tensors import device_of, tensor
 from netfl.learning.user_data import ReplicaData, UserDatasets

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
     from netfl.learning.spec import LearnerSpec
 
-    State = Mapping[str, Tensor]
+State = Mapping[str, "Tensor"]
+"""What an aggregation remembers, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation
+from netfl.learning.aggregation import Aggregation, State
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from netfl.learning.aggregation import State
 
 
 class PerUserState(Aggregation):

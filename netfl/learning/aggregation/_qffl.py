@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.aggregation import Aggregation, State, Updates
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
 
 _TINY = 1e-10
 """Added to losses, so that every power exists; as in the experiments of the paper."""

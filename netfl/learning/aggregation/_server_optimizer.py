@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from pydantic import field_validator
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.aggregation import Aggregation, State, Updates
 from netfl.learning.aggregation.average import Average
 from netfl.registry import FamilyMember
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
     from netfl.learning.spec import LearnerSpec
 
 _INNER = "of."

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from netfl.learning.aggregation import State
 from netfl.learning.aggregation._server_optimizer import ServerOptimiser
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from netfl.learning.aggregation import State
 
 
 class Fedadam(ServerOptimiser):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from netfl.learning.aggregation import State, Updates
 from netfl.learning.aggregation._per_user_state import PerUserState, store_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from netfl.learning.aggregation import State, Updates
 
 
 class Fedvarp(PerUserState):

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.aggregation import Aggregation, State, Updates
 from netfl.network.rates import ZipfChances, chances_of
 from netfl.types import ScenarioFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
 
 _LIST: TypeAdapter[tuple[float, ...]] = TypeAdapter(
     Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]

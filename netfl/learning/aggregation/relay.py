@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.aggregation import Aggregation, State, Updates
 from netfl.types import ScenarioFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from netfl.learning.aggregation import State
 
 
 class Relay(Aggregation):

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from netfl.errors import Fault
+from netfl.learning.aggregation import State, Updates
 from netfl.learning.aggregation._per_user_state import PerUserState, pseudo_gradients, store_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State, Updates
     from netfl.learning.spec import LearnerSpec
 
 
