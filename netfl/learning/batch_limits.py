@@ -41,7 +41,7 @@ def torch_threads(products: int) -> Iterator[None]:
 
 
 def can_gather_all_steps(size: int) -> bool:
-    """Whether examples of so many numbers are gathered for all steps at once."""
+    """Return whether examples of so many numbers are gathered for all steps at once."""
     return size <= _GATHERED
 
 
@@ -56,8 +56,8 @@ def evaluation_slices(examples: int) -> Iterator[slice]:
 
 
 def skip_zero_backward(objectives: Iterable[Objective], device: torch.device) -> bool:
-    """Whether to check before each backward pass if all weights are 0, to skip it.
+    """Return whether to check before each backward pass if all weights are 0, to skip it.
 
-    That pays if the objectives can give such weights, and not on a GPU, which would have to be synchronized.
+    The check pays if the objectives can give such weights, and not on a GPU, which would have to be synchronized.
     """
     return device.type == "cpu" and all(objective.has_zero_weights for objective in objectives)

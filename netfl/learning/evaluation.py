@@ -143,9 +143,9 @@ class LearningMetrics:
     def _optional_metrics(self, versions: Tensor) -> Iterator[tuple[str, Floats]]:
         if "staleness" in self._names:
             count, total, maximum = self._ages[:, self._lane_replicas]
-            some = count > 0
-            yield "staleness_mean", np.divide(total, count, out=np.full(len(count), np.nan), where=some)
-            yield "staleness_max", np.where(some, maximum, np.nan)
+            has_deliveries = count > 0
+            yield "staleness_mean", np.divide(total, count, out=np.full(len(count), np.nan), where=has_deliveries)
+            yield "staleness_max", np.where(has_deliveries, maximum, np.nan)
             self._ages[:] = 0.0
         if "weight" in self._names:
             weights = np.full((len(self._lane_replicas), self._deliveries.shape[1]), np.nan)
@@ -211,20 +211,20 @@ class Evaluation:
         self._architecture, self._data, self._rare = architecture, data, rare_classes
         self.users = len(replicas[0].split)
         self.lane_replicas = np.tile(np.arange(len(replicas)), learners)
-        has_own = [users_have_test_data(one.dataset, one.split) for one in replicas]
-        test_keys = [(id(one.dataset), own) for one, own in zip(replicas, has_own, strict=True)]
+        has_own = [users_have_test_data(replica.dataset, replica.split) for replica in replicas]
+        test_keys = [(id(replica.dataset), flag) for replica, flag in zip(replicas, has_own, strict=True)]
         self._tests = [
-            (lanes, _test_set(replicas[replica].dataset, self.users if has_own[replica] else 0, data.x))
-            for replica, lanes in self._shared_lanes(test_keys)
+            (lanes, _test_set(replicas[number].dataset, self.users if has_own[number] else 0, data.x))
+            for number, lanes in self._shared_lanes(test_keys)
         ]
-        validation = [one.validation for one in replicas if one.validation is not None]
+        validation = [replica.validation for replica in replicas if replica.validation is not None]
         self._validations = [
-            (lanes, _validation_set(validation[replica], self.users, data.x))
-            for replica, lanes in self._shared_lanes([id(examples) for examples in validation])
+            (lanes, _validation_set(validation[number], self.users, data.x))
+            for number, lanes in self._shared_lanes([id(examples) for examples in validation])
         ]
         self._validates_users = all(examples.user is not None for examples in validation)
-        self._mixes = [_label_mixes(one.dataset, one.split) for one in replicas]
-        self._weights = np.stack([user_weights(one.dataset, one.split) for one in replicas])
+        self._mixes = [_label_mixes(replica.dataset, replica.split) for replica in replicas]
+        self._weights = np.stack([user_weights(replica.dataset, replica.split) for replica in replicas])
 
     def metrics(
         self, versions: Tensor, objectives: Sequence[Objective], deliveries: NDArray[np.int64], levels: Sequence[float]

@@ -77,7 +77,7 @@ class LearningTask:
 
 
 class BatchedLearner:
-    """All lanes of a learning task, trained together.
+    """Learner of all lanes of a task, which are trained together.
 
     A version is ``[lanes, parameters + 1]``: the parameters θ and, last, the scalar t of the objective.
 
@@ -87,7 +87,7 @@ class BatchedLearner:
 
     def __init__(self, task: LearningTask) -> None:
         first = task.replicas[0].dataset
-        self.lanes, self._task, self._replicas = task.lanes, task, len(task.replicas)
+        self.lanes, self._task, self._replica_count = task.lanes, task, len(task.replicas)
         self._specs = [
             spec.with_participation(data.participation) for spec in task.learners.values() for data in task.replicas
         ]
@@ -104,7 +104,7 @@ class BatchedLearner:
         self._versions = ModelVersions(origins, self._servers.messages())
         baseline = None
         if "weight_divergence" in task.evaluate.metrics:
-            specs = self._specs[:: self._replicas]
+            specs = self._specs[:: self._replica_count]
             baseline = CentralizedBaseline(specs, self._architecture, self._data.pooled(), origins)
         evaluation = Evaluation(self._architecture, self._data, task.replicas, len(task.learners), task.rare_classes)
         self._metrics = LearningMetrics(task.evaluate, evaluation, self._servers, baseline, task.cvar_levels)
@@ -129,12 +129,12 @@ class BatchedLearner:
             ModelError: all lanes have diverged, or one whose feedback an access needs; or an answer is not finite.
         """
         index = self._versions.number + 1
-        if len(rounds) != self._replicas or any(round_.index != index for round_ in rounds):
-            raise ValueError(f"round {index} of {self._replicas} replicas is due")
+        if len(rounds) != self._replica_count or any(round_.index != index for round_ in rounds):
+            raise ValueError(f"round {index} of {self._replica_count} replicas is due")
         closed_s = max(round_.closed_s for round_ in rounds)
         following, cohort = list(self._versions.newest), self._repeats.count(Cohort.of(rounds))
         for lane, current in enumerate(following):
-            if not rounds[lane % self._replicas].deliveries:
+            if not rounds[lane % self._replica_count].deliveries:
                 following[lane] = self._servers.idle(lane, current, index)
         if len(cohort.users):
             self._metrics.add_deliveries(index, cohort)
@@ -184,7 +184,7 @@ class BatchedLearner:
 
     @property
     def diverged(self) -> tuple[Divergence, ...]:
-        """All lanes whose training has diverged."""
+        """Lanes whose training has diverged."""
         return self._servers.diverged
 
     def version(self, lane: int) -> NDArray[np.float64]:
@@ -204,7 +204,7 @@ class BatchedLearner:
     ) -> None:
         """Train *cohort* for the learners of *group*, and replace their lanes in *following* by the next versions."""
         index, device = self._versions.number + 1, self._data.x.device
-        lanes = np.array(group.members) * self._replicas + cohort.replicas[:, None]  # [users, members]
+        lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
         bases = self._versions.of(cohort.bases, lanes)
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
         self._metrics.add_training(index, cohort, self._sampler, group, result.steps)
@@ -255,7 +255,9 @@ class BatchedLearner:
         for base in np.unique(bases):
             rows = bases == base
             model = self._versions.of(bases[rows][:1], np.array([[lane]]))[0, :, :-1]
-            losses[rows] = user_losses(self._architecture, self._data, lane % self._replicas, users[rows], model)[:, 0]
+            losses[rows] = user_losses(self._architecture, self._data, lane % self._replica_count, users[rows], model)[
+                :, 0
+            ]
         return tensor(losses).to(self._versions.newest)
 
     @property
@@ -265,7 +267,7 @@ class BatchedLearner:
         if name is None and len(names) > 1:
             raise ValueError("an access asks the learners, and does not say which of them")
         number = 0 if name is None else names.index(name)
-        return range(number * self._replicas, (number + 1) * self._replicas)
+        return range(number * self._replica_count, (number + 1) * self._replica_count)
 
     def _answer(self, rounds: Sequence[Round]) -> tuple[Mapping[str, NDArray[np.float64]], ...]:
         """Answer the queries of each replica's access about the newest version."""

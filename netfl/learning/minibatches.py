@@ -45,7 +45,7 @@ class Batches:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the users are in the order of the cohort."""
+        """True if the users are in the order of the cohort."""
         return bool((np.diff(self.order) > 0).all())
 
     def extents(self) -> Iterator[tuple[int, int]]:

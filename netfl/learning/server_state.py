@@ -70,7 +70,7 @@ class LaneServers:
         return f"{learner}, replica {replica}"
 
     def needs_losses(self, lane: int) -> bool:
-        """Whether the aggregation of *lane* needs the losses of the users' bases."""
+        """Return whether the aggregation of *lane* needs the losses of the users' bases."""
         return lane not in self._diverged and self._rules[lane].needs_losses
 
     def drift(self, lane: int, users: Tensor, messages: Tensor | None) -> Tensor | None:

@@ -105,7 +105,7 @@ class LearnerSpec(Spec):
 
     @property
     def has_single_step(self) -> bool:
-        """Whether an update is a single step, whatever number of examples a user holds."""
+        """True if an update is a single step for any number of examples."""
         return self.local_steps == 1 or (self.batch_size == "full" and self.local_epochs == 1)
 
     def with_participation(self, rates: NDArray[np.float64] | None) -> LearnerSpec:
@@ -181,7 +181,7 @@ class EvaluateSpec(Spec):
 
     @property
     def needs_validation(self) -> bool:
-        """Whether validation examples are needed."""
+        """True if validation examples are needed."""
         return self.validation is not None or bool(self.choose) or "validation" in self.metrics
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:

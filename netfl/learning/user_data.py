@@ -58,7 +58,7 @@ class BatchRows:
 
 
 class UserDatasets:
-    """All training examples, and the rows that each user holds.  A data set that replicas share is stored once.
+    """Training examples, and the rows that each user holds.  A data set that replicas share is stored once.
 
     Args:
         replicas: of the run.

@@ -48,18 +48,18 @@ def split_validation(
         raise ScenarioError([Fault("validation", problem, evaluate.validation, "leave it out")])
     shuffled = [streams.rng("validation", user).permutation(rows) for user, rows in enumerate(split)]
     counts = whole_shares(np.array([len(rows) for rows in split]), evaluate.validation)
-    kept = [rows[:count] for rows, count in zip(shuffled, counts.tolist(), strict=True)]
+    validation = [rows[:count] for rows, count in zip(shuffled, counts.tolist(), strict=True)]
     if not counts.any():
         problem = "leaves no user an example to validate with"
         raise ScenarioError([Fault("validation", problem, evaluate.validation, "keep a larger share")])
-    rows = np.concatenate(kept)
+    rows = np.concatenate(validation)
     user = np.repeat(np.arange(len(split)), counts)
     trained = [np.sort(rows[count:]) for rows, count in zip(shuffled, counts.tolist(), strict=True)]
     return trained, Examples(dataset.train_x[rows], dataset.train_y[rows], user)
 
 
 def users_hold_own_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) -> bool:
-    """Whether each user holds its own examples of the data, as with ``partition: natural``."""
+    """Return whether each user holds its own examples of the data, as with ``partition: natural``."""
     if dataset.train_user is None:
         return False
     holders = np.repeat(np.arange(len(split)), [len(rows) for rows in split])
@@ -67,7 +67,7 @@ def users_hold_own_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) ->
 
 
 def users_have_test_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) -> bool:
-    """Whether each user has its own test examples."""
+    """Return whether each user has its own test examples."""
     return dataset.test_user is not None and users_hold_own_data(dataset, split)
 
 

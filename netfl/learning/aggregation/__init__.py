@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from netfl.learning.spec import LearnerSpec
 
 State = Mapping[str, "Tensor"]
-"""What an aggregation remembers, by name."""
+"""Tensors that an aggregation remembers, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,12 @@ class Aggregation(Spec):
 
     @property
     def has_user_weights(self) -> bool:
-        """Whether the rule has `user_weights`."""
+        """True if the rule has `user_weights`."""
         return type(self).user_weights is not Aggregation.user_weights
 
     @property
     def needs_losses(self) -> bool:
-        """Whether `step` needs `Updates.losses`."""
+        """True if `step` needs `Updates.losses`."""
         return False
 
     def memory(self, users: int, parameters: int) -> int:

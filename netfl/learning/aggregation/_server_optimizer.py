@@ -81,12 +81,12 @@ class ServerOptimiser(Aggregation):
 
     @property
     def has_user_weights(self) -> bool:
-        """As of the inner aggregation."""
+        """The property of the inner aggregation."""
         return self.of.has_user_weights
 
     @property
     def needs_losses(self) -> bool:
-        """As of the inner aggregation."""
+        """The property of the inner aggregation."""
         return self.of.needs_losses
 
     def memory(self, users: int, parameters: int) -> int:

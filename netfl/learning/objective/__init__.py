@@ -83,12 +83,12 @@ class Objective(Spec):
 
     @property
     def has_threshold(self) -> bool:
-        """Whether t is trained, and so is part of an update."""
+        """True if t is trained, and so is part of an update."""
         return self.t_rate > 0
 
     @property
     def has_zero_weights(self) -> bool:
-        """Whether all weights of a mini-batch are often 0, so that it pays to check before a backward pass."""
+        """True if all weights of a mini-batch are often 0, so that it pays to check before a backward pass."""
         return False
 
     @property

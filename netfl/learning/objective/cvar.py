@@ -73,7 +73,7 @@ class Cvar(Objective):
 
     @property
     def has_zero_weights(self) -> bool:
-        """Whether γ = 0, so that losses below t have the weight 0."""
+        """True for γ = 0: losses below t have the weight 0."""
         return self.gamma == 0
 
     @property

@@ -50,10 +50,10 @@ class ParallelLearner:
     """
 
     def __init__(self, workers: int, task: LearningTask, start_workers: StartWorkers = process_workers) -> None:
-        names, self._replicas = [*task.learners], len(task.replicas)
+        names, self._replica_count = [*task.learners], len(task.replicas)
         self.lanes, self._task, self._start_workers = task.lanes, task, start_workers
         self.diverged: tuple[Divergence, ...] = ()
-        self._shards = shard_lanes(len(names), self._replicas, workers)
+        self._shards = shard_lanes(len(names), self._replica_count, workers)
         self._tasks = [_shard_task(task, shard) for shard in self._shards]
         feedback_learner = task.feedback_learner or (names[0] if len(names) == 1 else None)
         self._has_feedback = [feedback_learner in shard.learners for shard in self._tasks]
@@ -82,10 +82,10 @@ class ParallelLearner:
         if is_asked and not any(self._has_feedback):
             raise ValueError("an access asks the learners, and does not say which of them")
         for worker, shard, has_feedback in zip(self._workers, self._shards, self._has_feedback, strict=True):
-            own = [rounds[replica] for replica in shard.replicas]
+            shard_rounds = [rounds[replica] for replica in shard.replicas]
             if not has_feedback:
-                own = [replace(round_, asks={}) if round_.asks else round_ for round_ in own]
-            worker.send(("step", own))
+                shard_rounds = [replace(round_, asks={}) if round_.asks else round_ for round_ in shard_rounds]
+            worker.send(("step", shard_rounds))
         self._pending_s.append(max(round_.closed_s for round_ in rounds))
         is_due = is_asked or index % self._task.evaluate.every == 0 or index == self._task.rounds
         report = self._receive_reports(0 if is_due else _MAX_PENDING)
@@ -93,7 +93,7 @@ class ParallelLearner:
 
     def state(self) -> dict[str, Any]:
         """Return the state of all lanes for `restore`; see `BatchedLearner.state`."""
-        return merge_states(self._call_all("state"), self._shards, self._replicas)
+        return merge_states(self._call_all("state"), self._shards, self._replica_count)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state` of any number of workers.
@@ -103,7 +103,7 @@ class ParallelLearner:
         """
         if [tuple(lane) for lane in state["lanes"]] != [*self.lanes]:
             raise MachineError("the kept state is that of other learners, or of another model")
-        self._call_all("restore", lambda shard: (split_state(state, shard, self._replicas),))
+        self._call_all("restore", lambda shard: (split_state(state, shard, self._replica_count),))
         self.diverged = tuple(lost for diverged in self._call_all("diverged") for lost in diverged)
 
     def version(self, lane: int) -> NDArray[np.float64]:
@@ -118,7 +118,7 @@ class ParallelLearner:
         """Call a method of the worker of *lane*, once all pending rounds are received."""
         self._receive_reports(0)
         for worker, shard in zip(self._workers, self._shards, strict=True):
-            lanes = shard.lanes(self._replicas)
+            lanes = shard.lanes(self._replica_count)
             if lane in lanes:
                 worker.send((name, lanes.index(lane), *arguments))
                 return worker.receive()
@@ -154,7 +154,7 @@ class ParallelLearner:
         names = _merge_names([report.metrics for report in reports])
         metrics = {name: np.full(len(self.lanes), np.nan) for name in names}
         for shard, report in zip(self._shards, reports, strict=True):
-            lanes = shard.lanes(self._replicas)
+            lanes = shard.lanes(self._replica_count)
             for name, values in report.metrics.items():
                 metrics[name][lanes] = values
         return LearnerReport(index, metrics, self._merge_answers(reports), new)

@@ -106,8 +106,8 @@ class ProcessWorker:
         return answer
 
     def _raise_exit(self) -> NoReturn:
-        how = describe_exit(self._process, _EXIT_TIMEOUT_S)
-        raise MachineError(f"{self._name} {how}; the last checkpoint is kept, go on from it with netfl resume")
+        end = describe_exit(self._process, _EXIT_TIMEOUT_S)
+        raise MachineError(f"{self._name} {end}; the last checkpoint is kept, go on from it with netfl resume")
 
 
 @contextmanager

@@ -210,7 +210,7 @@ def _environment() -> dict[str, str]:
 
 
 def _is_user_path(path: str) -> bool:
-    """Whether *path* does not belong to Python itself, which each node has in its own version."""
+    """Return whether *path* does not belong to Python itself, which each node has in its own version."""
     if {"site-packages", "dist-packages"} & {*Path(path).parts} or path.endswith(".zip"):
         return False
     return not Path(path).is_relative_to(sysconfig.get_path("stdlib"))
