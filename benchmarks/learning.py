@@ -24,12 +24,13 @@ from floors import FIG2, LOGISTIC, LR, MLP, USERS, Turn, World, examples, floor,
 
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
-from netfl.learning.learner import BatchedLearner
+from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.model.logistic import Logistic
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -89,16 +90,16 @@ def school(world: World, told: dict[str, LearnerSpec], replicas: int, sizes: Seq
     """What trains users that hold so many examples."""
     data, (*hidden, _) = examples(world, sum(sizes)), world.sizes[1:]
     model = Mlp(hidden=tuple(hidden), output="softmax" if world.softmax else "logits") if hidden else Logistic()
+    split = np.split(np.arange(len(data.train_y)), np.cumsum(sizes)[:-1])
     return BatchedLearner(
-        learners=told,
-        model=model,
-        datasets=[data] * replicas,
-        splits=[np.split(np.arange(len(data.train_y)), np.cumsum(sizes)[:-1])] * replicas,
-        evaluate=EvaluateSpec(every=10**9),
-        rare_classes=(),
-        rounds=10**9,
-        streams=[Streams(i) for i in range(replicas)],
-        device="cpu",
+        LearningTask(
+            learners=told,
+            model=model,
+            replicas=[ReplicaData(replica, data, split, Streams(replica)) for replica in range(replicas)],
+            evaluate=EvaluateSpec(every=10**9),
+            rounds=10**9,
+            device="cpu",
+        )
     )
 
 

@@ -23,10 +23,11 @@ from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.data import Dataset
-from netfl.learning.learner import BatchedLearner
+from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.objective.erm import Erm
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -42,16 +43,16 @@ def learn(rule: str) -> None:
     x[:] = rng.standard_normal(32, np.float32)
     data = Dataset(x, y, x[:10_000].copy(), y[:10_000], 10)
     spec = LearnerSpec(objective=Erm(), aggregation=RULES[rule], lr=1e-3, batch_size=16, local_steps=2)
+    split = np.array_split(np.arange(len(y)), USERS)
     learner = BatchedLearner(
-        learners={rule: spec},
-        model=CNN,
-        datasets=[data] * LANES,
-        splits=[np.array_split(np.arange(len(y)), USERS)] * LANES,
-        evaluate=EvaluateSpec(every=100),
-        rare_classes=(),
-        rounds=100,
-        streams=[Streams(lane) for lane in range(LANES)],
-        device="cpu",
+        LearningTask(
+            learners={rule: spec},
+            model=CNN,
+            replicas=[ReplicaData(lane, data, split, Streams(lane)) for lane in range(LANES)],
+            evaluate=EvaluateSpec(every=100),
+            rounds=100,
+            device="cpu",
+        )
     )
     with learner.working(), TemporaryDirectory() as folder:
         rounds = USERS // HEARD

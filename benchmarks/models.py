@@ -21,13 +21,14 @@ from torch import nn
 
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.data import Dataset
-from netfl.learning.learner import BatchedLearner
+from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.model import Model
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.lstm import Lstm
 from netfl.learning.model.resnet8 import Resnet8
 from netfl.learning.objective.erm import Erm
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -135,19 +136,19 @@ def netfl_turn(case: Case, lanes: int) -> Callable[[], None]:
     """A function that does one round of all lanes."""
     data = examples(case)
     amount = {"batch_size": case.batch, "local_steps": case.steps}
+    split = np.split(np.arange(len(data.train_y)), USERS)
     learner = BatchedLearner(
-        learners={
-            f"{lane}": LearnerSpec(objective=Erm(), aggregation=Relay(), lr=1e-3, **amount) for lane in range(lanes)
-        },
-        model=case.model,
-        datasets=[data],
-        splits=[np.split(np.arange(len(data.train_y)), USERS)],
-        evaluate=EvaluateSpec(every=10**9),
-        rare_classes=(),
-        rounds=10**9,
-        streams=[Streams(0)],
-        device="cpu",
-        tokens=case.tokens,
+        LearningTask(
+            learners={
+                f"{lane}": LearnerSpec(objective=Erm(), aggregation=Relay(), lr=1e-3, **amount) for lane in range(lanes)
+            },
+            model=case.model,
+            replicas=[ReplicaData(0, data, split, Streams(0))],
+            evaluate=EvaluateSpec(every=10**9),
+            rounds=10**9,
+            device="cpu",
+            tokens=case.tokens,
+        )
     )
     done = 0
 

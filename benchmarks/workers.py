@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,10 +19,11 @@ from torch import nn
 
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.data import Dataset
-from netfl.learning.learner import BatchedLearner
+from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.erm import Erm
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.user_data import ReplicaData
 from netfl.learning.workers.pool import ParallelLearner
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
@@ -39,23 +39,18 @@ def examples() -> Dataset:
     return Dataset(x, y, x[:1000], y[:1000], CLASSES)
 
 
-def said(data: Dataset) -> dict[str, Any]:
+def task(data: Dataset) -> LearningTask:
     """What learners are made with."""
     spec = LearnerSpec(objective=Erm(), aggregation=Relay(), lr=1e-3, batch_size=BATCH, local_steps=STEPS)
-    return {
-        "learners": {"FedAvg": spec},
-        "model": Mlp(hidden=(128, 128)),
-        "datasets": [data] * REPLICAS,
-        "splits": [np.split(np.arange(len(data.train_y)), USERS)] * REPLICAS,
-        "evaluate": EvaluateSpec(every=10**9),
-        "rare_classes": (),
-        "validation": (),
-        "rounds": 10**9,
-        "streams": [Streams(replica) for replica in range(REPLICAS)],
-        "device": "cpu",
-        "first": 0,
-        "follows": None,
-    }
+    split = np.split(np.arange(len(data.train_y)), USERS)
+    return LearningTask(
+        learners={"FedAvg": spec},
+        model=Mlp(hidden=(128, 128)),
+        replicas=[ReplicaData(replica, data, split, Streams(replica)) for replica in range(REPLICAS)],
+        evaluate=EvaluateSpec(every=10**9),
+        rounds=10**9,
+        device="cpu",
+    )
 
 
 class Ours:
@@ -112,7 +107,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     data = examples()
-    learner = ParallelLearner(options.workers, said(data)) if options.workers > 1 else BatchedLearner(**said(data))
+    learner = ParallelLearner(options.workers, task(data)) if options.workers > 1 else BatchedLearner(task(data))
     with learner.working():
         ours, plain = Ours(learner), Plain(data)
         for side in (plain, ours):

@@ -1,5 +1,5 @@
-"""Learning: data, models, and learners that train only what was delivered, all lanes in one batch.
+"""Federated learning: data, models, and learners that train the delivered updates of all lanes in one batch.
 
-Only the modules that `netfl.learning.learner` imports touch torch; settings, data and partitions are NumPy, so that
-a network can be traced without it.
+Start reading in `netfl.learning.learner`.  Only the modules that it imports use torch; settings, data and partitions
+use NumPy, so that a network can be traced without torch.
 """

@@ -1,10 +1,10 @@
-"""Models at work over stacks of parameters: what a model family member gives to the learner.
+"""Interface between models and local training.
 
-A `Network` knows how its parameters lie in a flat vector.  A `BatchedModel` holds several models of one network side
-by side,
-in whatever layout its arithmetic likes best, and trains or evaluates all of them at once.  Dense networks write their
-gradients out by hand (`netfl.learning.model._manual_dense`); nothing here asks for that: a stack may use autograd
-inside.
+`Architecture` describes one model: its parameters as a flat vector, and their initial values.  `BatchedModel` holds
+several models of one architecture side by side, and trains or evaluates all of them at once.
+`netfl.learning.local_training` calls ``scores``, ``losses`` and ``descend`` in each SGD step.  Dense models compute
+their gradients by hand (`netfl.learning.model._manual_dense`); a batched model may also use autograd
+(`netfl.learning.model._batched`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from netfl.streams import Streams
 
 
 class BatchedModel(ABC):
-    """Models side by side, each with parameters of its own.
+    """Models side by side, each with its own parameters, in the layout that suits its arithmetic.
 
-    `scores` runs the first of them, as many as it is given examples for, and remembers what `losses` and `descend`
-    need.  The caller puts models that stop early last, and leaves them out.
+    `scores` runs the first models, as many as there are examples for; `losses` and `descend` use its results.  The
+    caller puts models that stop early last.
     """
 
     @abstractmethod
     def scores(self, x: Tensor) -> Tensor:
-        """The score of each class for each example, ``[models, batch, classes]``; the largest is the prediction.
+        """Return the score of each class, ``[models, batch, classes]``; the largest is the prediction.
 
         Args:
             x: examples, ``[models, batch, *shape]``; may be an expanded view, and may be overwritten after `descend`.
@@ -36,22 +36,21 @@ class BatchedModel(ABC):
 
     @abstractmethod
     def losses(self, y: Tensor) -> Tensor:
-        """The loss of each example whose scores were found last, for the labels *y*; both ``[models, batch]``."""
+        """Return the loss of each example of the last `scores` for the labels *y*; both ``[models, batch]``."""
 
     @abstractmethod
     def descend(self, weights: Tensor) -> None:
-        """Move the parameters of each model by ``-Σ_b weights_b ∇ℓ_b``, with the losses found last.
+        """Move the parameters of each model by ``-Σ_b weights_b ∇ℓ_b``, with the last `losses`.
 
         Args:
-            weights: ``[models, batch]``; the step size is in them.
+            weights: ``[models, batch]``, including the step size.
         """
 
     @abstractmethod
     def values(self, models: int) -> Sequence[Tensor]:
-        """The parameters of the first so many *models*, ``[models, …]`` each, to be changed in place.
+        """Return the parameters of the first *models*, ``[models, …]`` each, as views for changes in place.
 
-        They lie as the stack likes it, and those of all stacks of one network alike: so a step of training can add to
-        one stack what another holds.
+        The layout is the same for all batched models of one architecture, so values of one can be added to another.
         """
 
     @abstractmethod
@@ -60,27 +59,27 @@ class BatchedModel(ABC):
 
 
 class Architecture(ABC):
-    """A model's shape: how many parameters, where they start, and how to open a stack of them."""
+    """The parameters of a model, and how to open a `BatchedModel`."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """The number of parameters."""
+        """Number of parameters."""
 
     @property
     @abstractmethod
     def layout(self) -> Mapping[str, tuple[int, ...]]:
-        """The parameters' names and shapes, in the order in which they lie in a flat vector."""
+        """Names and shapes of the parameters, in the order of the flat vector."""
 
     @abstractmethod
     def start(self, streams: Streams) -> NDArray[np.float64]:
-        """Parameters to start from, ``[parameters]``, drawn from *streams*."""
+        """Draw initial parameters from *streams*, ``[parameters]``."""
 
     @abstractmethod
     def open(self, theta: Tensor, trained: bool = True) -> BatchedModel:
-        """A stack of the models with the parameters *theta*, ``[models, parameters]``, which is left as it is.
+        """Open models with the parameters *theta*, ``[models, parameters]``, which are not changed.
 
         Args:
-            theta: the models.
-            trained: whether they will `descend`; those that will not need remember less of what they score.
+            theta: the parameters.
+            trained: whether `BatchedModel.descend` will be called; if not, less memory is needed.
         """

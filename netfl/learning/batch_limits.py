@@ -1,7 +1,6 @@
-"""Which way local training is computed: the one place where that is decided, by limits that were measured.
+"""Measured limits that decide how local training is computed.  They change its speed, never its result.
 
-What is decided here depends on how much there is to do, never on what comes out.  How a model computes its gradients,
-by hand or by autograd and all models of a stack in one call or in turn, is decided where its network is opened.
+The computation of gradients, by hand or by autograd, is decided by each model when its architecture is opened.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ if TYPE_CHECKING:
     from netfl.learning.objective import Objective
 
 _SHARED_OUT = 10_000_000
-"""Products in the forward pass of a step from which a second thread was measured to pay."""
+"""Products in the forward pass of a step from which a second thread is faster."""
 _GATHERED = 1 << 18
-"""Numbers up to which examples are gathered for all steps together: 1 MiB in float32, which a core keeps at hand."""
+"""Size up to which examples are gathered for all steps at once: 1 MiB in float32, which fits into a core's cache."""
 _TRAINED = 1 << 23
-"""Numbers, parameters and mini-batches, of jobs that train at once: 32 MiB, several times over; more gains no speed."""
+"""Size of jobs, parameters and mini-batches, that train at once: 32 MiB, several times over.  More is not faster."""
 _EXAMINED = 512
-"""Examples on which models are tried at once: fewer and more were measured to take longer."""
+"""Examples evaluated at once.  Fewer and more are slower."""
 
 
 @contextmanager
 def torch_threads(products: int) -> Iterator[None]:
-    """Give torch one thread only, for as long as this lasts, where a step is too little arithmetic to share out.
+    """Limit torch to one thread in the context if a step has too little arithmetic to share.
 
     Args:
         products: in the forward pass of a step of all lanes.
@@ -41,24 +40,24 @@ def torch_threads(products: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def can_gather_all_steps(numbers: int) -> bool:
-    """Whether the examples of all steps, so many *numbers*, are gathered together, and not step by step."""
-    return numbers <= _GATHERED
+def can_gather_all_steps(size: int) -> bool:
+    """Return whether examples of so many numbers are gathered for all steps at once."""
+    return size <= _GATHERED
 
 
-def max_jobs_at_once(numbers: int) -> int:
-    """How many jobs of so many *numbers* each train at once, at least one."""
-    return max(1, _TRAINED // numbers)
+def max_jobs_at_once(job_size: int) -> int:
+    """Return the number of jobs of *job_size* numbers each that train at once, at least one."""
+    return max(1, _TRAINED // job_size)
 
 
 def evaluation_slices(examples: int) -> Iterator[slice]:
-    """So many *examples* cut into those on which models are tried at once."""
+    """Cut so many *examples* into slices that are evaluated at once."""
     return (slice(start, start + _EXAMINED) for start in range(0, examples, _EXAMINED))
 
 
 def skip_zero_backward(objectives: Iterable[Objective], device: torch.device) -> bool:
-    """Whether to look, before each backward pass, if all weights are 0, so that it can be left out.
+    """Return whether to check before each backward pass if all weights are 0, to skip it.
 
-    That pays where it can come about at all, and not on a GPU, which would have to be waited for.
+    The check pays if the objectives can give such weights, and not on a GPU, which would have to be synchronized.
     """
-    return device.type == "cpu" and all(one.may_rest for one in objectives)
+    return device.type == "cpu" and all(objective.has_zero_weights for objective in objectives)

@@ -1,4 +1,4 @@
-"""Central twins: what each learner would be if one place held all examples, and how far it has strayed from that."""
+"""Centralized training beside federated training, to measure the weight divergence."""
 
 from __future__ import annotations
 
@@ -22,72 +22,70 @@ if TYPE_CHECKING:
 
 
 class CentralizedBaseline:
-    """One twin for each lane: it starts where the lane does and trains centrally, by the lane's objective and steps.
+    """One centrally trained model for each lane, which starts from the same version and has the same objective.
 
-    In a round in which users are heard it goes on from where it is, over examples drawn from those of all users, by
-    as many steps as they took on average, rounded; its mini-batches hold as many examples as theirs together, ``B K``
-    for K users.  Zhao et al., "Federated learning with non-IID data", arXiv:1806.00582.  In a round in which nobody is
-    heard it stands still.  Its shuffles are those of user 0, so that with one user it trains on what that user does.
+    In a round with deliveries it makes as many steps as the delivered users on average, rounded, over the examples of
+    all users.  Its mini-batches hold as many examples as those of the K users together, ``B K``.  In a round without
+    deliveries it does not change.  Its shuffles are those of user 0: with one user it trains exactly as that user.
+
+    Source: Zhao et al., "Federated learning with non-IID data", arXiv:1806.00582.
 
     Args:
         learners: all learners, in the order of the lanes.
-        network: what they train.
-        pool: what users train on.
+        architecture: of the models.
+        pooled: the training examples, all held by user 0; see `UserDatasets.pooled`.
         origins: version 0 of each lane, ``[lanes, parameters + 1]``.
     """
 
     def __init__(
-        self, learners: Sequence[LearnerSpec], network: Architecture, pool: UserDatasets, origins: Tensor
+        self, learners: Sequence[LearnerSpec], architecture: Architecture, pooled: UserDatasets, origins: Tensor
     ) -> None:
-        self._learners, self._network, self._pool = learners, network, pool.whole()
+        self._learners, self._architecture, self._pooled = learners, architecture, pooled
         self._models = origins.clone()
 
     def step(
-        self, index: int, cohort: Cohort, shuffles: BatchSampler, group: LearnerGroup, steps: NDArray[np.float64]
+        self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: NDArray[np.float64]
     ) -> None:
-        """Train the twins of the learners of *group* as long as the users of *cohort* did, ``[users]`` *steps*."""
-        replicas = len(self._pool.sizes)
-        work = {int(cohort.replicas[mine.start]): (mine.stop - mine.start, steps[mine]) for mine in cohort.parts}
-        alike: dict[tuple[int, int], list[int]] = {}
-        for replica, (heard, taken) in work.items():
-            alike.setdefault((heard, max(1, round(float(taken.mean())))), []).append(replica)
-        for (heard, count), own in alike.items():
-            at = np.array(own)
-            lanes = tensor(np.array(group.members) * replicas + at[:, None]).to(self._models.device)
-            twins = LearnerGroup(
-                {one: self._work(one, heard, count) for one in group.members}, self._network, self._pool
-            )
-            nobody = np.zeros_like(at)
-            parts = tuple(slice(one, one + 1) for one in range(len(at)))
-            alone = Cohort(at, nobody, np.full_like(at, index - 1), parts)
-            self._models[lanes] = twins.updated(self._models[lanes], shuffles, alone).models
+        """Train the baselines of *group* in round *index*, in which the users of *cohort* made *steps*, ``[users]``."""
+        total = len(self._pooled.sizes)
+        replicas_by_work: dict[tuple[int, int], list[int]] = {}
+        for part in cohort.parts:
+            work = (part.stop - part.start, max(1, round(float(steps[part].mean()))))
+            replicas_by_work.setdefault(work, []).append(int(cohort.replicas[part.start]))
+        for (users, count), numbers in replicas_by_work.items():
+            replicas = np.array(numbers)
+            lanes = tensor(np.array(group.members) * total + replicas[:, None]).to(self._models.device)
+            learners = {member: self._central_learner(member, users, count) for member in group.members}
+            central = LearnerGroup(learners, self._architecture, self._pooled)
+            parts = tuple(slice(row, row + 1) for row in range(len(replicas)))
+            pooled = Cohort(replicas, np.zeros_like(replicas), np.full_like(replicas, index - 1), parts)
+            self._models[lanes] = central.train_cohort(self._models[lanes], sampler, pooled).models
 
-    def divergence(self, models: Tensor) -> Iterator[tuple[str, NDArray[np.float64]]]:
-        """``‖w - w_c‖ / ‖w_c‖`` of *models*, ``[lanes, parameters + 1]``, against the twins w_c, whole and by layer."""
-        ours, twins = (one[:, :-1].double() for one in (models, self._models))
-        yield "weight_divergence", _relative(ours, twins)
-        at = 0
-        for name, shape in self._network.layout.items():
-            layer = slice(at, at := at + int(np.prod(shape)))
-            yield f"weight_divergence/layer:{name}", _relative(ours[:, layer], twins[:, layer])
+    def divergence(self, versions: Tensor) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        """Yield ``‖w - w_c‖ / ‖w_c‖`` of *versions*, ``[lanes, parameters + 1]``, for the whole model and by layer."""
+        federated, central = (values[:, :-1].double() for values in (versions, self._models))
+        yield "weight_divergence", _relative_distance(federated, central)
+        start = 0
+        for name, shape in self._architecture.layout.items():
+            layer = slice(start, start := start + int(np.prod(shape)))
+            yield f"weight_divergence/layer:{name}", _relative_distance(federated[:, layer], central[:, layer])
 
     def state(self) -> dict[str, Tensor]:
-        """All that `restore` needs."""
+        """Return the state for `restore`."""
         return {"models": self._models}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go back to a kept state."""
+        """Restore a `state`."""
         self._models = state["models"].to(self._models)
 
-    def _work(self, learner: int, heard: int, steps: int) -> LearnerSpec:
-        """What the twin of a learner does in a round in which so many users took so many steps."""
+    def _central_learner(self, learner: int, users: int, steps: int) -> LearnerSpec:
         spec = self._learners[learner]
-        batch = spec.batch_size if spec.batch_size == "full" else spec.batch_size * heard
+        batch = spec.batch_size if spec.batch_size == "full" else spec.batch_size * users
         return spec.model_copy(update={"batch_size": batch, "local_steps": steps, "local_epochs": None})
 
 
-def _relative(ours: Tensor, twins: Tensor) -> NDArray[np.float64]:
-    """How far *ours* are from *twins*, in norms of those; 0 for equals, NaN where there is no norm to measure with."""
-    apart, norm = (torch.linalg.vector_norm(one, dim=1).cpu().numpy() for one in (ours - twins, twins))
-    known = np.divide(apart, norm, out=np.full_like(apart, np.nan), where=norm > 0)
-    return np.where(apart == 0, 0.0, known)
+def _relative_distance(values: Tensor, reference: Tensor) -> NDArray[np.float64]:
+    """Return ``‖values - reference‖ / ‖reference‖``; 0 if both are equal, else NaN for a reference of 0."""
+    distance, norm = (torch.linalg.vector_norm(x, dim=1).cpu().numpy() for x in (values - reference, reference))
+    ratio = np.divide(distance, norm, out=np.full_like(distance, np.nan), where=norm > 0)
+    return np.where(distance == 0, 0.0, ratio)

@@ -1,4 +1,4 @@
-"""Checkpoints: where a run stood, in one file that is whole or absent, read back without running any code of it."""
+"""Files of checkpoints.  Reading one does not execute any code from it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ _KEYS = {"round", "digest", "learner", "reports", "answers"}
 def save(file: IO[bytes], content: dict[str, Any]) -> None:
     """Write *content* (tensors, numbers, strings, lists and dictionaries of them) into an open *file*.
 
-    It goes straight into the file, as there may be no room in memory for a second copy.
+    The content is written without a copy in memory, for which there may be no room.
+
+    Raises:
+        OSError: the file cannot be written.
     """
-    _write(content, _Remembering(file))
+    target = _ErrorKeepingFile(file)
+    try:
+        torch.save(content, cast("IO[bytes]", target))
+    except Exception as error:
+        raise target.error or error from None
 
 
-class _Remembering:
-    """A file that remembers why it could not be written: torch only says of that that its own writer is broken."""
+class _ErrorKeepingFile:
+    """Keeps the error of a failed write, which torch replaces by one without a cause."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -33,7 +40,6 @@ class _Remembering:
         self.error: OSError | None = None
 
     def write(self, data: bytes) -> int:
-        """Write *data*, unless that has failed before."""
         if self.error is None:
             try:
                 return self._file.write(data)
@@ -42,23 +48,11 @@ class _Remembering:
         raise self.error
 
 
-def _write(content: dict[str, Any], file: _Remembering) -> None:
-    """Write *content* into *file*.
-
-    Raises:
-        OSError: the disk would not.
-    """
-    try:
-        torch.save(content, cast("IO[bytes]", file))
-    except Exception as error:
-        raise file.error or error from None
-
-
 def load(path: Path) -> dict[str, Any]:
-    """What `save` wrote.
+    """Read a file of `save`.
 
     Raises:
-        MachineError: the file is not a whole checkpoint.
+        MachineError: the file is damaged, or not a checkpoint.
     """
     try:
         content = dict(torch.load(path, map_location="cpu", weights_only=True))
@@ -70,37 +64,44 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def pack(reports: Sequence[LearnerReport]) -> list[dict[str, Any]]:
-    """The figures in *reports* as what `save` takes."""
+    """Convert the metrics of *reports* for `save`."""
     return [
-        {"round": one.round, "names": [*one.metrics], "values": torch.from_numpy(np.stack([*one.metrics.values()]))}
-        for one in reports
+        {
+            "round": report.round,
+            "names": [*report.metrics],
+            "values": torch.from_numpy(np.stack([*report.metrics.values()])),
+        }
+        for report in reports
     ]
 
 
 def pack_answers(reports: Sequence[LearnerReport]) -> dict[str, Any]:
-    """The answers in *reports* as what `save` takes: their figures one after the other, and what they are about."""
-    mappings = [answers for one in reports for answers in one.answers]
-    figures = [values for answers in mappings for values in answers.values()]
+    """Convert the answers of *reports* for `save`: all values in one tensor, with their questions and counts."""
+    mappings = [answers for report in reports for answers in report.answers]
+    values_of = [values for answers in mappings for values in answers.values()]
     return {
-        "rounds": [one.round for one in reports for _ in one.answers],
+        "rounds": [report.round for report in reports for _ in report.answers],
         "counts": [{question: len(values) for question, values in answers.items()} for answers in mappings],
-        "values": torch.from_numpy(np.concatenate([np.empty(0), *figures])),
+        "values": torch.from_numpy(np.concatenate([np.empty(0), *values_of])),
     }
 
 
 def unpack_answers(packed: Mapping[str, Any]) -> dict[int, tuple[Mapping[str, NDArray[np.float64]], ...]]:
-    """What `pack_answers` packed, by round: a mapping for each replica."""
-    found: dict[int, tuple[Mapping[str, NDArray[np.float64]], ...]] = {}
-    values, at = packed["values"].numpy(), 0
+    """Restore the answers of `pack_answers`, by round: a mapping for each replica."""
+    by_round: dict[int, tuple[Mapping[str, NDArray[np.float64]], ...]] = {}
+    values, start = packed["values"].numpy(), 0
     for index, counts in zip(packed["rounds"], packed["counts"], strict=True):
         answers = {}
         for question, count in counts.items():
-            answers[question] = values[at : at + count]
-            at += count
-        found[index] = (*found.get(index, ()), answers)
-    return found
+            answers[question] = values[start : start + count]
+            start += count
+        by_round[index] = (*by_round.get(index, ()), answers)
+    return by_round
 
 
 def unpack(packed: Sequence[dict[str, Any]]) -> list[LearnerReport]:
-    """What `pack` packed."""
-    return [LearnerReport(one["round"], dict(zip(one["names"], one["values"].numpy(), strict=True))) for one in packed]
+    """Restore the reports of `pack`."""
+    return [
+        LearnerReport(entry["round"], dict(zip(entry["names"], entry["values"].numpy(), strict=True)))
+        for entry in packed
+    ]

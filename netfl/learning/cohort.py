@@ -1,4 +1,4 @@
-"""Who is trained in a round: the deliveries of all replicas, side by side."""
+"""The deliveries of one round in all replicas, which are trained together, and how often a user repeats a base."""
 
 from __future__ import annotations
 
@@ -16,82 +16,86 @@ from netfl.types import Round
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The deliveries of one round of all replicas, replica by replica, in the order of their arrival.
+    """The deliveries of one round, replica by replica, in the order of their arrival.
 
     Args:
         replicas: of each delivery, ``[deliveries]``.
-        users: of each delivery.
-        bases: the version that each started from.
-        parts: where each replica's deliveries are, for those that have any.
-        turns: how often the user of each has been heard before from the same base; ``None`` for never, all of them.
+        users: of each delivery, ``[deliveries]``.
+        bases: the version from which each update started, ``[deliveries]``.
+        parts: the slice of each replica that has deliveries.
+        repeats: earlier deliveries of the same user from the same base, ``[deliveries]``; ``None`` if there are none.
     """
 
     replicas: NDArray[np.int64]
     users: NDArray[np.int64]
     bases: NDArray[np.int64]
     parts: tuple[slice, ...]
-    turns: NDArray[np.int64] | None = None
+    repeats: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> Cohort:
-        """The cohort of one round of each replica, in order."""
-        lines = [(replica, one.user, one.base) for replica, own in enumerate(rounds) for one in own.deliveries]
-        replicas, users, bases = np.array(lines, np.int64).reshape(-1, 3).T
-        ends = accumulate((len(own.deliveries) for own in rounds), initial=0)
+        """Collect the deliveries of one round of each replica."""
+        rows = [
+            (replica, delivery.user, delivery.base)
+            for replica, round_ in enumerate(rounds)
+            for delivery in round_.deliveries
+        ]
+        replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T
+        ends = accumulate((len(round_.deliveries) for round_ in rounds), initial=0)
         parts = tuple(slice(begin, end) for begin, end in pairwise(ends) if begin < end)
         return cls(replicas, users, bases, parts)
 
-    def dealt(self, *columns: Tensor) -> list[tuple[Tensor, ...]]:
-        """Columns, ``[deliveries, …]``, cut into the parts of the replicas: for each part that of every column."""
-        lengths = [mine.stop - mine.start for mine in self.parts]
-        return list(zip(*(one.split_with_sizes(lengths) for one in columns), strict=True))
+    def split_by_replica(self, *columns: Tensor) -> list[tuple[Tensor, ...]]:
+        """Cut *columns*, ``[deliveries, …]``, into `parts`; return the rows of all columns for each part."""
+        lengths = [part.stop - part.start for part in self.parts]
+        return list(zip(*(column.split_with_sizes(lengths) for column in columns), strict=True))
 
-    def at(self, here: slice) -> Cohort:
-        """The deliveries that are *here*."""
-        turns = None if self.turns is None else self.turns[here]
-        parts = tuple(slice(one.start - here.start, one.stop - here.start) for one in self.within(here))
-        return Cohort(self.replicas[here], self.users[here], self.bases[here], parts, turns)
+    def select(self, rows: slice) -> Cohort:
+        """Return the deliveries in *rows*."""
+        repeats = None if self.repeats is None else self.repeats[rows]
+        parts = tuple(slice(part.start - rows.start, part.stop - rows.start) for part in self.parts_within(rows))
+        return Cohort(self.replicas[rows], self.users[rows], self.bases[rows], parts, repeats)
 
-    def within(self, here: slice) -> Iterator[slice]:
-        """Where those of each replica are that are *here*."""
-        for one in self.parts:
-            own = slice(max(one.start, here.start), min(one.stop, here.stop))
-            if own.start < own.stop:
-                yield own
+    def parts_within(self, rows: slice) -> Iterator[slice]:
+        """Intersect `parts` with *rows*."""
+        for part in self.parts:
+            common = slice(max(part.start, rows.start), min(part.stop, rows.stop))
+            if common.start < common.stop:
+                yield common
 
-    def pieces(self, most: int) -> Iterator[Cohort]:
-        """The deliveries of some replicas after the other, no more than *most* at once unless one replica has more."""
-        own: list[slice] = []
+    def pieces(self, max_users: int) -> Iterator[Cohort]:
+        """Cut between replicas into pieces of at most *max_users*; a larger replica is a piece of its own."""
+        pending: list[slice] = []
         for part in (*self.parts, None):
-            if own and (part is None or part.stop - own[0].start > most):
-                yield self.at(slice(own[0].start, own[-1].stop))
-                own = []
-            own += [] if part is None else [part]
+            if pending and (part is None or part.stop - pending[0].start > max_users):
+                yield self.select(slice(pending[0].start, pending[-1].stop))
+                pending = []
+            pending += [] if part is None else [part]
 
 
 class RepeatCounter:
-    """How often each user has been heard with an update from each base, which decides what it trained on."""
+    """Deliveries of each (replica, user, base).  A repeated user trains on the next passes over its examples."""
 
     def __init__(self) -> None:
-        self._heard: Counter[tuple[int, int, int]] = Counter()
+        self._counts: Counter[tuple[int, int, int]] = Counter()
 
     def count(self, cohort: Cohort) -> Cohort:
-        """*cohort* with its turns, which are counted."""
-        turns = []
-        for one in zip(cohort.replicas.tolist(), cohort.users.tolist(), cohort.bases.tolist(), strict=True):
-            turns.append(self._heard[one])
-            self._heard[one] += 1
-        return replace(cohort, turns=np.array(turns, np.int64)) if any(turns) else cohort
+        """Count the deliveries of *cohort*, and return it with its `Cohort.repeats`."""
+        repeats = []
+        for key in zip(cohort.replicas.tolist(), cohort.users.tolist(), cohort.bases.tolist(), strict=True):
+            repeats.append(self._counts[key])
+            self._counts[key] += 1
+        return replace(cohort, repeats=np.array(repeats, np.int64)) if any(repeats) else cohort
 
     def forget(self, oldest: int) -> None:
-        """Nobody will start from a base older than *oldest* any more."""
-        for one in [one for one in self._heard if one[2] < oldest]:
-            del self._heard[one]
+        """Drop the counts of bases older than *oldest*, from which no update will start."""
+        for key in [key for key in self._counts if key[2] < oldest]:
+            del self._counts[key]
 
     def state(self) -> list[list[int]]:
-        """Replica, user, base and count of each."""
-        return [[*one, count] for one, count in self._heard.items()]
+        """Return replica, user, base and count of each entry."""
+        return [[*key, count] for key, count in self._counts.items()]
 
     def restore(self, state: Sequence[Sequence[int]]) -> None:
-        """Go back to a kept state."""
-        self._heard = Counter({(replica, user, base): count for replica, user, base, count in state})
+        """Restore a `state`."""
+        self._counts = Counter({(replica, user, base): count for replica, user, base, count in state})

@@ -1,4 +1,8 @@
-"""Evaluation of every lane's model on the test and the validation examples of its replica."""
+"""Evaluation of models: losses and accuracies on test, validation and training examples, and optional metrics.
+
+`LearningMetrics` collects what a learner reports.  `Evaluation` evaluates the model of every lane, and
+`netfl.learning.performance` turns the results into metrics.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.batch_limits import evaluation_slices
+from netfl.learning.data import Examples
 from netfl.learning.performance import (
     NAMES,
     Floats,
@@ -25,49 +30,274 @@ from netfl.learning.validation_split import user_weights, users_have_test_data
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
-    from netfl.learning.data import Dataset, Examples
+    from netfl.learning.centralized import CentralizedBaseline
+    from netfl.learning.cohort import Cohort
+    from netfl.learning.data import Dataset
+    from netfl.learning.local_training import LearnerGroup
+    from netfl.learning.minibatches import BatchSampler
     from netfl.learning.objective import Objective
+    from netfl.learning.server_state import LaneServers
+    from netfl.learning.spec import EvaluateSpec
+    from netfl.learning.user_data import ReplicaData, UserDatasets
 
 
-# Examples that models are tried on: how many each gets right and what it loses, by groups.
+def user_losses(
+    architecture: Architecture, data: UserDatasets, replica: int, users: NDArray[np.int64], models: Tensor
+) -> NDArray[np.float64]:
+    """Return the mean losses F_k of *models*, ``[models, parameters]``, on the data of *users*: ``[users, models]``."""
+    rows, sizes = data.rows_held(replica, users)
+    model, count = architecture.open(models, trained=False), len(models)
+    losses = np.empty((count, len(rows)))
+    for part, x, y in data.slices(rows):
+        model.scores(x.expand(count, *x.shape))
+        losses[:, part] = model.losses(y.expand(count, -1)).cpu().double().numpy()
+    return np.asarray((np.add.reduceat(losses, np.cumsum(sizes) - sizes, axis=1) / sizes).T)
 
 
-class EvaluationSet:
-    """Examples on the device, sorted into groups in one or more ways, such as by label and by user.
+def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int, models: Tensor) -> NDArray[np.float64]:
+    """Return ``‖∇F‖`` of *models*, ``[models, parameters]``; F is the mean loss over a replica's training examples.
+
+    The gradient is the difference that a step of size 1 makes.  It is computed in float64, because the step is small
+    compared with the parameters.
+    """
+    rows, _ = data.rows_held(replica, np.arange(data.sizes.shape[1]))
+    theta, count = models.double(), len(models)
+    gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
+    for _, x, y in data.slices(rows):
+        model, labels = architecture.open(theta), y.expand(count, -1)
+        model.scores(x.double().expand(count, *x.shape))
+        model.losses(labels)
+        model.descend(torch.full_like(labels, 1.0 / len(rows), dtype=theta.dtype))
+        model.store(after)
+        gradient += theta - after
+    return np.asarray(torch.linalg.vector_norm(gradient, dim=1).cpu().numpy())
+
+
+class LearningMetrics:
+    """The metrics of all lanes.
 
     Args:
-        x: the examples, ``[examples, *shape]``.
-        y: their labels.
-        ways: for each way of grouping, the group of each example, from 0, and the number of groups.
-        like: a tensor of the type and on the device to work with.
+        options: the optional metrics.
+        evaluation: on test and validation examples.
+        servers: of all lanes.
+        baseline: for the weight divergence, if that is reported.
+        levels: α of the reported CVaR.
     """
 
     def __init__(
         self,
-        x: NDArray[np.float32],
-        y: NDArray[np.int64],
-        ways: Sequence[tuple[NDArray[np.int64], int]],
-        like: Tensor,
+        options: EvaluateSpec,
+        evaluation: Evaluation,
+        servers: LaneServers,
+        baseline: CentralizedBaseline | None,
+        levels: Sequence[float],
     ) -> None:
-        self._x, self._y = tensor(x).to(like), tensor(y).to(like.device)
-        self._groups = [tensor(groups).to(like.device) for groups, _ in ways]
-        self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in ways]
+        self._names, self._evaluation, self._servers = frozenset(options.metrics), evaluation, servers
+        self._baseline, self._levels = baseline, levels
+        self._objectives = [spec.objective for spec in servers.specs]
+        self._lane_replicas = evaluation.lane_replicas
+        replicas = len(set(self._lane_replicas.tolist()))
+        self._deliveries = np.zeros((replicas, evaluation.users), np.int64)
+        self._ages = np.zeros((3, replicas))  # count, sum and maximum since the last evaluation
 
-    def performance(self, network: Architecture, theta: Tensor) -> list[UserPerformance]:
-        """How well the models *theta*, ``[models, parameters]``, do, for each way of grouping."""
-        stack, models = network.open(theta, trained=False), len(theta)
+    def add_deliveries(self, index: int, cohort: Cohort) -> None:
+        """Count the deliveries of round *index*, and their staleness."""
+        np.add.at(self._deliveries, (cohort.replicas, cohort.users), 1)
+        ages = index - 1.0 - cohort.bases
+        np.add.at(self._ages[0], cohort.replicas, 1.0)
+        np.add.at(self._ages[1], cohort.replicas, ages)
+        np.maximum.at(self._ages[2], cohort.replicas, ages)
+
+    def add_training(
+        self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: Tensor
+    ) -> None:
+        """Train the baselines of *group* in round *index* as its users did, by *steps*, ``[users]``."""
+        if self._baseline is not None:
+            self._baseline.step(index, cohort, sampler, group, steps.cpu().double().numpy())
+
+    def evaluate(self, newest: Tensor, index: int) -> Mapping[str, Floats]:
+        """Return the metrics of the versions *newest*, ``[lanes, parameters + 1]``, after round *index*.
+
+        A lane whose loss is not finite has diverged; the metrics of diverged lanes are NaN.
+        """
+        versions = self._servers.reported(newest)
+        metrics = dict(self._evaluation.metrics(versions, self._objectives, self._deliveries, self._levels))
+        metrics |= dict(self._optional_metrics(versions))
+        for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
+            self._servers.mark_infinite_loss(int(lane), index)
+        for values in metrics.values():
+            values[[*self._servers.diverged_lanes]] = np.nan
+        return metrics
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for `restore`."""
+        state = {"heard": tensor(self._deliveries.copy()), "ages": tensor(self._ages.copy())}
+        return state if self._baseline is None else state | {"twins": self._baseline.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state`."""
+        self._deliveries, self._ages = (np.array(state[name].numpy()) for name in ("heard", "ages"))
+        if self._baseline is not None:
+            self._baseline.restore(state["twins"])
+
+    def _optional_metrics(self, versions: Tensor) -> Iterator[tuple[str, Floats]]:
+        if "staleness" in self._names:
+            count, total, maximum = self._ages[:, self._lane_replicas]
+            has_deliveries = count > 0
+            yield "staleness_mean", np.divide(total, count, out=np.full(len(count), np.nan), where=has_deliveries)
+            yield "staleness_max", np.where(has_deliveries, maximum, np.nan)
+            self._ages[:] = 0.0
+        if "weight" in self._names:
+            weights = np.full((len(self._lane_replicas), self._deliveries.shape[1]), np.nan)
+            for lane, values in self._servers.user_weights().items():
+                weights[lane] = values.cpu().double().numpy()
+            yield from ((f"weight/user:{user}", column) for user, column in enumerate(weights.T))
+        if "gradient_norm" in self._names:
+            yield "gradient_norm", self._evaluation.gradient_norms(versions)
+        if self._baseline is not None:
+            yield from self._baseline.divergence(versions)
+
+
+class EvaluationSet:
+    """Examples on the device, grouped in one or more ways, such as by label and by user.
+
+    Args:
+        examples: examples ``[examples, *shape]`` and their labels.
+        groupings: for each way, the group of each example, from 0, and the number of groups.
+        like: a tensor with the type and device of the examples.
+    """
+
+    def __init__(self, examples: Examples, groupings: Sequence[tuple[NDArray[np.int64], int]], like: Tensor) -> None:
+        self._x, self._y = tensor(examples.x).to(like), tensor(examples.y).to(like.device)
+        self._groups = [tensor(groups).to(like.device) for groups, _ in groupings]
+        self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in groupings]
+
+    def performance(self, architecture: Architecture, theta: Tensor) -> list[UserPerformance]:
+        """Evaluate the models *theta*, ``[models, parameters]``; one result for each way of grouping."""
+        model, models = architecture.open(theta, trained=False), len(theta)
         sums = [theta.new_zeros((2, models, len(counts)), dtype=torch.float64) for counts in self.counts]
         for rows in evaluation_slices(len(self._y)):
             x, labels = self._x[rows], self._y[rows].expand(models, -1)
-            right = stack.scores(x.expand(models, *x.shape)).argmax(2) == labels
-            found = torch.stack([right.to(sums[0].dtype), stack.losses(labels).to(sums[0].dtype)])
+            is_right = model.scores(x.expand(models, *x.shape)).argmax(2) == labels
+            values = torch.stack([is_right.to(sums[0].dtype), model.losses(labels).to(sums[0].dtype)])
             for groups, total in zip(self._groups, sums, strict=True):
-                total.scatter_add_(2, groups[rows].expand(2, models, -1), found)
-        return [_performance(total.cpu().numpy(), counts) for total, counts in zip(sums, self.counts, strict=True)]
+                total.scatter_add_(2, groups[rows].expand(2, models, -1), values)
+        return [_mean_performance(total.cpu().numpy(), counts) for total, counts in zip(sums, self.counts, strict=True)]
+
+
+class Evaluation:
+    """The test and validation examples of all replicas.
+
+    If the users are those of the data and have test examples, the metrics of a user are those of its test examples.
+    Otherwise they follow from its mix of labels over the whole test set, ``Σ_c mix_kc metric_c``: the exact expectation
+    if users differ in their labels only.  Labels without test examples are left out of the mix.
+
+    Args:
+        architecture: of the models.
+        data: the training examples.
+        replicas: of the run.
+        learners: number of learners.
+        rare_classes: labels whose accuracy is also reported together.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        data: UserDatasets,
+        replicas: Sequence[ReplicaData],
+        learners: int,
+        rare_classes: Sequence[int],
+    ) -> None:
+        self._architecture, self._data, self._rare = architecture, data, rare_classes
+        self.users = len(replicas[0].split)
+        self.lane_replicas = np.tile(np.arange(len(replicas)), learners)
+        has_own = [users_have_test_data(replica.dataset, replica.split) for replica in replicas]
+        test_keys = [(id(replica.dataset), flag) for replica, flag in zip(replicas, has_own, strict=True)]
+        self._tests = [
+            (lanes, _test_set(replicas[number].dataset, self.users if has_own[number] else 0, data.x))
+            for number, lanes in self._shared_lanes(test_keys)
+        ]
+        validation = [replica.validation for replica in replicas if replica.validation is not None]
+        self._validations = [
+            (lanes, _validation_set(validation[number], self.users, data.x))
+            for number, lanes in self._shared_lanes([id(examples) for examples in validation])
+        ]
+        self._validates_users = all(examples.user is not None for examples in validation)
+        self._mixes = [_label_mixes(replica.dataset, replica.split) for replica in replicas]
+        self._weights = np.stack([user_weights(replica.dataset, replica.split) for replica in replicas])
+
+    def metrics(
+        self, versions: Tensor, objectives: Sequence[Objective], deliveries: NDArray[np.int64], levels: Sequence[float]
+    ) -> Mapping[str, Floats]:
+        """Evaluate all lanes; return the metrics by name, each ``[lanes]``.
+
+        Args:
+            versions: of each lane, ``[lanes, parameters + 1]``.
+            objectives: of each lane.
+            deliveries: number of deliveries so far, ``[replicas, users]``.
+            levels: α of the reported CVaR.
+        """
+        theta, t = versions[:, :-1], versions[:, -1].cpu().double().numpy()
+        classes, users = self._test(theta)
+        return {
+            **dict(class_metrics(classes, self._rare)),
+            **dict(user_metrics(users)),
+            **dict(accuracy_spread(users)),
+            **dict(objective_metrics(objectives, users, deliveries[self.lane_replicas].astype(float), t, levels)),
+            **dict(self._validate(theta)),
+        }
+
+    def gradient_norms(self, versions: Tensor) -> Floats:
+        """Return the `gradient_norms` of all lanes, ``[lanes]``."""
+        norms = np.empty(len(self.lane_replicas))
+        for replica in range(len(self._weights)):
+            lanes = np.flatnonzero(self.lane_replicas == replica)
+            theta = versions[tensor(lanes).to(versions.device), :-1]
+            norms[lanes] = gradient_norms(self._architecture, self._data, replica, theta)
+        return norms
+
+    def _test(self, theta: Tensor) -> tuple[UserPerformance, UserPerformance]:
+        """Evaluate on the test examples, by label and by user."""
+        by_class, by_user = [], []
+        for lanes, examples in self._tests:
+            classes, *users = examples.performance(self._architecture, theta[tensor(lanes).to(theta.device)])
+            by_class.append((lanes, classes))
+            by_user.append((lanes, users[0] if users else self._expected_performance(lanes, classes)))
+        return merge_performance(by_class), merge_performance(by_user)
+
+    def _expected_performance(self, lanes: NDArray[np.int64], classes: UserPerformance) -> UserPerformance:
+        """Return the expected performance for each user's mix of labels."""
+        replicas = self.lane_replicas[lanes]
+        accuracy, loss = np.empty((2, *self._weights[replicas].shape))
+        for replica in np.unique(replicas).tolist():
+            rows, mixes = replicas == replica, self._mixes[replica].T
+            accuracy[rows], loss[rows] = classes.accuracy[rows] @ mixes, classes.loss[rows] @ mixes
+        return UserPerformance(accuracy, loss, self._weights[replicas])
+
+    def _validate(self, theta: Tensor) -> Iterator[tuple[str, Floats]]:
+        """Yield accuracy and loss on all validation examples, and on each user's."""
+        if not self._validations:
+            return
+        performance = merge_performance(
+            [
+                (lanes, examples.performance(self._architecture, theta[tensor(lanes).to(theta.device)])[0])
+                for lanes, examples in self._validations
+            ]
+        )
+        yield from zip((f"validation_{name}" for name in NAMES), performance.whole(), strict=True)
+        if self._validates_users:
+            yield from user_metrics(performance, "validation_")
+
+    def _shared_lanes(self, keys: Sequence[object]) -> list[tuple[int, NDArray[np.int64]]]:
+        """Group the lanes whose replicas have the same key; return a replica and the lanes of each group."""
+        groups: dict[object, list[int]] = {}
+        for lane, replica in enumerate(self.lane_replicas.tolist() if keys else ()):
+            groups.setdefault(keys[replica], []).append(lane)
+        return [(int(self.lane_replicas[lanes[0]]), np.array(lanes)) for lanes in groups.values()]
 
 
 def merge_performance(parts: Sequence[tuple[NDArray[np.int64], UserPerformance]]) -> UserPerformance:
-    """The performance of all lanes, from those of some lanes each."""
+    """Merge the performance of some lanes each into that of all lanes, in order."""
     order = np.argsort(np.concatenate([lanes for lanes, _ in parts]))
     names = ("accuracy", "loss", "counts")
     return UserPerformance(
@@ -75,140 +305,27 @@ def merge_performance(parts: Sequence[tuple[NDArray[np.int64], UserPerformance]]
     )
 
 
-def _performance(sums: NDArray[Any], counts: NDArray[np.float64]) -> UserPerformance:
-    """Sums over the examples of groups as their means."""
+def _mean_performance(sums: NDArray[Any], counts: NDArray[np.float64]) -> UserPerformance:
     accuracy, loss = sums / np.maximum(counts, 1.0)
     return UserPerformance(accuracy, loss, np.broadcast_to(counts, accuracy.shape))
 
 
-class Evaluation:
-    """The test examples of all replicas, and what each user meets of them.
-
-    Where users are those of the data and have test examples of their own, a user's figures are those of its own test
-    examples.  Else what a user meets is taken to be its own mix of labels over the whole test set,
-    ``Σ_c mix_kc figure_c``: the exact expectation where users differ in their labels only.  Labels that the test set
-    has no example of are left out of the mix.
-
-    Args:
-        datasets: of each replica.
-        splits: for each replica the training rows of each user.
-        replicas: of each lane.
-        rare: the rare classes.
-        like: a tensor of the type and on the device to work with.
-        validation: the validation examples of each replica; empty where nothing is validated.
-    """
-
-    def __init__(
-        self,
-        datasets: Sequence[Dataset],
-        splits: Sequence[Sequence[NDArray[np.int64]]],
-        replicas: Sequence[int],
-        rare: Sequence[int],
-        like: Tensor,
-        validation: Sequence[Examples] = (),
-    ) -> None:
-        self._replicas, self._rare = np.array(replicas), rare
-        users = len(splits[0])
-        pairs = [*zip(datasets, splits, strict=True)]
-        own = [users_have_test_data(data, split) for data, split in pairs]
-        self._tests = [
-            (lanes, _tests(datasets[replica], users if own[replica] else 0, like))
-            for lanes, replica in self._alike([(id(data), flag) for data, flag in zip(datasets, own, strict=True)])
-        ]
-        self._validations = [
-            (lanes, _validation(validation[replica], users, like))
-            for lanes, replica in self._alike([id(one) for one in validation])
-        ]
-        self._personal = all(one.user is not None for one in validation)
-        self._mixes = [_mixes(data, split) for data, split in pairs]
-        self._weights = np.stack([user_weights(data, split) for data, split in pairs])
-
-    def metrics(
-        self,
-        network: Architecture,
-        versions: Tensor,
-        objectives: Sequence[Objective],
-        heard: NDArray[np.int64],
-        levels: Sequence[float],
-    ) -> Mapping[str, Floats]:
-        """All figures by name, each ``[lanes]``.
-
-        Args:
-            network: what the versions are parameters of.
-            versions: of each lane, ``[lanes, parameters + 1]``.
-            objectives: of each lane.
-            heard: deliveries so far, ``[replicas, users]``.
-            levels: at which the CVaR is told.
-        """
-        classes, users = self._tested(network, versions[:, :-1])
-        t = versions[:, -1].cpu().double().numpy()
-        return {
-            **dict(class_metrics(classes, self._rare)),
-            **dict(user_metrics(users)),
-            **dict(accuracy_spread(users)),
-            **dict(objective_metrics(objectives, users, heard[self._replicas].astype(float), t, levels)),
-            **dict(self._validated(network, versions[:, :-1])),
-        }
-
-    def _tested(self, network: Architecture, theta: Tensor) -> tuple[UserPerformance, UserPerformance]:
-        """How well models do on each label, and for each user."""
-        found = [
-            (lanes, examples.performance(network, theta[tensor(lanes).to(theta.device)]))
-            for lanes, examples in self._tests
-        ]
-        classes = merge_performance([(lanes, performance[0]) for lanes, performance in found])
-        return classes, merge_performance(
-            [
-                (lanes, performance[1] if len(performance) > 1 else self._met(lanes, performance[0]))
-                for lanes, performance in found
-            ]
-        )
-
-    def _met(self, lanes: NDArray[np.int64], classes: UserPerformance) -> UserPerformance:
-        """What users meet whose mixes of labels are all that is known of them; they weigh what they train on."""
-        whose = self._replicas[lanes]
-        accuracy, loss = np.empty((2, *self._weights[whose].shape))
-        for replica in np.unique(whose).tolist():
-            own, mixes = whose == replica, self._mixes[replica].T
-            accuracy[own], loss[own] = classes.accuracy[own] @ mixes, classes.loss[own] @ mixes
-        return UserPerformance(accuracy, loss, self._weights[whose])
-
-    def _validated(self, network: Architecture, theta: Tensor) -> Iterator[tuple[str, Floats]]:
-        """Accuracy and loss on the validation examples, of all of them and of each user's."""
-        if not self._validations:
-            return
-        found = [
-            (lanes, examples.performance(network, theta[tensor(lanes).to(theta.device)])[0])
-            for lanes, examples in self._validations
-        ]
-        performance = merge_performance(found)
-        yield from zip((f"validation_{name}" for name in NAMES), performance.whole(), strict=True)
-        if self._personal:
-            yield from user_metrics(performance, "validation_")
-
-    def _alike(self, keys: Sequence[object]) -> list[tuple[NDArray[np.int64], int]]:
-        """The lanes whose replicas have one key, together, and one of those replicas; nothing without keys."""
-        found: dict[object, list[int]] = {}
-        for lane, replica in enumerate(self._replicas.tolist() if keys else ()):
-            found.setdefault(keys[replica], []).append(lane)
-        return [(np.array(lanes), int(self._replicas[lanes[0]])) for lanes in found.values()]
-
-
-def _tests(data: Dataset, users: int, like: Tensor) -> EvaluationSet:
-    """The test examples by their labels and, if *users* have their own, by them."""
-    ways = [(data.test_y, data.classes)]
+def _test_set(data: Dataset, users: int, like: Tensor) -> EvaluationSet:
+    """Group the test examples by label and, if *users* have their own, by user."""
+    groupings = [(data.test_y, data.classes)]
     if users and data.test_user is not None:
-        ways.append((data.test_user, users))
-    return EvaluationSet(data.test_x, data.test_y, ways, like)
+        groupings.append((data.test_user, users))
+    return EvaluationSet(Examples(data.test_x, data.test_y), groupings, like)
 
 
-def _validation(own: Examples, users: int, like: Tensor) -> EvaluationSet:
-    """The validation examples by user, or all together."""
-    return EvaluationSet(own.x, own.y, [(np.zeros_like(own.y), 1) if own.user is None else (own.user, users)], like)
+def _validation_set(examples: Examples, users: int, like: Tensor) -> EvaluationSet:
+    """Group the validation examples by user, or all together."""
+    grouping = (np.zeros_like(examples.y), 1) if examples.user is None else (examples.user, users)
+    return EvaluationSet(examples, [grouping], like)
 
 
-def _mixes(data: Dataset, split: Sequence[NDArray[np.int64]]) -> Floats:
-    """The shares of the labels in each user's data, ``[users, classes]``, of those labels that can be tested."""
+def _label_mixes(data: Dataset, split: Sequence[NDArray[np.int64]]) -> Floats:
+    """Return the shares of the labels in each user's data, ``[users, classes]``, over labels with test examples."""
     counts = np.stack([np.bincount(data.train_y[rows], minlength=data.classes) for rows in split])
     counts *= np.bincount(data.test_y, minlength=data.classes) > 0
     return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), 1))

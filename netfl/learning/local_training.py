@@ -1,4 +1,9 @@
-"""Local training of all jobs, pairs of a learner and a delivered user, as one batch."""
+"""Local SGD of the delivered users, for several learners at once.
+
+`netfl.learning.learner.BatchedLearner.step` calls `LearnerGroup.train_cohort`.  The SGD step itself is the loop in
+`LearnerGroup._run_sgd`; the gradients are those of the batched model (`netfl.learning.architecture.BatchedModel`).
+A *job* is a pair of a learner and a delivered user.  Jobs lie user by user, and within a user learner by learner.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +18,246 @@ from torch import Tensor
 
 from netfl.learning.batch_limits import max_jobs_at_once, skip_zero_backward
 from netfl.learning.cohort import Cohort
-from netfl.learning.minibatches import Batches, BatchLoader, BatchSampler, LocalWork
+from netfl.learning.minibatches import Batches, BatchLoader, BatchSampler
 from netfl.learning.tensors import tensor
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture, BatchedModel
-    from netfl.learning.spec import LearnerSpec
+    from netfl.learning.spec import LearnerSpec, LocalWork
     from netfl.learning.user_data import BatchRows, UserDatasets
 
 
-# What a local step has beside the gradient of the losses: weight decay, a pull to the base, drift, momentum.
+@dataclass(frozen=True, slots=True)
+class LocalResult:
+    """The updates of a cohort.
+
+    Args:
+        models: θ and t after training, ``[users, members, parameters + 1]``.
+        steps: local steps of each user, ``[users]``.
+        rates: step sizes on θ and on t, ``[users, members, 2]``.
+    """
+
+    models: Tensor
+    steps: Tensor
+    rates: Tensor
+
+
+class LearnerGroup:
+    """Learners with the same amount of local work, which therefore train side by side, step by step.
+
+    Args:
+        learners: by their number among all learners.
+        architecture: of the model that they train.
+        data: the training examples.
+    """
+
+    def __init__(self, learners: Mapping[int, LearnerSpec], architecture: Architecture, data: UserDatasets) -> None:
+        self.members, self._learners = tuple(learners), learners
+        self._architecture, self._data = architecture, data
+        self._specs = tuple(learners.values())
+        self.work = self._specs[0].local_work
+        objectives = [spec.objective for spec in self._specs]
+        self._objectives = batch_objectives(self._specs, data.x)
+        self._has_t = any(objective.t_rate for objective in objectives)
+        self._can_skip_backward = skip_zero_backward(objectives, data.x.device)
+
+    def max_jobs(self, cohort: Cohort) -> int:
+        """Return the number of jobs that train at once if each holds as many examples as the largest of *cohort*."""
+        work = self.work.count(self._data.sizes[cohort.replicas, cohort.users])
+        examples = int(work.width.max()) * (int(work.steps.max()) + self._data.x[0].numel())
+        return max_jobs_at_once(self._architecture.size + examples)
+
+    def pieces(self, cohort: Cohort) -> Iterator[tuple[LearnerGroup, Cohort]]:
+        """Cut the jobs into pieces that train at once: between replicas, and in a large replica between learners."""
+        max_jobs = self.max_jobs(cohort)
+        for piece in cohort.pieces(max_jobs // len(self.members)):
+            count = max(1, max_jobs // len(piece.users))
+            if count >= len(self.members):
+                yield self, piece
+                continue
+            for start in range(0, len(self.members), count):
+                learners = {member: self._learners[member] for member in self.members[start : start + count]}
+                yield LearnerGroup(learners, self._architecture, self._data), piece
+
+    def train_cohort(
+        self,
+        bases: Tensor,
+        sampler: BatchSampler,
+        cohort: Cohort,
+        drift: Callable[[slice], Tensor | None] = lambda _: None,
+    ) -> LocalResult:
+        """Train *cohort* from *bases*, in batches of at most `max_jobs` jobs.
+
+        Args:
+            bases: θ and t of each job, ``[users, members, parameters + 1]``.
+            sampler: draws the mini-batches.
+            cohort: the users.
+            drift: returns the term added to all gradients of a slice of users, in the shape of their *bases*, or
+                ``None``.
+        """
+        max_users, count = max(1, self.max_jobs(cohort) // len(self.members)), len(cohort.users)
+        if count <= max_users:
+            return self._train_batch(bases, sampler, cohort, drift(slice(0, count)))
+        models, steps = bases.new_empty(bases.shape), bases.new_empty(count)
+        for start in range(0, count, max_users):
+            rows = slice(start, min(start + max_users, count))
+            result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows))
+            models[rows], steps[rows] = result.models, result.steps
+        return LocalResult(models, steps, self._rates(cohort.bases, bases))
+
+    def _train_batch(self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None) -> LocalResult:
+        """Train all users of *cohort* side by side."""
+        batches = sampler.draw(cohort, self._data.sizes[cohort.replicas, cohort.users], self.work)
+        rates = self._rates(cohort.bases, bases)
+        models = self._run_sgd(bases, self._data.rows_of(cohort, batches), batches, rates, drift)
+        steps = np.empty(len(cohort.users))
+        steps[batches.order] = (batches.counts > 0).sum(1)
+        return LocalResult(models, tensor(steps).to(bases), rates)
+
+    def _run_sgd(
+        self, bases: Tensor, drawn: BatchRows, batches: Batches, rates: Tensor, drift: Tensor | None
+    ) -> Tensor:
+        """Run all steps of all jobs; return θ and t after training, in the shape of *bases*.
+
+        The objectives weigh the examples of a mini-batch.  ``descend`` makes the step ``θ -= lr Σ_b w_b ∇ℓ_b``, and t
+        makes the step ``t -= t_rate ∂t``.
+        """
+        members, after = len(self.members), bases.new_empty(bases.shape)
+        order = None if batches.is_ordered else batches.order
+        theta, steps = _flatten_users(bases, order), _flatten_users(rates, order)
+        pushed = None if drift is None else _flatten_users(drift, order)
+        model, t = self._architecture.open(theta[:, :-1]), theta[:, -1].clone()
+        jobs = all_jobs = JobHyperparameters.of(self._objectives, len(bases), steps)
+        corrections = self._corrections(model, theta, steps[:, 0], pushed)
+        job_t = t
+        for x, y, share in BatchLoader(self._data, drawn, batches, members):
+            if jobs.count != len(y):
+                jobs, job_t = all_jobs.first(len(y)), t[: len(y)]
+            model.scores(x)
+            weights, t_gradient = jobs.weigh(model.losses(y), share, job_t)
+            if pushed is not None:
+                t_gradient = t_gradient + pushed[: jobs.count, -1]
+            if corrections is not None:
+                corrections.before(jobs.count)
+            if not self._can_skip_backward or weights.any():
+                model.descend(weights.mul(jobs.lr))
+            if corrections is not None:
+                corrections.after(jobs.count)
+            if self._has_t:
+                job_t.addcmul_(jobs.t_rate, t_gradient, value=-1)
+        model.store(after.flatten(0, 1)[:, :-1])
+        after[..., -1] = t.view(after.shape[:2])
+        return after if order is None else after[np.argsort(order)]
+
+    def _rates(self, versions: NDArray[np.int64], like: Tensor) -> Tensor:
+        """Return the step sizes on θ and t of users that start from *versions*, ``[users, members, 2]``."""
+        return tensor(np.stack([spec.rates(versions) for spec in self._specs], axis=1)).to(like)
+
+    def _corrections(
+        self, model: BatchedModel, theta: Tensor, lr: Tensor, drift: Tensor | None
+    ) -> StepCorrections | None:
+        terms = [(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs]
+        if drift is None and not np.any(terms):
+            return None
+        momentum, decay, pull = theta.new_tensor(terms).repeat(len(theta) // len(terms), 1).T
+        sgd_terms = SgdTerms(lr, momentum, decay, pull, None if drift is None else drift[:, :-1])
+        return StepCorrections(self._architecture, model, theta[:, :-1], sgd_terms)
+
+
+def group_learners(specs: Sequence[LearnerSpec], architecture: Architecture, data: UserDatasets) -> list[LearnerGroup]:
+    """Group learners that have the same `LearnerSpec.local_work`."""
+    groups: dict[LocalWork, dict[int, LearnerSpec]] = {}
+    for number, spec in enumerate(specs):
+        groups.setdefault(spec.local_work, {})[number] = spec
+    return [LearnerGroup(members, architecture, data) for members in groups.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveBatch:
+    """Objectives of one kind, evaluated for all jobs.
+
+    Args:
+        weights: `Objective.weights` of the kind.
+        hyper: hyper-parameters by name, ``[jobs]``.
+        is_used: whether a job has an objective of this kind, ``[jobs]``.
+    """
+
+    weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
+    hyper: Mapping[str, Tensor]
+    is_used: Tensor
+
+    def first(self, count: int) -> ObjectiveBatch:
+        """Select the first *count* jobs."""
+        hyper = {name: value[:count] for name, value in self.hyper.items()}
+        return ObjectiveBatch(self.weights, hyper, self.is_used[:count])
+
+    def repeat(self, users: int) -> ObjectiveBatch:
+        """Repeat the jobs of one user for each of *users*."""
+        if users == 1:
+            return self
+        hyper = {name: value.repeat(users) for name, value in self.hyper.items()}
+        return ObjectiveBatch(self.weights, hyper, self.is_used.repeat(users))
+
+
+def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[ObjectiveBatch, ...]:
+    """Batch the objectives of *specs* by kind, for the jobs of one user, in the type of *like*."""
+    objectives = [spec.objective for spec in specs]
+    batches = []
+    for kind in dict.fromkeys(type(objective) for objective in objectives):
+        is_used = [type(objective) is kind for objective in objectives]
+        filler = objectives[is_used.index(True)]
+        hyper = [(objective if used else filler).hyper() for objective, used in zip(objectives, is_used, strict=True)]
+        values = {name: like.new_tensor([entry[name] for entry in hyper]) for name in hyper[0]}
+        batches.append(ObjectiveBatch(kind.weights, values, like.new_tensor(is_used).bool()))
+    return tuple(batches)
+
+
+@dataclass(frozen=True, slots=True)
+class JobHyperparameters:
+    """Hyper-parameters of jobs that train side by side.
+
+    Args:
+        count: number of jobs.
+        lr: step sizes on θ, ``[jobs, 1]``.
+        t_rate: step sizes on t, ``[jobs]``.
+        objectives: by kind.
+    """
+
+    count: int
+    lr: Tensor
+    t_rate: Tensor
+    objectives: tuple[ObjectiveBatch, ...]
+
+    @classmethod
+    def of(cls, objectives: Sequence[ObjectiveBatch], users: int, rates: Tensor) -> JobHyperparameters:
+        """Build the jobs of *users* from the *objectives* of one user and the step sizes *rates*, ``[jobs, 2]``."""
+        return cls(len(rates), rates[:, :1], rates[:, 1], tuple(batch.repeat(users) for batch in objectives))
+
+    def first(self, count: int) -> JobHyperparameters:
+        """Select the first *count* jobs."""
+        objectives = tuple(batch.first(count) for batch in self.objectives)
+        return JobHyperparameters(count, self.lr[:count], self.t_rate[:count], objectives)
+
+    def weigh(self, losses: Tensor, share: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weights of the examples and the gradients of t, each job's from its own objective."""
+        weights, t_gradient = self.objectives[0].weights(losses, share, t, self.objectives[0].hyper)
+        for batch in self.objectives[1:]:
+            batch_weights, batch_t_gradient = batch.weights(losses, share, t, batch.hyper)
+            weights = batch_weights.where(batch.is_used[:, None], weights)
+            t_gradient = batch_t_gradient.where(batch.is_used, t_gradient)
+        return weights, t_gradient
 
 
 @dataclass(frozen=True, slots=True)
 class SgdTerms:
-    """What each job has of them.
+    """Terms of an SGD step beside the gradient of the losses.
 
     Args:
         lr: step sizes, ``[jobs]``.
-        momentum: how much of the step before is added to each, ``[jobs]``.
-        decay: how many times θ is added to the gradient, ``[jobs]``.
-        pull: how many times θ - base is, ``[jobs]``.
-        drift: what else is, ``[jobs, parameters]``; ``None`` for nothing.
+        momentum: factor of the previous step, ``[jobs]``.
+        decay: weight decay λ, the factor of θ in the gradient, ``[jobs]``.
+        pull: proximal μ, the factor of θ - base in the gradient, ``[jobs]``.
+        drift: constant term d of the gradient, ``[jobs, parameters]``, or ``None``.
     """
 
     lr: Tensor
@@ -45,280 +268,54 @@ class SgdTerms:
 
 
 class StepCorrections:
-    """Completes the steps of a stack: ``θ⁺ = θ - lr (g + λ θ + μ (θ - base) + d) + m (θ - θ⁻)``.
+    """Completes each step of a batched model: ``θ⁺ = θ - lr (g + λ θ + μ (θ - base) + d) + m (θ - θ⁻)``.
 
-    θ⁻ is where θ was a step before; the first step has none.  With a constant lr that is the momentum of PyTorch's SGD,
-    ``v⁺ = m v + gradient`` and ``θ⁺ = θ - lr v⁺``.  The term of g is the stack's own; `before` and `after` stand around
-    it.
+    θ⁻ is θ one step earlier; the first step has none.  With a constant lr this is the momentum of PyTorch's SGD,
+    ``v⁺ = m v + gradient`` and ``θ⁺ = θ - lr v⁺``.  The model itself makes the step along g; `before` and `after`
+    surround it.
 
     Args:
-        network: what is trained.
-        stack: the models, as they start.
-        bases: where they start, ``[jobs, parameters]``.
+        architecture: of the model.
+        model: at its start.
+        bases: θ at the start, ``[jobs, parameters]``.
         terms: of each job.
     """
 
-    def __init__(self, network: Architecture, stack: BatchedModel, bases: Tensor, terms: SgdTerms) -> None:
-        self._stack, jobs = stack, len(bases)
+    def __init__(self, architecture: Architecture, model: BatchedModel, bases: Tensor, terms: SgdTerms) -> None:
+        self._model, jobs = model, len(bases)
         self._slope = -terms.lr * (terms.decay + terms.pull)
-        still = None
+        constant = None
         if terms.pull.any():
-            still = terms.pull[:, None] * bases
+            constant = terms.pull[:, None] * bases
         if terms.drift is not None:
-            still = -terms.drift if still is None else still.sub_(terms.drift)
-        self._still = None if still is None else network.open(still.mul_(terms.lr[:, None])).values(jobs)
-        self._momentum, moves = terms.momentum, bool(terms.momentum.any())
-        self._before = [value.clone() for value in stack.values(jobs)] if moves or self._slope.any() else None
-        self._moved = [torch.zeros_like(value) for value in stack.values(jobs)] if moves else None
+            constant = -terms.drift if constant is None else constant.sub_(terms.drift)
+        self._constant = None if constant is None else architecture.open(constant.mul_(terms.lr[:, None])).values(jobs)
+        self._momentum, has_momentum = terms.momentum, bool(terms.momentum.any())
+        needs_before = has_momentum or self._slope.any()
+        self._before = [value.clone() for value in model.values(jobs)] if needs_before else None
+        self._moved = [torch.zeros_like(value) for value in model.values(jobs)] if has_momentum else None
 
     def before(self, jobs: int) -> None:
-        """Remember where the first *jobs* are, if that matters."""
+        """Remember θ of the first *jobs*, if a term needs it."""
         if self._before is not None:
-            for before, value in zip(self._before, self._stack.values(jobs), strict=True):
+            for before, value in zip(self._before, self._model.values(jobs), strict=True):
                 before[:jobs].copy_(value)
 
     def after(self, jobs: int) -> None:
-        """Add to the steps of the first *jobs* what is not the gradient of their losses."""
-        for index, value in enumerate(self._stack.values(jobs)):
+        """Add all terms but the gradient to the step of the first *jobs*."""
+        for index, value in enumerate(self._model.values(jobs)):
             each = (jobs, *[1] * (value.ndim - 1))
             before = None if self._before is None else self._before[index][:jobs]
             if before is not None:
                 value.addcmul_(before, self._slope[:jobs].view(each))
-            if self._still is not None:
-                value.add_(self._still[index][:jobs])
+            if self._constant is not None:
+                value.add_(self._constant[index][:jobs])
             if before is not None and self._moved is not None:
                 moved = self._moved[index][:jobs]
                 value.addcmul_(moved, self._momentum[:jobs].view(each))
                 moved.copy_(value).sub_(before)
 
 
-# Jobs, pairs of a learner and a delivered user that train side by side: how each weighs its losses, and its steps.
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectiveBatch:
-    """An objective of one kind at work on all jobs; what it says counts where *mine*, ``[jobs]``."""
-
-    weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
-    hyper: Mapping[str, Tensor]
-    mine: Tensor
-
-    def first(self, count: int) -> ObjectiveBatch:
-        """The same for the first jobs."""
-        return ObjectiveBatch(
-            self.weights, {name: value[:count] for name, value in self.hyper.items()}, self.mine[:count]
-        )
-
-    def times(self, users: int) -> ObjectiveBatch:
-        """The same for each of *users*."""
-        if users == 1:
-            return self
-        hyper = {name: value.repeat(users) for name, value in self.hyper.items()}
-        return ObjectiveBatch(self.weights, hyper, self.mine.repeat(users))
-
-
-@dataclass(frozen=True, slots=True)
-class JobHyperparameters:
-    """The hyper-parameters of jobs that train side by side: ``lr`` is ``[jobs, 1]``, ``t_rate`` is ``[jobs]``."""
-
-    count: int
-    lr: Tensor
-    t_rate: Tensor
-    kinds: tuple[ObjectiveBatch, ...]
-
-    def first(self, count: int) -> JobHyperparameters:
-        """The same for the first jobs."""
-        kinds = tuple(kind.first(count) for kind in self.kinds)
-        return JobHyperparameters(count, self.lr[:count], self.t_rate[:count], kinds)
-
-    def weigh(self, losses: Tensor, share: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights of the examples and the slopes of t, each job's from its own objective."""
-        weights, slopes = self.kinds[0].weights(losses, share, t, self.kinds[0].hyper)
-        for kind in self.kinds[1:]:
-            own, slope = kind.weights(losses, share, t, kind.hyper)
-            weights, slopes = own.where(kind.mine[:, None], weights), slope.where(kind.mine, slopes)
-        return weights, slopes
-
-
-def kinds_of(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[ObjectiveBatch, ...]:
-    """The objectives of *specs* at work, for one user's jobs, in the type of *like*."""
-    objectives = [spec.objective for spec in specs]
-    kinds = []
-    for kind in dict.fromkeys(type(one) for one in objectives):
-        own = [type(one) is kind for one in objectives]
-        filler = objectives[own.index(True)]
-        hyper = [(one if mine else filler).hyper() for one, mine in zip(objectives, own, strict=True)]
-        values = {name: like.new_tensor([one[name] for one in hyper]) for name in hyper[0]}
-        kinds.append(ObjectiveBatch(kind.weights, values, like.new_tensor(own).bool()))
-    return tuple(kinds)
-
-
-def jobs_of(kinds: Sequence[ObjectiveBatch], users: int, rates: Tensor) -> JobHyperparameters:
-    """The jobs of *users* for learners of *kinds*, user by user, with the step sizes *rates*, ``[jobs, 2]``."""
-    return JobHyperparameters(len(rates), rates[:, :1], rates[:, 1], tuple(kind.times(users) for kind in kinds))
-
-
-@dataclass(frozen=True, slots=True)
-class LocalResult:
-    """What users make of their bases.
-
-    Args:
-        models: θ and t, ``[users, members, parameters + 1]``.
-        steps: how many local steps each took, ``[users]``.
-        rates: their step sizes on θ and on t, ``[users, members, 2]``.
-    """
-
-    models: Tensor
-    steps: Tensor
-    rates: Tensor
-
-
-class LearnerGroup:
-    """Learners that train for the same amounts, and so side by side, step by step; they may differ in all else.
-
-    Args:
-        learners: by their number among all learners.
-        network: what they train.
-        pool: what they train on.
-    """
-
-    def __init__(self, learners: Mapping[int, LearnerSpec], network: Architecture, pool: UserDatasets) -> None:
-        self.members, self._learners = tuple(learners), learners
-        self._network, self._pool = network, pool
-        self._specs = tuple(learners.values())
-        self.amount = local_work(self._specs[0])
-        self._kinds = kinds_of(self._specs, pool.x)
-        objectives = [spec.objective for spec in self._specs]
-        self._with_t = any(one.t_rate for one in objectives)
-        self._looks_first = skip_zero_backward(objectives, pool.x.device)
-
-    def at_once(self, cohort: Cohort) -> int:
-        """How many jobs train at once, where each has as many examples as the largest of *cohort*."""
-        width, _, steps = self.amount.of(self._pool.sizes[cohort.replicas, cohort.users])
-        examples = int(width.max()) * (int(steps.max()) + self._pool.x[0].numel())
-        return max_jobs_at_once(self._network.size + examples)
-
-    def pieces(self, cohort: Cohort) -> Iterator[tuple[LearnerGroup, Cohort]]:
-        """Who trains at once: all, or replicas in turn, or of a replica that has too many its learners in turn."""
-        most = self.at_once(cohort)
-        for piece in cohort.pieces(most // len(self.members)):
-            count = max(1, most // len(piece.users))
-            if count >= len(self.members):
-                yield self, piece
-                continue
-            for start in range(0, len(self.members), count):
-                own = {one: self._learners[one] for one in self.members[start : start + count]}
-                yield LearnerGroup(own, self._network, self._pool), piece
-
-    def updated(
-        self,
-        bases: Tensor,
-        shuffles: BatchSampler,
-        cohort: Cohort,
-        drift: Callable[[slice], Tensor | None] = lambda _: None,
-    ) -> LocalResult:
-        """What *cohort* sends if it starts from *bases*; no more users train at once than there is room for.
-
-        Args:
-            bases: θ and t of each, ``[users, members, parameters + 1]``.
-            shuffles: which examples a user trains on when.
-            cohort: who trains.
-            drift: what is added to all gradients of some users, of the shape of their *bases*; ``None`` for nothing.
-        """
-        most, count = max(1, self.at_once(cohort) // len(self.members)), len(cohort.users)
-        if count <= most:
-            return self._side_by_side(bases, shuffles, cohort, drift(slice(0, count)))
-        models, steps = bases.new_empty(bases.shape), bases.new_empty(count)
-        for start in range(0, count, most):
-            part = slice(start, min(start + most, count))
-            own = self._side_by_side(bases[part], shuffles, cohort.at(part), drift(part))
-            models[part], steps[part] = own.models, own.steps
-        return LocalResult(models, steps, self._rates(cohort.bases, bases))
-
-    def _side_by_side(self, bases: Tensor, shuffles: BatchSampler, cohort: Cohort, drift: Tensor | None) -> LocalResult:
-        """The same, of all users at once."""
-        replicas, users = cohort.replicas, cohort.users
-        sizes = self._pool.sizes[replicas, users]
-        batches = shuffles.batches(replicas, users, cohort.bases, sizes, self.amount, cohort.turns)
-        rates = self._rates(cohort.bases, bases)
-        models = self.train(bases, self._pool.drawn(cohort, batches), batches, rates, drift)
-        steps = np.empty(len(users))
-        steps[batches.order] = (batches.counts > 0).sum(1)
-        return LocalResult(models, tensor(steps).to(bases), rates)
-
-    def train(
-        self, bases: Tensor, drawn: BatchRows, batches: Batches, rates: Tensor, drift: Tensor | None = None
-    ) -> Tensor:
-        """What the users make of their bases.
-
-        Args:
-            bases: θ and t of each, ``[users, members, parameters + 1]``.
-            drawn: from `Pool.drawn`.
-            batches: the mini-batches.
-            rates: step sizes on θ and on t, ``[users, members, 2]``.
-            drift: what is added to all gradients, of the shape of *bases*.
-
-        Returns:
-            The same for after training, of the shape of *bases*.
-        """
-        members, after = len(self.members), bases.new_empty(bases.shape)
-        theta, steps, pushed = (
-            None if one is None else (one if batches.ordered else one[batches.order]).flatten(0, 1)
-            for one in (bases, rates, drift)
-        )
-        if theta is None or steps is None:
-            raise ValueError("nothing to start from")
-        stack, t = self._network.open(theta[:, :-1]), theta[:, -1].clone()
-        jobs = everyone = jobs_of(self._kinds, len(bases), steps)
-        corrections = self._corrections(stack, theta, steps[:, 0], pushed)
-        own = t
-        for x, y, share in BatchLoader(self._pool, drawn, batches, members):
-            if jobs.count != len(y):
-                jobs, own = everyone.first(len(y)), t[: len(y)]
-            stack.scores(x)
-            weights, slopes = jobs.weigh(stack.losses(y), share, own)
-            if pushed is not None:
-                slopes = slopes + pushed[: jobs.count, -1]
-            if corrections is not None:
-                corrections.before(jobs.count)
-            if not self._looks_first or weights.any():
-                stack.descend(weights.mul(jobs.lr))
-            if corrections is not None:
-                corrections.after(jobs.count)
-            if self._with_t:
-                own.addcmul_(jobs.t_rate, slopes, value=-1)
-        stack.store(after.flatten(0, 1)[:, :-1])
-        after[..., -1] = t.view(after.shape[:2])
-        return after if batches.ordered else after[np.argsort(batches.order)]
-
-    def _rates(self, versions: NDArray[np.int64], like: Tensor) -> Tensor:
-        """Step sizes on θ and on t of users that start from *versions*, ``[users, members, 2]``."""
-        return tensor(np.stack([spec.rates(versions) for spec in self._specs], axis=1)).to(like)
-
-    def _corrections(
-        self, stack: BatchedModel, theta: Tensor, lr: Tensor, drift: Tensor | None
-    ) -> StepCorrections | None:
-        """What else the jobs' steps consist of; ``None`` for nothing."""
-        terms = [(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs]
-        if drift is None and not np.any(terms):
-            return None
-        momentum, decay, pull = theta.new_tensor(terms).repeat(len(theta) // len(terms), 1).T
-        return StepCorrections(
-            self._network,
-            stack,
-            theta[:, :-1],
-            SgdTerms(lr, momentum, decay, pull, None if drift is None else drift[:, :-1]),
-        )
-
-
-def group_learners(specs: Sequence[LearnerSpec], network: Architecture, pool: UserDatasets) -> list[LearnerGroup]:
-    """Learners that share their amounts of work, together."""
-    found: dict[LocalWork, dict[int, LearnerSpec]] = {}
-    for number, spec in enumerate(specs):
-        found.setdefault(local_work(spec), {})[number] = spec
-    return [LearnerGroup(members, network, pool) for members in found.values()]
-
-
-def local_work(spec: LearnerSpec) -> LocalWork:
-    """How much a user trains for *spec*."""
-    return LocalWork(None if spec.batch_size == "full" else spec.batch_size, spec.local_epochs, spec.local_steps)
+def _flatten_users(values: Tensor, order: NDArray[np.int64] | None) -> Tensor:
+    """Reshape ``[users, members, …]`` to ``[jobs, …]``, the users in *order*."""
+    return (values if order is None else values[order]).flatten(0, 1)

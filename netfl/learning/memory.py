@@ -1,4 +1,4 @@
-"""How much memory the learners of a run will take, counted before it begins."""
+"""Memory that the learners of a run need, estimated before it starts, and memory that is free."""
 
 from __future__ import annotations
 
@@ -16,82 +16,82 @@ if TYPE_CHECKING:
 
     from netfl.learning.spec import LearnerSpec
 
-_MODELS = 6
-"""Models that a lane has at most beside its rule's: two versions, what is sent with each, and a copy of both."""
-_TWIN = 2
-"""Models that a lane has for its twin: that, and what is made of it."""
-_HEARD = 3
-"""Models for each user that is heard in a lane: its own, its base, its change."""
-_REMEMBERED = 2
-"""Two more where a rule remembers: what it knew of that user, and what it is to know."""
-_COPIES = 6
-"""How often there are the models that train at once: as they start, at work, before a step, and so on."""
-_PROCESS = 300 << 20
-"""Bytes of a worker that does nothing; one process alone is there already."""
+_LANE_MODELS = 6
+"""Models of a lane beside the state of its aggregation: two versions, their messages, and a copy of each."""
+_BASELINE_MODELS = 2
+"""Models of a lane with a centralized baseline: the baseline and its result."""
+_UPDATE_MODELS = 3
+"""Models of each delivered user of a lane: its own, its base, its change."""
+_STATE_MODELS = 2
+"""Two more if the aggregation keeps a state of users: the old and the new entry."""
+_TRAINING_COPIES = 6
+"""Copies of the models that train at once: at the start, during training, before a step, and so on."""
+_PROCESS_BYTES = 300 << 20
+"""Memory of an idle worker; a run in one process needs no further process."""
 _GB = 1e9
-_GROUPS = (
+_CGROUPS = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
-"""Where Linux tells the limit of a group of processes, what it uses, and what of that it can do without."""
+"""Linux files, of cgroups v2 and v1: limit, usage, statistics, and the entry there of memory that can be freed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """What a run has to hold at once.
+    """The sizes that determine the memory of a run.
 
     Args:
-        users: how many there are.
-        most: how many of them may be heard in one round of a replica.
-        parameters: those of θ.
-        replicas: how many learn at once.
-        workers: how many processes they learn in.
-        twins: whether each lane has a central twin.
-        examples: bytes of the examples, where they are not counted among what is there.
-        number: bytes of a parameter.
+        users: number of users.
+        max_deliveries: maximum number of deliveries in one round of a replica.
+        parameters: size of θ.
+        replicas: that learn at once.
+        workers: number of processes.
+        has_baseline: whether each lane has a centralized baseline.
+        example_bytes: size of copies of the examples.
+        number_bytes: size of a parameter.
     """
 
     users: int
-    most: int
+    max_deliveries: int
     parameters: int
     replicas: int
     workers: int = 1
-    twins: bool = False
-    examples: int = 0
-    number: int = 4
+    has_baseline: bool = False
+    example_bytes: int = 0
+    number_bytes: int = 4
 
 
-def check_memory(learners: Mapping[str, LearnerSpec], load: MemoryEstimate, there: int | None) -> None:
-    """Refuse what does not fit.
+def check_memory(learners: Mapping[str, LearnerSpec], estimate: MemoryEstimate, available_bytes: int | None) -> None:
+    """Refuse a run that does not fit into memory.
 
-    Counted are all lanes' versions and rules, for each process one lane's updates, which its rule gets together, and
-    those who train at once.  Not counted are what a model remembers of a step, versions before the newest from which
-    somebody still trains, and, in one process, examples and checkpoints, of which no copies are made.
+    Counted are the versions and states of all lanes, for each process the updates of one lane, and the models that
+    train at once.  Not counted are the activations of a step, older versions from which users still train, and, in one
+    process, examples and checkpoints, which are not copied.
 
     Args:
         learners: by name.
-        load: what they have to do.
-        there: bytes of memory that can still be had; where nobody knows that, nothing is refused.
+        estimate: the sizes.
+        available_bytes: the memory; ``None`` if unknown, then nothing is refused.
 
     Raises:
-        ScenarioError: it does not fit.
+        ScenarioError: the run does not fit.
     """
-    needed = _needed(learners, load)
-    if there is None or needed <= there:
+    needed = _needed_bytes(learners, estimate)
+    if available_bytes is None or needed <= available_bytes:
         return
-    short = f"the run needs {needed / _GB:.1f} GB of memory, and {there / _GB:.1f} GB are there"
-    alone = _needed(learners, replace(load, workers=1))
-    if alone <= there:
+    short = f"the run needs {needed / _GB:.1f} GB of memory, and {available_bytes / _GB:.1f} GB are there"
+    alone = _needed_bytes(learners, replace(estimate, workers=1))
+    if alone <= available_bytes:
         remedy = f"take fewer: one process needs {alone / _GB:.1f} GB"
-        raise ScenarioError([Fault("--workers", f"with so many {short}", load.workers, remedy)])
-    kept = _kept(learners, load)
-    name = max(kept, key=lambda one: kept[one])
-    rule, much = kind_of(type(learners[name].aggregation)), f"{load.number * kept[name] / _GB:.1f} GB of users"
-    heard = f"{load.number * _heard(kept, load) / _GB:.1f} GB"
+        raise ScenarioError([Fault("--workers", f"with so many {short}", estimate.workers, remedy)])
+    states = _state_numbers(learners, estimate)
+    name = max(states, key=lambda learner: states[learner])
+    rule = kind_of(type(learners[name].aggregation))
+    state = f"{estimate.number_bytes * states[name] / _GB:.1f} GB of users" if states[name] else "nothing of users"
+    updates = f"{estimate.number_bytes * _update_numbers(states, estimate) / _GB:.1f} GB"
     problem = (
-        f"{short}: for {load.users} users and {load.parameters:,} parameters '{rule}' keeps "
-        f"{much if kept[name] else 'nothing of users'}, and the updates of up to {load.most} who are heard together "
-        f"take {heard}"
+        f"{short}: for {estimate.users} users and {estimate.parameters:,} parameters '{rule}' keeps "
+        f"{state}, and the updates of up to {estimate.max_deliveries} who are heard together take {updates}"
     )
     remedy = (
         "take fewer replicas or learners at once, fewer users or a smaller model, let fewer be heard in a round, or "
@@ -100,28 +100,35 @@ def check_memory(learners: Mapping[str, LearnerSpec], load: MemoryEstimate, ther
     raise ScenarioError([Fault(f"learners.{name}.aggregation", problem, None, remedy)])
 
 
-def _needed(learners: Mapping[str, LearnerSpec], load: MemoryEstimate) -> int:
-    """Bytes of all that is counted."""
+def _needed_bytes(learners: Mapping[str, LearnerSpec], estimate: MemoryEstimate) -> int:
     from netfl.learning.batch_limits import max_jobs_at_once
 
-    model, lanes, kept = load.parameters + 1, load.replicas * len(learners), _kept(learners, load)
-    at_once = load.workers * _COPIES * model * min(lanes * load.most, max_jobs_at_once(model))
-    numbers = sum(kept.values()) + lanes * (_MODELS + _TWIN * load.twins) * model + _heard(kept, load) + at_once
-    return load.number * numbers + load.examples + (load.workers * _PROCESS if load.workers > 1 else 0)
+    model, lanes = estimate.parameters + 1, estimate.replicas * len(learners)
+    states = _state_numbers(learners, estimate)
+    jobs = min(lanes * estimate.max_deliveries, max_jobs_at_once(model))
+    numbers = sum(states.values()) + _update_numbers(states, estimate)
+    numbers += lanes * (_LANE_MODELS + _BASELINE_MODELS * estimate.has_baseline) * model
+    numbers += estimate.workers * _TRAINING_COPIES * model * jobs
+    processes = estimate.workers * _PROCESS_BYTES if estimate.workers > 1 else 0
+    return estimate.number_bytes * numbers + estimate.example_bytes + processes
 
 
-def _kept(learners: Mapping[str, LearnerSpec], load: MemoryEstimate) -> dict[str, int]:
-    """Numbers that the rule of each learner keeps, in all replicas."""
-    return {name: load.replicas * one.aggregation.memory(load.users, load.parameters) for name, one in learners.items()}
+def _state_numbers(learners: Mapping[str, LearnerSpec], estimate: MemoryEstimate) -> dict[str, int]:
+    """Return the size of the aggregation states of each learner, over all replicas."""
+    return {
+        name: estimate.replicas * spec.aggregation.memory(estimate.users, estimate.parameters)
+        for name, spec in learners.items()
+    }
 
 
-def _heard(kept: Mapping[str, int], load: MemoryEstimate) -> int:
-    """Numbers in the updates of one lane, in each process."""
-    return load.workers * (_HEARD + _REMEMBERED * any(kept.values())) * load.most * (load.parameters + 1)
+def _update_numbers(states: Mapping[str, int], estimate: MemoryEstimate) -> int:
+    """Return the size of the updates of one lane, over all processes."""
+    models = (_UPDATE_MODELS + _STATE_MODELS * any(states.values())) * estimate.max_deliveries
+    return estimate.workers * models * (estimate.parameters + 1)
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes of memory that can still be had where *device* computes; ``None`` if that is not said."""
+    """Return the free memory of *device* in bytes; ``None`` if unknown."""
     if device.type != "cuda":
         return available()
     from torch.cuda import mem_get_info
@@ -130,17 +137,18 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def available(system: Path = Path("/")) -> int | None:
-    """Bytes of memory that can still be had; ``None`` if the system does not say.
+    """Return the free memory of this process in bytes; ``None`` if unknown.
 
     Args:
-        system: where its files begin.
+        system: root of the file system.
     """
-    found = [_limit(system / "sys/fs/cgroup", *names) for names in _GROUPS] + [_free(system / "proc/meminfo")]
-    return min((one for one in found if one is not None), default=None)
+    limits = [_cgroup_memory(system / "sys/fs/cgroup", *names) for names in _CGROUPS]
+    limits.append(_machine_memory(system / "proc/meminfo"))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _free(path: Path) -> int | None:
-    """What the machine has left: on Linux what it says; elsewhere all that it has."""
+def _machine_memory(path: Path) -> int | None:
+    """Return the free memory of the machine on Linux, and all its memory elsewhere."""
     try:
         lines = dict(line.split(":") for line in path.read_text(encoding="ascii").splitlines())
         return int(lines["MemAvailable"].split()[0]) << 10
@@ -149,11 +157,11 @@ def _free(path: Path) -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if "SC_PHYS_PAGES" in names else None
 
 
-def _limit(folder: Path, limit: str, used: str, stat: str, spare: str) -> int | None:
-    """What a group of processes has left of its limit; ``None`` if it has none."""
+def _cgroup_memory(folder: Path, limit: str, used: str, stat: str, reclaimable: str) -> int | None:
+    """Return the unused part of a cgroup's limit; ``None`` without a limit."""
     try:
-        most, taken = int((folder / limit).read_text()), int((folder / used).read_text())
+        maximum, current = int((folder / limit).read_text()), int((folder / used).read_text())
         lines = dict(line.split() for line in (folder / stat).read_text().splitlines())
-        return most - taken + int(lines[spare])
+        return maximum - current + int(lines[reclaimable])
     except (OSError, ValueError, KeyError):
         return None

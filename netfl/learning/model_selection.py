@@ -1,4 +1,4 @@
-"""Choices among learners by validation, told as if each were one more learner."""
+"""Selection among learners by validation; the tables list each selection like one more learner."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ Lanes = Sequence[tuple[str, int]]
 
 
 class ModelSelection:
-    """The choices, each made anew at every evaluation and in every replica.
+    """Selections, made at every evaluation and in every replica.
 
     Args:
-        choose: the choices by name.
+        choose: the selections by name.
         lanes: learner and replica of each lane, learner by learner.
-        weights: for each replica, what each user counts for in a mean over data, ``[users]``.
+        weights: for each replica, the weight of each user in a mean over data, ``[users]``.
     """
 
     def __init__(self, choose: Mapping[str, ChoiceSpec], lanes: Lanes, weights: Sequence[Floats]) -> None:
-        self._width = len(lanes)
+        self._lane_count = len(lanes)
         replicas = list(dict.fromkeys(replica for _, replica in lanes))
         self.lanes = tuple((name, replica) for name in choose for replica in replicas)
-        self._among = [
-            (choice, np.array([lanes.index((learner, replica)) for learner in choice.of]), own)
+        self._selections = [
+            (choice, np.array([lanes.index((learner, replica)) for learner in choice.of]), user_weights)
             for choice in choose.values()
-            for replica, own in zip(replicas, weights, strict=True)
+            for replica, user_weights in zip(replicas, weights, strict=True)
         ]
 
-    def told(self, metrics: Mapping[str, Floats]) -> Mapping[str, Floats]:
-        """*metrics*, each ``[lanes]``, with the figures of the choices behind those of the lanes."""
-        found = [dict(_figures(*one, metrics)) for one in self._among]
-        names = dict.fromkeys([*metrics, *(name for own in found for name in own)])
-        nothing = np.full(self._width, np.nan)
+    def extend_metrics(self, metrics: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        """Append the metrics of the selections to *metrics*, each ``[lanes]``."""
+        selected = [dict(_selected_metrics(*selection, metrics)) for selection in self._selections]
+        names = dict.fromkeys([*metrics, *(name for values in selected for name in values)])
+        missing = np.full(self._lane_count, np.nan)
         return {
-            name: np.concatenate([metrics.get(name, nothing), [own.get(name, np.nan) for own in found]])
+            name: np.concatenate([metrics.get(name, missing), [values.get(name, np.nan) for values in selected]])
             for name in names
         }
 
 
-def _figures(
+def _selected_metrics(
     choice: ChoiceSpec, lanes: NDArray[np.int64], weights: Floats, metrics: Mapping[str, Floats]
 ) -> Iterator[tuple[str, float]]:
-    """The figures of one choice among *lanes*, none if all are lost; ``chosen`` is the place of that kept, from 0."""
+    """Yield the metrics of one selection among *lanes*, none if all diverged; ``chosen`` is an index into *lanes*."""
     best = _best(choice, metrics[choice.by][lanes][:, None])[0]
     if best < 0:
         return
@@ -59,35 +59,33 @@ def _figures(
         yield "chosen", float(best)
         return
     users = np.arange(len(weights))
-    own = _best(choice, _by_user(choice.by, users, metrics)[lanes])
-    kept = np.where(own < 0, best, own)
-    parts = [_by_user(name, users, metrics)[lanes[kept], users] for name in (*NAMES, *_VALIDATED)]
-    test = _performance(parts[0], parts[1], weights)
-    validation = _performance(parts[2], parts[3], np.ones(len(users)))
+    best_by_user = _best(choice, _by_user(choice.by, users, metrics)[lanes])
+    chosen = np.where(best_by_user < 0, best, best_by_user)
+    names = (*NAMES, *(f"validation_{name}" for name in NAMES))
+    values = [_by_user(name, users, metrics)[lanes[chosen], users] for name in names]
+    test = _single_lane(values[0], values[1], weights)
+    validation = _single_lane(values[2], values[3], np.ones(len(users)))
     for name, whole in zip(NAMES, test.whole(), strict=True):
         yield name, float(whole[0])
-    for name, values in (*user_metrics(test), *accuracy_spread(test), *user_metrics(validation, "validation_")):
-        yield name, float(values[0])
-    yield from ((f"chosen/user:{user}", float(place)) for user, place in enumerate(kept))
+    for name, column in (*user_metrics(test), *accuracy_spread(test), *user_metrics(validation, "validation_")):
+        yield name, float(column[0])
+    yield from ((f"chosen/user:{user}", float(index)) for user, index in enumerate(chosen))
 
 
-_VALIDATED = tuple(f"validation_{name}" for name in NAMES)
-
-
-def _best(choice: ChoiceSpec, figures: Floats) -> NDArray[np.int64]:
-    """Which of the lanes is best in each column of *figures*, ``[lanes, columns]``; -1 where none has a figure."""
+def _best(choice: ChoiceSpec, values: Floats) -> NDArray[np.int64]:
+    """Return the index of the best lane in each column of *values*, ``[lanes, columns]``; -1 if all are NaN."""
     sign = -1.0 if choice.by == "validation_loss" else 1.0
-    scores = np.where(np.isnan(figures), -np.inf, sign * figures)
+    scores = np.where(np.isnan(values), -np.inf, sign * values)
     return np.where(np.isneginf(scores).all(0), -1, scores.argmax(0))
 
 
 def _by_user(metric: str, users: NDArray[np.int64], metrics: Mapping[str, Floats]) -> Floats:
-    """A metric of each user, ``[lanes, users]``."""
+    """Return a metric of each user, ``[lanes, users]``."""
     return np.stack([metrics[f"{metric}/user:{user}"] for user in users.tolist()], axis=1)
 
 
-def _performance(accuracy: Floats, loss: Floats, weights: Floats) -> UserPerformance:
-    """Figures of users, ``[users]``, as those of a single lane; those that are not there weigh nothing."""
-    there = ~np.isnan(accuracy)
-    accuracy, loss, weights = (np.where(there, part, 0.0)[None] for part in (accuracy, loss, weights))
+def _single_lane(accuracy: Floats, loss: Floats, weights: Floats) -> UserPerformance:
+    """Build the performance of a single lane from values of users, ``[users]``; NaN has weight 0."""
+    known = ~np.isnan(accuracy)
+    accuracy, loss, weights = (np.where(known, values, 0.0)[None] for values in (accuracy, loss, weights))
     return UserPerformance(accuracy, loss, weights)

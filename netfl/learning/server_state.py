@@ -1,17 +1,23 @@
-"""The server of every lane: what it remembers, how it makes the next version, and whether its training diverged."""
+"""The state of the server of every lane: its aggregation, and the versions of its model that are in use.
+
+`LaneServers` aggregates updates into the next version, and detects training that diverged.  `ModelVersions` keeps the
+newest version, and older ones from which updates may still come.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import ModelError
-from netfl.learning.aggregation import Updates
-from netfl.types import Divergence
+from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.tensors import tensor
+from netfl.types import Divergence, Round
 
 if TYPE_CHECKING:
     from netfl.learning.aggregation import State
@@ -21,14 +27,14 @@ _HINT = "is not finite: training diverged; a smaller lr may help"
 
 
 class LaneServers:
-    """The servers.  One whose training diverged keeps its last good version, and hears nothing any more.
+    """The servers of all lanes.  A diverged lane keeps its last finite version and ignores all further updates.
 
     Args:
         lanes: learner and replica of each.
-        specs: the learner of each.
-        users: the number of users.
+        specs: the learner of each lane.
+        users: number of users.
         origins: version 0 of each lane, ``[lanes, parameters + 1]``.
-        alone: whether there are no other lanes elsewhere, which go on when all of these are lost.
+        is_whole_run: whether the run has no other lanes elsewhere, which continue if all of these diverge.
     """
 
     def __init__(
@@ -37,45 +43,47 @@ class LaneServers:
         specs: Sequence[LearnerSpec],
         users: int,
         origins: Tensor,
-        alone: bool = True,
+        is_whole_run: bool = True,
     ) -> None:
-        self._lanes, self._specs, self._alone = lanes, specs, alone
+        self.specs, self._lanes, self._is_whole_run = specs, lanes, is_whole_run
         self._rules, self._like = [spec.aggregation for spec in specs], origins
-        self._states: list[State] = [rule.open(users, own) for rule, own in zip(self._rules, origins, strict=True)]
+        self._states: list[State] = [
+            rule.open(users, origin) for rule, origin in zip(self._rules, origins, strict=True)
+        ]
         self._updates: dict[int, Updates] = {}
-        self._lost: dict[int, Divergence] = {}
-        self._fresh: list[Divergence] = []
+        self._diverged: dict[int, Divergence] = {}
+        self._new_divergences: list[Divergence] = []
 
     @property
-    def lost(self) -> tuple[int, ...]:
-        """The lanes whose training diverged."""
-        return tuple(self._lost)
+    def diverged_lanes(self) -> tuple[int, ...]:
+        """The lanes whose training has diverged."""
+        return tuple(self._diverged)
 
     @property
     def diverged(self) -> tuple[Divergence, ...]:
-        """How they did."""
-        return tuple(self._lost.values())
+        """Descriptions of the lanes whose training has diverged."""
+        return tuple(self._diverged.values())
 
     def name(self, lane: int) -> str:
-        """A lane in words."""
+        """Return learner and replica of *lane* for messages."""
         learner, replica = self._lanes[lane]
         return f"{learner}, replica {replica}"
 
-    def wants_losses(self, lane: int) -> bool:
-        """Whether the server of *lane* must know how well users' bases do."""
-        return lane not in self._lost and self._rules[lane].wants_losses
+    def needs_losses(self, lane: int) -> bool:
+        """Return whether the aggregation of *lane* needs the losses of the users' bases."""
+        return lane not in self._diverged and self._rules[lane].needs_losses
 
     def drift(self, lane: int, users: Tensor, messages: Tensor | None) -> Tensor | None:
-        """What *users* add to their gradients; see `Aggregation.drift`."""
+        """Return the `Aggregation.drift` of *users*."""
         return self._rules[lane].drift(self._states[lane], users, messages)
 
-    def now(self, lane: int, index: int) -> Tensor:
-        """Step sizes on θ, and on t, of users of *lane* that start from the version before *index*, ``[2]``."""
-        return self._like.new_tensor(self._specs[lane].rates(np.array([index - 1]))[0])
+    def newest_rates(self, lane: int, index: int) -> Tensor:
+        """Return the step sizes on θ and t of users that start from the version before round *index*, ``[2]``."""
+        return self._like.new_tensor(self.specs[lane].rates(np.array([index - 1]))[0])
 
     def step(self, lane: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
-        """The next version of *lane*, which `settled` wants to see; the current one if it is lost."""
-        if lane in self._lost:
+        """Aggregate *updates* into the next version of *lane*, which `accept_finite` then checks."""
+        if lane in self._diverged:
             return current
         try:
             following, self._states[lane] = self._rules[lane].step(self._states[lane], current, updates)
@@ -84,93 +92,185 @@ class LaneServers:
         self._updates[lane] = updates
         return following
 
-    def release(self, following: Sequence[Tensor]) -> None:
-        """Let go of what was heard, but for those whose versions *following* are not finite: it may be large."""
-        self._updates = {lane: one for lane, one in self._updates.items() if not following[lane].sum().isfinite()}
+    def idle(self, lane: int, current: Tensor, index: int) -> Tensor:
+        """Return the next version of *lane* after round *index* without deliveries."""
+        if lane in self._diverged:
+            return current
+        rates = self.newest_rates(lane, index)
+        following, self._states[lane] = self._rules[lane].idle(self._states[lane], current, index, rates)
+        return following
 
-    def settled(self, following: Sequence[Tensor], newest: Tensor, index: int) -> Tensor:
-        """The versions *following* of all lanes in round *index*, ``[lanes, parameters + 1]``.
+    def release_updates(self, following: Sequence[Tensor]) -> None:
+        """Free the memory of updates whose versions in *following* are finite."""
+        self._updates = {
+            lane: updates for lane, updates in self._updates.items() if not following[lane].sum().isfinite()
+        }
 
-        A lane whose version is not finite is lost, and stays where it is in *newest*.
+    def accept_finite(self, following: Sequence[Tensor], newest: Tensor, index: int) -> Tensor:
+        """Stack the versions *following* of round *index*, ``[lanes, parameters + 1]``.
+
+        A lane whose version is not finite has diverged and keeps its version in *newest*.
         """
-        versions, heard = torch.stack([*following]), self._updates
+        versions, updates_of = torch.stack([*following]), self._updates
         self._updates = {}
         for lane in (~versions.sum(1).isfinite()).nonzero()[:, 0].tolist():
             versions[lane] = newest[lane]
-            updates = heard.get(lane)
+            updates = updates_of.get(lane)
             broken = [] if updates is None else updates.users[~updates.models.sum(1).isfinite()].tolist()
             user = broken[0] if broken else None
-            whose = "version" if user is None else "update"
-            self.lose(lane, index, f"the {whose} in round {index} {_HINT}", user)
+            subject = "version" if user is None else "update"
+            self.mark_diverged(lane, index, f"the {subject} in round {index} {_HINT}", user)
         return versions
 
-    def idle(self, lane: int, current: Tensor, index: int) -> Tensor:
-        """The next version of *lane* after round *index*, in which nobody was heard."""
-        if lane in self._lost:
-            return current
-        following, self._states[lane] = self._rules[lane].idle(
-            self._states[lane], current, index, self.now(lane, index)
-        )
-        return following
-
     def messages(self) -> dict[int, Tensor]:
-        """What servers send beside their newest versions, by lane."""
-        sent = {lane: rule.message(state) for lane, (rule, state) in enumerate(self._pairs())}
-        return {lane: one for lane, one in sent.items() if one is not None}
+        """Return the `Aggregation.message` of each lane that sends one."""
+        messages = {lane: rule.message(state) for lane, (rule, state) in enumerate(self._pairs())}
+        return {lane: message for lane, message in messages.items() if message is not None}
 
     def reported(self, newest: Tensor) -> Tensor:
-        """The models that are evaluated, ``[lanes, parameters + 1]``."""
+        """Return the versions that are evaluated, ``[lanes, parameters + 1]``."""
         return torch.stack(
-            [rule.reported(state, own) for (rule, state), own in zip(self._pairs(), newest, strict=True)]
+            [rule.reported(state, version) for (rule, state), version in zip(self._pairs(), newest, strict=True)]
         )
 
-    def worth(self) -> dict[int, Tensor]:
-        """How much users' changes count, ``[users]``, by lane, where that is a figure."""
-        found = {lane: rule.worth(state) for lane, (rule, state) in enumerate(self._pairs())}
-        return {lane: one for lane, one in found.items() if one is not None}
+    def user_weights(self) -> dict[int, Tensor]:
+        """Return the `Aggregation.user_weights`, ``[users]``, of each lane that has them."""
+        weights = {lane: rule.user_weights(state) for lane, (rule, state) in enumerate(self._pairs())}
+        return {lane: values for lane, values in weights.items() if values is not None}
 
-    def lose(self, lane: int, index: int, problem: str, user: int | None = None) -> None:
-        """Count *lane* as lost from round *index* on."""
-        if lane not in self._lost:
-            self._lost[lane] = Divergence(*self._lanes[lane], index, user, problem)
-            self._fresh.append(self._lost[lane])
+    def mark_diverged(self, lane: int, index: int, problem: str, user: int | None = None) -> None:
+        """Record that *lane* diverged in round *index*."""
+        if lane not in self._diverged:
+            self._diverged[lane] = Divergence(*self._lanes[lane], index, user, problem)
+            self._new_divergences.append(self._diverged[lane])
 
-    def lose_broken(self, lane: int, index: int) -> None:
-        """Count *lane* as lost because the loss of its version *index* is not finite."""
-        self.lose(lane, index, f"the loss after round {index} {_HINT}")
+    def mark_infinite_loss(self, lane: int, index: int) -> None:
+        """Record that *lane* diverged because the loss of its version *index* is not finite."""
+        self.mark_diverged(lane, index, f"the loss after round {index} {_HINT}")
 
-    def fresh(self, heeded: Sequence[int], time_s: float) -> tuple[Divergence, ...]:
-        """The lanes lost since this was last asked.
+    def new_divergences(self, feedback_lanes: Sequence[int], time_s: float) -> tuple[Divergence, ...]:
+        """Return the lanes that diverged since the last call.
 
         Args:
-            heeded: lanes to which an access listens.
+            feedback_lanes: lanes that must answer an access.
             time_s: the simulated time, in seconds.
 
         Raises:
-            ModelError: no lane is left, or one is lost that an access listens to.
+            ModelError: all lanes of the run have diverged, or one of *feedback_lanes*.
         """
-        fresh, self._fresh = tuple(self._fresh), []
-        needed = [lane for lane in heeded if lane in self._lost]
-        if fresh and (needed or (self._alone and len(self._lost) == len(self._lanes))):
-            one = self._lost[needed[0]] if needed else fresh[0]
-            raise ModelError(f"{one.learner}, replica {one.replica}", one.problem, user=one.user, time_s=time_s)
-        return fresh
+        new, self._new_divergences = tuple(self._new_divergences), []
+        needed = [lane for lane in feedback_lanes if lane in self._diverged]
+        if new and (needed or (self._is_whole_run and len(self._diverged) == len(self._lanes))):
+            lost = self._diverged[needed[0]] if needed else new[0]
+            raise ModelError(f"{lost.learner}, replica {lost.replica}", lost.problem, user=lost.user, time_s=time_s)
+        return new
 
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs, lane by lane."""
+        """Return the state for `restore`, lane by lane."""
         lost = {
-            lane: [one.round, -1 if one.user is None else one.user, one.problem] for lane, one in self._lost.items()
+            lane: [entry.round, -1 if entry.user is None else entry.user, entry.problem]
+            for lane, entry in self._diverged.items()
         }
         return {"aggregations": [dict(state) for state in self._states], "lost": lost}
 
     def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
-        """Go back to a kept state."""
-        self._states = [{name: kept.to(device) for name, kept in one.items()} for one in state["aggregations"]]
-        self._lost = {
+        """Restore a `state`."""
+        self._states = [{name: kept.to(device) for name, kept in lane.items()} for lane in state["aggregations"]]
+        self._diverged = {
             int(lane): Divergence(*self._lanes[int(lane)], index, None if user < 0 else user, problem)
             for lane, (index, user, problem) in state["lost"].items()
         }
 
-    def _pairs(self) -> zip[tuple[Any, State]]:
-        """Rule and state of each lane."""
+    def _pairs(self) -> zip[tuple[Aggregation, State]]:
         return zip(self._rules, self._states, strict=True)
+
+
+class ModelVersions:
+    """Versions by number, ``[lanes, parameters + 1]`` each: θ and, last, t.  Messages are kept as long as versions.
+
+    Args:
+        origin: version 0.
+        messages: the `Aggregation.message` of each lane that sends one with version 0.
+    """
+
+    def __init__(self, origin: Tensor, messages: Mapping[int, Tensor]) -> None:
+        self.number = 0
+        self._versions = {0: origin}
+        self._messages = {0: messages}
+
+    @property
+    def newest(self) -> Tensor:
+        """The newest version, ``[lanes, parameters + 1]``."""
+        return self._versions[self.number]
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest version in use."""
+        return min(self._versions)
+
+    def add(self, version: Tensor, messages: Mapping[int, Tensor], rounds: Sequence[Round]) -> None:
+        """Add the newest *version* and its *messages*; drop versions from which no update starts after *rounds*."""
+        needed: set[int] = set().union(*(self._needed_after(round_) for round_ in rounds))
+        self.number += 1
+        self._versions = {old: kept for old, kept in self._versions.items() if old in needed}
+        self._versions[self.number] = version
+        self._messages = {old: kept for old, kept in self._messages.items() if old in needed}
+        self._messages[self.number] = messages
+
+    def of(self, numbers: NDArray[np.int64], lanes: NDArray[np.int64]) -> Tensor:
+        """Return the base of each user and member, ``[users, members, parameters + 1]``.  It may be a view: read only.
+
+        Args:
+            numbers: the base version of each user, ``[users]``.
+            lanes: of each user and member, ``[users, members]``.
+        """
+        missing = set(numbers.tolist()) - set(self._versions)
+        if missing:
+            raise ValueError(f"version {min(missing)} was said to be out of use")
+        index = tensor(lanes).to(self.newest.device)
+        if (numbers == numbers[0]).all():
+            return _select_lanes(self._versions[int(numbers[0])], lanes, index)
+        return torch.stack([self._versions[number][row] for number, row in zip(numbers.tolist(), index, strict=True)])
+
+    def messages(self, numbers: NDArray[np.int64], lane: int) -> Tensor | None:
+        """Return the messages of *lane* with the versions *numbers*, ``[n, …]``, or ``None``.  Read only."""
+        if (numbers == numbers[0]).all():
+            message = self._messages[int(numbers[0])].get(lane)
+            return None if message is None else message.expand(len(numbers), *message.shape)
+        messages = [self._messages[number].get(lane) for number in numbers.tolist()]
+        sent = [message for message in messages if message is not None]
+        return torch.stack(sent) if sent else None
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for `restore`."""
+        messages = {number: dict(sent) for number, sent in self._messages.items()}
+        return {"kept": dict(self._versions), "messages": messages}
+
+    def restore(self, number: int, state: Mapping[str, Any]) -> None:
+        """Restore a `state` with version *number* as the newest."""
+        device = self.newest.device
+        self.number = number
+        self._versions = {int(old): version.to(device) for old, version in state["kept"].items()}
+        self._messages = {
+            int(old): {int(lane): message.to(device) for lane, message in sent.items()}
+            for old, sent in state["messages"].items()
+        }
+
+    def _needed_after(self, round_: Round) -> Collection[int]:
+        if round_.needed is not None:
+            return round_.needed
+        return [old for old in self._versions if old >= round_.oldest]
+
+
+def _select_lanes(version: Tensor, lanes: NDArray[np.int64], index: Tensor) -> Tensor:
+    """Return ``version[index]``, where *index* is *lanes* on the device.
+
+    The result is a view if all users are in one replica, or if one learner has a user in each replica.
+    """
+    every = np.arange(len(version))
+    if lanes.shape[1] == 1 and np.array_equal(lanes[:, 0], every):
+        return version[:, None]
+    if (lanes == lanes[0]).all():
+        selected = version if np.array_equal(lanes[0], every) else version[index[0]]
+        return selected.expand(len(lanes), -1, -1)
+    return version[index]

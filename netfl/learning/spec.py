@@ -1,9 +1,10 @@
-"""What a scenario says of its learners and their evaluation; no torch here."""
+"""Settings of learners, evaluation and checkpoints.  This module does not import torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,130 +20,183 @@ from netfl.types import ScenarioFacts
 from netfl.units import Seconds
 
 
+@dataclass(frozen=True, slots=True)
+class BatchCounts:
+    """Mini-batches of some users, each ``[users]``.
+
+    Args:
+        width: examples in a full mini-batch.
+        per_pass: mini-batches of one pass over a user's examples.
+        steps: mini-batches of one update.
+    """
+
+    width: NDArray[Any]
+    per_pass: NDArray[Any]
+    steps: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWork:
+    """Training of a user for one update.  Exactly one of *epochs* and *steps* is given.
+
+    Args:
+        batch_size: examples in a mini-batch; ``None`` for all.
+        epochs: passes over the user's examples.
+        steps: mini-batches.
+    """
+
+    batch_size: int | None
+    epochs: int | None
+    steps: int | None
+
+    def count(self, sizes: NDArray[Any]) -> BatchCounts:
+        """Count the mini-batches of users that hold *sizes* examples, ``[users]``.
+
+        >>> LocalWork(4, epochs=2, steps=None).count(np.array([10, 3])).steps.tolist()
+        [6, 2]
+        """
+        width = sizes if self.batch_size is None else np.minimum(self.batch_size, sizes)
+        per_pass = -(-sizes // width)
+        steps = np.full_like(sizes, self.steps or 0) if self.epochs is None else per_pass * self.epochs
+        return BatchCounts(width, per_pass, steps)
+
+    def examples(self, sizes: NDArray[Any]) -> NDArray[Any]:
+        """Count the examples that users process for one update, ``[users]``; the last of a pass may be a small batch.
+
+        >>> LocalWork(4, epochs=None, steps=5).examples(np.array([10])).tolist()
+        [18]
+        """
+        work = self.count(sizes)
+        return np.asarray(work.steps // work.per_pass * sizes + work.steps % work.per_pass * work.width)
+
+
 class LearnerSpec(Spec):
     """One learner: an objective, an aggregation, and how much a user trains for one update."""
 
     objective: Annotated[Objective, FamilyMember()]
-    """What a user minimises."""
+    """The local objective, which a user minimises."""
     aggregation: Annotated[Aggregation, FamilyMember()]
-    """How deliveries become the next version."""
+    """The rule that makes the next version from the delivered updates."""
     lr: Annotated[float, Field(gt=0)]
     """Step size of local SGD on the model's parameters."""
     schedule: Annotated[Schedule, FamilyMember()] = Constant()
-    """How the step sizes, ``lr`` and the objective's on t, change as versions go by."""
+    """Change of the step sizes, ``lr`` and the objective's on t, with the version."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Of local SGD: each step adds so much of the step before; every update begins at rest."""
+    """Momentum of local SGD: the factor of the previous step; every update starts at rest."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    """Of local SGD: so many times θ is added to each gradient."""
+    """Weight decay of local SGD: the factor of θ that is added to each gradient."""
     batch_size: Annotated[int | Literal["full"], LiteralOr(Annotated[int, Field(ge=1)])]
-    """Examples in a mini-batch; ``full`` takes all that the user has."""
+    """Examples in a mini-batch; ``full`` for all examples of the user."""
     local_epochs: Annotated[int, Field(ge=1)] | None = None
-    """Passes over the user's data for one update; each is split into mini-batches anew, the last may be smaller."""
+    """Passes over the user's data for one update.  The last mini-batch of a pass may be smaller."""
     local_steps: Annotated[int, Field(ge=1)] | None = None
-    """Mini-batches for one update, in place of ``local_epochs``; as many passes as they need."""
+    """Mini-batches for one update, in place of ``local_epochs``, over as many passes as necessary."""
 
     @model_validator(mode="after")
-    def _one_amount(self) -> LearnerSpec:
-        """Epochs or steps, not both and not neither."""
+    def _require_one_amount(self) -> LearnerSpec:
         if (self.local_epochs is None) == (self.local_steps is None):
             raise ValueError("give local_epochs or local_steps, one of them")
         return self
 
     @property
-    def one_step(self) -> bool:
-        """Whether an update is a single step, whatever a user holds."""
+    def local_work(self) -> LocalWork:
+        """The training of a user for one update."""
+        return LocalWork(None if self.batch_size == "full" else self.batch_size, self.local_epochs, self.local_steps)
+
+    @property
+    def has_single_step(self) -> bool:
+        """True if an update is a single step for any number of examples."""
         return self.local_steps == 1 or (self.batch_size == "full" and self.local_epochs == 1)
 
-    def informed(self, heard: NDArray[np.float64] | None) -> LearnerSpec:
-        """This learner in a replica in which users are heard in such shares of rounds; see `Aggregation.informed`."""
-        return self.model_copy(update={"aggregation": self.aggregation.informed(heard)})
+    def with_participation(self, rates: NDArray[np.float64] | None) -> LearnerSpec:
+        """Pass participation rates to the aggregation; see `Aggregation.with_participation`."""
+        return self.model_copy(update={"aggregation": self.aggregation.with_participation(rates)})
 
     def rates(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Step sizes on θ, and on t, of users that start from *versions*, ``[n, 2]``; 0 for a t that stays."""
+        """Return the step sizes on θ and t of users that start from *versions*, ``[n, 2]``; 0 for a constant t."""
         return np.outer(self.schedule.factors(versions), (self.lr, self.objective.t_rate))
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """What its aggregation cannot work with, and what has no effect on a single step."""
-        yield from (fault.under("aggregation") for fault in self.aggregation.misfits(self))
-        if self.one_step and self.momentum:
+        """Yield the conflicts of the aggregation, and options without effect on a single step."""
+        yield from (fault.under("aggregation") for fault in self.aggregation.learner_faults(self))
+        if self.has_single_step and self.momentum:
             problem = "has no effect: an update of one step begins at rest, and ends"
             remedy = "leave it out, or take it at the server: the aggregation 'fedavgm'"
             yield Fault("momentum", problem, self.momentum, remedy)
-        if self.one_step and self.objective.pull:
+        if self.has_single_step and self.objective.pull:
             problem = "its pull has no effect: an update of one step begins at its base, and ends"
             remedy = "take the objective 'erm', or more steps"
             yield Fault("objective", problem, kind_of(type(self.objective)), remedy)
 
 
 class CheckpointSpec(Spec):
-    """How often a run keeps where its learners stand, to go on from after a crash."""
+    """Interval of the checkpoints from which a run can be resumed."""
 
     time: Annotated[Seconds, Field(gt=0)] | None = None
-    """The time between two checkpoints, by the clock on the wall; or ``rounds``."""
+    """Wall-clock time between two checkpoints."""
     rounds: Annotated[int, Field(ge=1)] | None = None
-    """A checkpoint after every so many rounds, in place of ``time``."""
+    """Rounds between two checkpoints, in place of ``time``."""
 
     @model_validator(mode="after")
-    def _one_pace(self) -> CheckpointSpec:
-        """By time or by rounds, not both and not neither."""
+    def _require_one_interval(self) -> CheckpointSpec:
         if (self.time is None) == (self.rounds is None):
             raise ValueError("give time or rounds, one of them")
         return self
 
 
 class ChoiceSpec(Spec):
-    """Which of some learners is kept, by how well each does on validation examples."""
+    """Selection among some learners by their performance on validation examples."""
 
     of: Annotated[tuple[str, ...], Field(min_length=2)]
-    """The learners to choose among, such as some that differ in a hyper-parameter."""
+    """The candidates, for example learners that differ in a hyper-parameter."""
     by: Literal["validation_accuracy", "validation_loss"] = "validation_accuracy"
-    """What decides: the largest accuracy, or the smallest loss; among equals the one that is named first."""
+    """The criterion: the largest accuracy, or the smallest loss; among equals the first in ``of``."""
     per: Literal["all", "user"] = "all"
-    """``all``: one learner for everybody; ``user``: each user keeps the one that is best on its own validation
-    examples, and users without any the one that is best on everybody's."""
+    """``all``: one learner for all users; ``user``: each user selects by its own validation examples, and users
+    without any by those of all users."""
 
 
 class EvaluateSpec(Spec):
-    """When the global models are evaluated, on what, and what is told of them."""
+    """Evaluation of the global models: rounds, metrics and validation examples."""
 
     every: Annotated[int, Field(ge=1)] = 10
-    """Evaluate after every so many rounds; round 0 and the last round are always evaluated."""
+    """Rounds between two evaluations; round 0 and the last round are always evaluated."""
     rare_classes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """The labels whose accuracy is reported as ``rare_accuracy``; by default those of a ``rare_classes`` partition."""
+    """Labels whose accuracy is reported as ``rare_accuracy``; by default those of a ``rare_classes`` partition."""
     metrics: tuple[Literal["validation", "staleness", "weight", "gradient_norm", "weight_divergence"], ...] = ()
-    """Figures that are told where they are asked for: ``validation``, accuracy and loss on the validation examples;
-    ``staleness`` of what was delivered; ``weight``, how much each user counts; ``gradient_norm``, which costs a pass
-    over all training examples; ``weight_divergence``, which trains a central twin beside every learner."""
+    """Optional metrics: ``validation``, accuracy and loss on the validation examples; ``staleness`` of the delivered
+    updates; ``weight`` of each user in the aggregation; ``gradient_norm``, which needs a pass over all training
+    examples; ``weight_divergence``, which trains a centralized baseline beside every learner."""
     targets: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
-    """Test accuracies for which a run tells when they were first reached, and at what cost."""
+    """Test accuracies for which a run reports the first round that reaches them, and its cost."""
     levels: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
-    """Levels α at which the CVaR of every learner is told, beside those that the learners have."""
+    """Levels α at which the CVaR of every learner is reported, beside those of the learners' objectives."""
     validation: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """The share of each user's training examples, rounded down, that is kept to validate with, and not trained on; for
-    data that keep none themselves."""
+    """Share of each user's training examples, rounded down, that is used for validation and not for training; for data
+    without validation examples of their own."""
     choose: Mapping[Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)], ChoiceSpec] = Field(
         default_factory=dict
     )
-    """Choices by validation, each under a name, which then stands in the tables beside those of the learners."""
+    """Selections by validation, by the name under which the tables list them beside the learners."""
 
     @property
-    def validates(self) -> bool:
-        """Whether validation examples are wanted."""
+    def needs_validation(self) -> bool:
+        """True if validation examples are needed."""
         return self.validation is not None or bool(self.choose) or "validation" in self.metrics
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """What is named twice, a metric of no learner, and choices among learners that are not there."""
+        """Yield repeated entries, a weight metric that no learner has, and choices of unknown learners."""
         for name in ("metrics", "targets", "levels", "rare_classes"):
-            told = getattr(self, name) or ()
-            if len(set(told)) < len(told):
-                yield Fault(name, "names an entry twice", [*told], "name each once")
+            entries = getattr(self, name) or ()
+            if len(set(entries)) < len(entries):
+                yield Fault(name, "names an entry twice", [*entries], "name each once")
         if "weight" in self.metrics and not facts.weighed:
             problem = "no learner has an aggregation that weighs users"
             yield Fault("metrics", problem, "weight", "leave it out, or take one that does, such as 'fedau'")
         for name, choice in self.choose.items():
             if name in facts.learners:
                 yield Fault(f"choose.{name}", "is the name of a learner", None, "take another name")
-            for learner in (one for one in choice.of if one not in facts.learners):
+            for learner in (name for name in choice.of if name not in facts.learners):
                 yield Fault(f"choose.{name}.of", "no such learner", learner, suggest(learner, facts.learners))
             if len(set(choice.of)) < len(choice.of):
                 yield Fault(f"choose.{name}.of", "names a learner twice", [*choice.of], "name each once")

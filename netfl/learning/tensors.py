@@ -1,4 +1,4 @@
-"""NumPy arrays as tensors, and where tensors are."""
+"""Conversion of NumPy arrays to tensors, and devices of torch."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from torch import Tensor
 from netfl.errors import Fault, ScenarioError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-"""What a scenario may say of the precision."""
+"""Types by the ``precision`` of a scenario."""
 
 
 def tensor(array: NDArray[Any]) -> Tensor:
-    """*array* as a tensor, which shares its memory unless it is read-only or scattered."""
+    """Convert *array* to a tensor; it shares the memory unless the array is read-only or not contiguous."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 def devices() -> list[str]:
-    """What there is to compute on, each in words."""
+    """Describe the available devices."""
     cuda = (f"cuda:{index} ({torch.cuda.get_device_name(index)})" for index in range(torch.cuda.device_count()))
     return [f"cpu ({torch.get_num_threads()} threads)", *cuda]
 
 
 def device_of(name: str) -> torch.device:
-    """The device called *name*: ``cpu``, ``cuda``, or ``auto`` for the one that is there.
+    """Return the device *name*: ``cpu``, ``cuda``, or ``auto`` for CUDA if available.
 
     Raises:
-        ScenarioError: it is not there.
+        ScenarioError: the device does not exist.
     """
     if name == "cuda" and not torch.cuda.is_available():
         raise ScenarioError([Fault("--device", "there is no CUDA device here", name, "write cpu or auto")])

@@ -1,4 +1,4 @@
-"""The training examples of all users of all replicas, where training finds them."""
+"""The training examples of all users of all replicas, on the device."""
 
 from __future__ import annotations
 
@@ -18,18 +18,39 @@ from netfl.learning.tensors import tensor
 
 if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
-    from netfl.learning.data import Dataset
+    from netfl.learning.data import Dataset, Examples
     from netfl.learning.minibatches import Batches
     from netfl.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
-class BatchRows:
-    """What makes up mini-batches.
+class ReplicaData:
+    """Data and random streams with which one replica learns.
 
     Args:
-        rows: of the pool's examples, ``[steps, users, width]``.
-        moves: what its augmentation makes of each, of the same shape; ``None`` for nothing.
+        replica: its number in the run.
+        dataset: may be the same object in several replicas.
+        split: the training rows of each user.
+        streams: random streams for learning.
+        validation: validation examples, if the run validates.
+        participation: shares of the rounds in which users' updates are delivered, ``[users]``, if known.
+    """
+
+    replica: int
+    dataset: Dataset
+    split: Sequence[NDArray[np.int64]]
+    streams: Streams
+    validation: Examples | None = None
+    participation: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """The examples of mini-batches.
+
+    Args:
+        rows: of `UserDatasets.x`, ``[steps, users, width]``.
+        moves: the augmentation of each example, of the same shape; ``None`` without augmentation.
     """
 
     rows: Tensor
@@ -37,61 +58,59 @@ class BatchRows:
 
 
 class UserDatasets:
-    """The training examples of all replicas on the device, and which of them each user holds.
+    """Training examples, and the rows that each user holds.  A data set that replicas share is stored once.
 
-    A data set that replicas share is held once.  What `augmentation` says becomes of them when they are trained on.
+    Args:
+        replicas: of the run.
+        device: where the examples are.
+        dtype: of the examples.
     """
 
-    def __init__(
-        self,
-        datasets: Sequence[Dataset],
-        splits: Sequence[Sequence[NDArray[np.int64]]],
-        device: torch.device,
-        dtype: torch.dtype,
-        streams: Sequence[Streams],
-    ) -> None:
+    def __init__(self, replicas: Sequence[ReplicaData], device: torch.device, dtype: torch.dtype) -> None:
+        datasets = [replica.dataset for replica in replicas]
+        streams = [replica.streams for replica in replicas]
         self.augmentation = Augmentation.of(datasets[0], streams, device)
-        distinct = list({id(one): one for one in datasets}.values())
-        ends = np.cumsum([0, *(len(one.train_y) for one in distinct)])
-        at = {id(one): int(end) for one, end in zip(distinct, ends, strict=False)}
-        held = [rows + at[id(one)] for one, split in zip(datasets, splits, strict=True) for rows in split]
+        distinct = list({id(dataset): dataset for dataset in datasets}.values())
+        ends = np.cumsum([0, *(len(dataset.train_y) for dataset in distinct)])
+        offset = {id(dataset): int(end) for dataset, end in zip(distinct, ends, strict=False)}
+        held = [rows + offset[id(replica.dataset)] for replica in replicas for rows in replica.split]
         self._rows = np.concatenate(held)
         self.sizes = np.array([len(rows) for rows in held]).reshape(len(datasets), -1)
         self._starts = (np.cumsum(self.sizes) - self.sizes.ravel()).reshape(self.sizes.shape)
-        self.x = _joined([one.train_x for one in distinct]).to(device, dtype)
-        self.y = _joined([one.train_y for one in distinct]).to(device)
-        self._room = self.x[:0]
+        self.x = _concatenate([dataset.train_x for dataset in distinct]).to(device, dtype)
+        self.y = _concatenate([dataset.train_y for dataset in distinct]).to(device)
+        self._buffer = self.x[:0]
 
-    def drawn(self, cohort: Cohort, batches: Batches) -> BatchRows:
-        """What makes up the mini-batches of *cohort*."""
+    def rows_of(self, cohort: Cohort, batches: Batches) -> BatchRows:
+        """Return the examples in the mini-batches of *cohort*."""
         starts = self._starts[cohort.replicas, cohort.users][batches.order]
         rows = tensor(self._rows[starts[:, None] + batches.places.swapaxes(0, 1)]).to(self.x.device)
-        return BatchRows(rows, None if self.augmentation is None else self.augmentation.moves(cohort, batches))
+        return BatchRows(rows, None if self.augmentation is None else self.augmentation.draw(cohort, batches))
 
-    def whole(self) -> UserDatasets:
-        """The same examples, those of all users of a replica in the hands of one."""
-        pool = copy(self)
-        pool.sizes, pool._starts = self.sizes.sum(1, keepdims=True), self._starts[:, :1]
-        return pool
+    def pooled(self) -> UserDatasets:
+        """Return the same examples with a single user in each replica, who holds all of them."""
+        pooled = copy(self)
+        pooled.sizes, pooled._starts = self.sizes.sum(1, keepdims=True), self._starts[:, :1]
+        return pooled
 
-    def room(self, examples: int) -> Tensor:
-        """Room for so many examples, the same in memory from round to round."""
-        if len(self._room) < examples:
-            self._room = self.x.new_empty((examples, *self.x.shape[1:]))
-        return self._room[:examples]
+    def buffer(self, examples: int) -> Tensor:
+        """Return memory for so many *examples*, the same from round to round."""
+        if len(self._buffer) < examples:
+            self._buffer = self.x.new_empty((examples, *self.x.shape[1:]))
+        return self._buffer[:examples]
 
-    def held(self, replica: int, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of all that *users* of *replica* hold, user by user, and how many each of them holds."""
+    def rows_held(self, replica: int, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows that *users* of *replica* hold, user by user, and the number of rows of each user."""
         sizes, starts = self.sizes[replica, users], self._starts[replica, users]
         return self._rows[np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())], sizes
 
-    def examined(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Examples *rows* and their labels, some at a time, and which of *rows* they are."""
+    def slices(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield slices of *rows* with their examples and labels."""
         for part in evaluation_slices(len(rows)):
-            own = tensor(rows[part]).to(self.x.device)
-            yield part, self.x[own], self.y[own]
+            selected = tensor(rows[part]).to(self.x.device)
+            yield part, self.x[selected], self.y[selected]
 
 
-def _joined(parts: Sequence[NDArray[np.generic]]) -> Tensor:
-    """Arrays as one tensor, without a copy of a single one."""
+def _concatenate(parts: Sequence[NDArray[np.generic]]) -> Tensor:
+    """Join arrays to one tensor; a single array is not copied."""
     return tensor(parts[0] if len(parts) == 1 else np.concatenate(parts))

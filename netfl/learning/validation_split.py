@@ -1,4 +1,4 @@
-"""What users are validated and tested with: examples kept apart, and whether test examples are their own."""
+"""Validation examples, and test examples of users."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ Rows = list[NDArray[np.int64]]
 def split_validation(
     evaluate: EvaluateSpec, dataset: Dataset, split: Sequence[NDArray[np.int64]], streams: Streams
 ) -> tuple[Rows, Examples]:
-    """What users train on, and what is validated with.
+    """Return the training rows of each user, and the validation examples.
 
-    A user with n training examples keeps ``⌊n share⌋`` of them apart, drawn at random.
+    Of a user with n training examples, ``⌊n share⌋`` at random are used for validation.
 
     Args:
-        evaluate: what is wanted.
+        evaluate: the share, and the selections by validation.
         dataset: the examples.
-        split: the rows that each user holds.
+        split: the rows of each user.
         streams: of the replica.
 
     Raises:
-        ScenarioError: there is nothing to validate with, or two kinds of it.
+        ScenarioError: there are no validation examples, or two kinds of them.
     """
-    own = dataset.validation
+    given = dataset.validation
     if evaluate.validation is None:
-        if own is None:
+        if given is None:
             remedy = "keep a share of the training examples, such as evaluate.validation: 0.1"
             raise ScenarioError([Fault("", "these data keep no examples to validate with", None, remedy)])
-        if own.user is not None and users_hold_own_data(dataset, split):
-            return [*split], own
+        if given.user is not None and users_hold_own_data(dataset, split):
+            return [*split], given
         for name in (name for name, choice in evaluate.choose.items() if choice.per == "user"):
             problem = "the validation examples are nobody's: users do not hold what is theirs in the data"
             raise ScenarioError([Fault(f"choose.{name}.per", problem, "user", "take partition: natural, or per: all")])
-        return [*split], Examples(own.x, own.y)
-    if own is not None:
+        return [*split], Examples(given.x, given.y)
+    if given is not None:
         problem = "has no effect: these data keep validation examples of their own"
         raise ScenarioError([Fault("validation", problem, evaluate.validation, "leave it out")])
     shuffled = [streams.rng("validation", user).permutation(rows) for user, rows in enumerate(split)]
     counts = whole_shares(np.array([len(rows) for rows in split]), evaluate.validation)
-    kept = [rows[:count] for rows, count in zip(shuffled, counts.tolist(), strict=True)]
+    validation = [rows[:count] for rows, count in zip(shuffled, counts.tolist(), strict=True)]
     if not counts.any():
         problem = "leaves no user an example to validate with"
         raise ScenarioError([Fault("validation", problem, evaluate.validation, "keep a larger share")])
-    rows = np.concatenate(kept)
+    rows = np.concatenate(validation)
     user = np.repeat(np.arange(len(split)), counts)
     trained = [np.sort(rows[count:]) for rows, count in zip(shuffled, counts.tolist(), strict=True)]
     return trained, Examples(dataset.train_x[rows], dataset.train_y[rows], user)
 
 
 def users_hold_own_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) -> bool:
-    """Whether users hold what is theirs in the data, as with ``partition: natural``."""
+    """Return whether each user holds its own examples of the data, as with ``partition: natural``."""
     if dataset.train_user is None:
         return False
     holders = np.repeat(np.arange(len(split)), [len(rows) for rows in split])
@@ -67,14 +67,14 @@ def users_hold_own_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) ->
 
 
 def users_have_test_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) -> bool:
-    """Whether users have test examples of their own."""
+    """Return whether each user has its own test examples."""
     return dataset.test_user is not None and users_hold_own_data(dataset, split)
 
 
 def user_weights(dataset: Dataset, split: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
-    """What each user counts for in a mean over data, ``[users]``; 0 for a user on whom nothing can be tested.
+    """Return the weight of each user in a mean over data, ``[users]``; 0 for a user that cannot be tested.
 
-    That is how many test examples it has or, where users have none of their own, how many examples it trains on.
+    The weight is its number of test examples or, if users have no test examples, its number of training examples.
     """
     if dataset.test_user is not None and users_have_test_data(dataset, split):
         return np.bincount(dataset.test_user, minlength=len(split)).astype(float)

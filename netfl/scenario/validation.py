@@ -78,7 +78,7 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         replicas=parts["replicas"] or 1,
         learners=tuple(parts["learners"] or ()),
         networked=access.networked,
-        weighed=any(learner.aggregation.weighs for learner in (parts["learners"] or {}).values()),
+        weighed=any(learner.aggregation.has_user_weights for learner in (parts["learners"] or {}).values()),
     )
 
 

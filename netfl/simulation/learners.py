@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import ScenarioError
 from netfl.learning import memory
+from netfl.learning.data import Examples
 from netfl.learning.model_selection import ModelSelection
 from netfl.learning.validation_split import user_weights
-from netfl.learning.workers.ray_cluster import Cluster
+from netfl.learning.workers.ray_cluster import Cluster, ray_workers
 from netfl.results.model_snapshots import SnapshotWriter
 from netfl.simulation.checkpoints import CheckpointStore
 from netfl.simulation.learning_session import LearnerProtocol, LearningSession
 from netfl.simulation.setup import RunSetup, streams_of
+
+if TYPE_CHECKING:
+    from netfl.learning.learner import LearningTask
 
 _LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate", "precision"}
 """The sections of a scenario on which learning depends, beside its rounds."""
@@ -36,72 +40,83 @@ def build_learner(
             that starts here.
     """
     from netfl.learning.learner import BatchedLearner
-    from netfl.learning.tensors import DTYPES
     from netfl.learning.workers.pool import ParallelLearner
 
-    scenario = staged.scenario
-    if scenario.model is None or staged.dataset is None:
-        raise ValueError("a scenario without a model or data has no learners")
-    said: dict[str, Any] = {  # as keywords
-        "learners": scenario.learners,
-        "model": scenario.model,
-        "datasets": [staged.dataset] * len(staged.replicas),
-        "splits": staged.splits,
-        "evaluate": scenario.evaluation,
-        "rare_classes": scenario.rare_classes,
-        "validation": staged.validation,
-        "rounds": scenario.steps,
-        "streams": [streams_of(scenario, replica).at("learning") for replica in staged.replicas],
-        "heard": _heard(staged),
-        "device": device,
-        "first": staged.replicas.start,
-        "follows": scenario.access.follows,
-        "tokens": None if scenario.data is None else scenario.data.tokens,
-        "dtype": DTYPES[scenario.precision or "float32"],
-    }
+    task = _learning_task(staged, device)
     if cluster is None or cluster.address is None:  # nodes elsewhere have other memory and other devices
-        _check_memory(staged, said, device, workers, cluster)
+        _check_memory(staged, task, workers, cluster)
     if cluster is not None:
-        from netfl.learning.workers.ray import ray_workers
-
-        return ParallelLearner(workers, said, ray_workers(cluster))
-    return ParallelLearner(workers, said) if workers > 1 else BatchedLearner(**said)
+        return ParallelLearner(workers, task, ray_workers(cluster))
+    return ParallelLearner(workers, task) if workers > 1 else BatchedLearner(task)
 
 
-def _check_memory(
-    staged: RunSetup, said: Mapping[str, Any], device: str, workers: int, cluster: Cluster | None
-) -> None:
+def _learning_task(staged: RunSetup, device: str) -> LearningTask:
+    from netfl.learning.learner import LearningTask
+    from netfl.learning.tensors import DTYPES
+    from netfl.learning.user_data import ReplicaData
+
+    scenario, dataset = staged.scenario, staged.dataset
+    if scenario.model is None or dataset is None:
+        raise ValueError("a scenario without a model or data has no learners")
+    participation = _participation(staged)
+    validation: Sequence[Examples | None] = staged.validation or [None] * len(staged.replicas)
+    replicas = [
+        ReplicaData(
+            replica=replica,
+            dataset=dataset,
+            split=split,
+            streams=streams_of(scenario, replica).at("learning"),
+            validation=examples,
+            participation=participation.get(replica),
+        )
+        for replica, split, examples in zip(staged.replicas, staged.splits, validation, strict=True)
+    ]
+    return LearningTask(
+        learners=scenario.learners,
+        model=scenario.model,
+        replicas=replicas,
+        evaluate=scenario.evaluation,
+        rounds=scenario.steps,
+        rare_classes=scenario.rare_classes,
+        feedback_learner=scenario.access.follows,
+        tokens=None if scenario.data is None else scenario.data.tokens,
+        device=device,
+        dtype=DTYPES[scenario.precision or "float32"],
+    )
+
+
+def _check_memory(staged: RunSetup, task: LearningTask, workers: int, cluster: Cluster | None) -> None:
     """Refuse learners that do not fit into the memory of this machine.
 
     Args:
         staged: what is run.
-        said: what a learner of all lanes is made with.
-        device: what they compute on.
-        workers: how many processes they learn in, at most.
-        cluster: Ray on this machine, whose workers have the examples each for itself; ``None`` without Ray.
+        task: of all lanes.
+        workers: maximum number of processes.
+        cluster: Ray on this machine, where each worker has its own examples; ``None`` without Ray.
 
     Raises:
-        ScenarioError: they do not fit.
+        ScenarioError: the learners do not fit.
     """
     from netfl.learning.tensors import device_of
     from netfl.learning.workers.sharding import shard_lanes
 
-    scenario, number = staged.scenario, said["dtype"].itemsize
-    data, where = said["datasets"][0], device_of("cpu" if cluster is not None and not cluster.gpus else device)
+    scenario, number_bytes = staged.scenario, task.dtype.itemsize
+    data = task.replicas[0].dataset
+    where = device_of("cpu" if cluster is not None and not cluster.gpus else task.device)
     processes = len(shard_lanes(len(scenario.learners), len(staged.replicas), workers))
-    copies = processes if cluster is not None else int(where.type != "cpu" or number != data.train_x.itemsize)
-    load = memory.MemoryEstimate(
+    copies = processes if cluster is not None else int(where.type != "cpu" or number_bytes != data.train_x.itemsize)
+    estimate = memory.MemoryEstimate(
         users=scenario.users,
-        most=scenario.access.most(scenario.users, scenario.steps),
-        parameters=said["model"].parameters(data.train_x.shape[1:], data.classes, said["tokens"]),
+        max_deliveries=scenario.access.most(scenario.users, scenario.steps),
+        parameters=task.model.parameters(data.train_x.shape[1:], data.classes, task.tokens),
         replicas=len(staged.replicas),
         workers=processes,
-        twins="weight_divergence" in scenario.evaluation.metrics,
-        examples=copies * number * (data.train_x.size + data.test_x.size),
-        number=number,
+        has_baseline="weight_divergence" in scenario.evaluation.metrics,
+        example_bytes=copies * number_bytes * (data.train_x.size + data.test_x.size),
+        number_bytes=number_bytes,
     )
     try:
-        memory.check_memory(scenario.learners, load, memory.free_memory(where))
+        memory.check_memory(scenario.learners, estimate, memory.free_memory(where))
     except ScenarioError as error:
         raise ScenarioError(scenario.located(error.faults)) from None
 
@@ -138,7 +153,7 @@ def open_session(staged: RunSetup, learner: LearnerProtocol | None, folder: Path
     return LearningSession(learner, keeper, _choices(staged, learner), _album(staged, learner, folder))
 
 
-def _heard(staged: RunSetup) -> dict[int, NDArray[np.float64]]:
+def _participation(staged: RunSetup) -> dict[int, NDArray[np.float64]]:
     """In what share of the rounds users are heard, by replica, where the access states it."""
     access, settings = staged.scenario.access, staged.settings
     stated = {one.replica: access.heard_rates(one.users, one.streams, one.label_mix) for one in settings}

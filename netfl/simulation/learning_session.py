@@ -203,7 +203,7 @@ class LearningSession:
         """A report that has figures, with those of the choices."""
         if self._choices is None or not report.metrics:
             return report
-        return replace(report, metrics=self._choices.told(report.metrics))
+        return replace(report, metrics=self._choices.extend_metrics(report.metrics))
 
     def _remember(self, report: LearnerReport) -> LearnerReport:
         """Remember a report that says something."""

@@ -118,7 +118,7 @@ def prepare_run(
             settings.append(_setting(scenario, replica, np.ones(scenario.users), pulse))
             continue
         rows = _partition(scenario, dataset, order, replica)
-        if scenario.evaluation.validates:
+        if scenario.evaluation.needs_validation:
             with locate_faults(scenario, "evaluate"):
                 rows, own = split_validation(scenario.evaluation, dataset, rows, streams_of(scenario, replica))
             validation.append(own)

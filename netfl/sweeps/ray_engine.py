@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from netfl.learning.workers.ray_cluster import Cluster, imported, reason
+from netfl.learning.workers.ray_cluster import Cluster, first_line, import_ray
 from netfl.sweeps.engine import Heard, task_folder
 from netfl.sweeps.plan import Task
 from netfl.sweeps.task import TaskReporter, TaskUpdate, can_resume, run_task
@@ -44,13 +44,13 @@ class RayEngine:
     def __init__(
         self, cluster: Cluster | None = None, workers: int | None = None, device: str = "auto", retries: int = 3
     ) -> None:
-        self._ray, self._cluster = imported(), cluster or Cluster()
+        self._ray, self._cluster = import_ray(), cluster or Cluster()
         self._workers, self._device, self._retries = workers, device, retries
 
     def run(self, tasks: Sequence[Task], folder: Path, heard: Heard, stop: Callable[[], bool]) -> None:
         """As of `netfl.sweeps.engine.Engine`."""
         with self._cluster.connected() as ray:
-            self._cluster.room(ray)
+            self._cluster.max_workers(ray)
             board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=_here(ray)).remote()
             work = ray.remote(_work).options(num_cpus=1, num_gpus=self._cluster.gpus, max_retries=self._retries)
             waiting, flying, begun = list(reversed(tasks)), dict[Any, Task](), set[str]()
@@ -80,7 +80,7 @@ class RayEngine:
         try:
             told, packed = self._ray.get(landed)
         except self._ray.exceptions.RayError as error:
-            told, packed = TaskUpdate(task.key, ended=True, error=reason(error)), b""
+            told, packed = TaskUpdate(task.key, ended=True, error=first_line(error)), b""
         if packed:
             unpack(packed, task_folder(folder, task.key))
         heard(told)
@@ -117,7 +117,7 @@ class _Board:
 
 def _work(task: Task, device: str, board: Any, packed: bytes) -> tuple[TaskUpdate, bytes]:
     """Do *task* on this node, or go on with its *packed* folder: what came of it, and its folder, packed."""
-    ray = imported()
+    ray = import_ray()
 
     def ask(told: TaskUpdate) -> bool:
         try:

@@ -12,7 +12,7 @@ import torch
 from learning.test_learner import play
 from pydantic import ValidationError
 from scipy.stats import chi2
-from support.learner_factory import CLASSES, SPLIT, USERS, a_round, learner, network, spec
+from support.learner_factory import CLASSES, SPLIT, USERS, a_round, draw_batches, learner, network, spec
 from torch import nn
 
 from netfl.learning.aggregation.average import Average
@@ -21,9 +21,10 @@ from netfl.learning.augmentation import Augmentation
 from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset
 from netfl.learning.data._augmentation import Augment
-from netfl.learning.minibatches import BatchSampler, LocalWork
+from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.logistic import Logistic
 from netfl.learning.objective.cvar import Cvar
+from netfl.learning.spec import LocalWork
 from netfl.streams import Streams
 
 SHAPE = (2, 4, 5)
@@ -59,16 +60,16 @@ def cut_out(picture, move, crop):
 def test_a_move_is_a_crop_of_the_framed_picture_and_a_flip(crop):
     count = 2 * (2 * crop + 1) ** 2
     x = np.random.default_rng(1).standard_normal((count, *SHAPE))
-    moved = of(Augment(crop=crop)).moved(torch.tensor(x), torch.arange(count)).numpy()
+    moved = of(Augment(crop=crop)).apply(torch.tensor(x), torch.arange(count)).numpy()
     assert (moved == np.stack([cut_out(one, move, crop) for move, one in enumerate(x)])).all()
 
 
 def drawn(lines, amount, augment=BOTH, turns=None):
     """The moves of lines of (replica, user, base, size), ``[lines]`` of ``[steps, width]`` with -1 beyond the end."""
-    replicas, users, bases, sizes = np.array(lines).T
+    replicas, users, bases, _ = np.array(lines).T
     shuffles = BatchSampler([Streams(5).at(0), Streams(5).at(1)])
-    batches = shuffles.batches(replicas, users, bases, sizes, amount, turns)
-    moves = of(augment, 2).moves(Cohort(replicas, users, bases, (), turns), batches).numpy().swapaxes(0, 1)
+    batches = draw_batches(shuffles, lines, amount, turns)
+    moves = of(augment, 2).draw(Cohort(replicas, users, bases, (), turns), batches).numpy().swapaxes(0, 1)
     there = np.arange(moves.shape[2]) < batches.counts[..., None]
     return np.where(there, moves, -1)[np.argsort(batches.order)]
 
@@ -120,7 +121,7 @@ def test_one_user_is_plain_sgd_on_moved_pictures_in_pytorch():
     one.step([a_round(1, (3, 0))])
     optimiser = torch.optim.SGD(module.parameters(), lr=0.05)
     size, how = len(SPLIT[3]), LocalWork(8, 2, None)
-    batches = BatchSampler([Streams(5).at(0)]).batches(*(np.array([at]) for at in (0, 3, 0, size)), how)
+    batches = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, 3, 0, size)], how)
     (moves,) = drawn([(0, 3, 0, size)], how)
     for places, count, own in zip(batches.places[0], batches.counts[0], moves, strict=True):
         rows = SPLIT[3][places[:count]]

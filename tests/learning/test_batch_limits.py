@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import USERS, a_round, learner, mixture, network, spec
+from support.learner_factory import USERS, a_round, draw_batches, learner, mixture, network, spec
 
 from netfl.learning import batch_limits
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model._manual_dense import DenseStack
-from netfl.learning.model_versions import Versions
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
+from netfl.learning.server_state import ModelVersions
+from netfl.learning.spec import LocalWork
 from netfl.streams import Streams
 
 
@@ -72,12 +73,14 @@ def test_gathered_at_once_equals_step_by_step(monkeypatch):
 @pytest.mark.parametrize("sizes", [(9, 9, 9), (1, 30, 7)])
 def test_a_shuffle_is_the_order_of_its_words(sizes):
     users, bases, numbers = np.array([4, 0, 4]), np.array([7, 7, 8]), np.array([0, 3, 1])
-    found = BatchSampler([Streams(1), Streams(2)]).passes(np.array([0, 1, 1]), users, bases, numbers, np.array(sizes))
-    for place, drawn in enumerate(np.split(found, np.cumsum(sizes)[:-1])):
+    lines = np.transpose([[0, 1, 1], users, bases, sizes])
+    found = draw_batches(BatchSampler([Streams(1), Streams(2)]), lines, LocalWork(None, 1, None), numbers)
+    for place, size in enumerate(sizes):
+        drawn = found.places[found.order.tolist().index(place), 0, :size]
         field = Streams((1, 2, 2)[place]).field("batches")
         index = int(bases[place]) * 2**32 + int(numbers[place])
         words = [field.words(int(users[place]), index, block) for block in range(8)]
-        assert drawn.tolist() == np.argsort(np.ravel(words)[: sizes[place]]).tolist()
+        assert drawn.tolist() == np.argsort(np.ravel(words)[:size]).tolist()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_a_shuffle_is_the_order_of_its_words(sizes):
 def test_bases_are_those_of_their_users_lanes(numbers, lanes):
     """With and without a copy."""
     first, second = torch.randn(2, 6, 3)
-    versions = Versions(first, {})
+    versions = ModelVersions(first, {})
     versions.add(second, {}, [a_round(1)])
     found = versions.of(np.array(numbers), np.array(lanes))
     expected = np.stack([(first, second)[number][own].numpy() for number, own in zip(numbers, lanes, strict=True)])

@@ -109,7 +109,7 @@ def test_a_large_state_is_written_without_a_copy_of_it(tmp_path):
             return super().write(data)
 
     with Watching(tmp_path / "c.pt", "wb") as file:
-        checkpoint._write(WHOLE | {"learner": tables}, checkpoint._Remembering(file))
+        checkpoint.save(file, WHOLE | {"learner": tables})
     assert max(seen)[0] <= 8_000_000
     assert {kind for size, kind in seen if size == 8_000_000} == {memoryview}
     assert checkpoint.load(tmp_path / "c.pt")["learner"]["3"].sum() == 6_000_000

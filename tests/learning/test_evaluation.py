@@ -21,6 +21,8 @@ from netfl.learning.performance import (
     objective_metrics,
     user_metrics,
 )
+from netfl.learning.user_data import ReplicaData, UserDatasets
+from netfl.streams import Streams
 
 CLASSES = 3
 
@@ -32,6 +34,17 @@ def world(seed, test=700):
     return Dataset(x[:40], y[:40], x[40:], y[40:], CLASSES)
 
 
+def evaluation_of(network, datasets, splits, rare=(), validation=None):
+    """The evaluation of two learners."""
+    columns = zip(datasets, splits, validation or [None] * len(datasets), strict=True)
+    replicas = [
+        ReplicaData(number, data, split, Streams(number), examples)
+        for number, (data, split, examples) in enumerate(columns)
+    ]
+    pool = UserDatasets(replicas, torch.device("cpu"), torch.float32)
+    return Evaluation(network, pool, replicas, 2, rare)
+
+
 def test_figures_of_two_replicas_against_pytorch():
     """Two replicas with data of their own, a learner with and one without t."""
     datasets = [world(1), world(2)]
@@ -40,8 +53,8 @@ def test_figures_of_two_replicas_against_pytorch():
     versions = torch.randn(4, network.size + 1, generator=torch.Generator().manual_seed(1))
     objectives = [Cvar(alpha=0.3, gamma=0.2, lr_t=1)] * 2 + [Erm()] * 2
     heard = np.array([[0, 0, 0], [3, 1, 4]])
-    evaluation = Evaluation(datasets, [split, split], [0, 1, 0, 1], (0, 2), torch.empty(0))
-    metrics = evaluation.metrics(network, versions, objectives, heard, (0.1, 0.3))
+    evaluation = evaluation_of(network, datasets, [split, split], (0, 2))
+    metrics = evaluation.metrics(versions, objectives, heard, (0.1, 0.3))
 
     for lane, replica in enumerate((0, 1, 0, 1)):
         data, theta = datasets[replica], versions[lane]
@@ -87,8 +100,8 @@ def test_a_label_that_the_test_set_lacks_has_no_figures_and_stays_out_of_users_m
     split = [others[:5], np.concatenate([others[5:], ones[2:]]), ones[:2]]
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(2))
-    evaluation = Evaluation([short], [split], [0, 0], (0,), torch.empty(0))
-    metrics = evaluation.metrics(network, versions, [Cvar(alpha=0.3, lr_t=1), Erm()], np.array([[2, 3, 5]]), (0.3,))
+    evaluation = evaluation_of(network, [short], [split], (0,))
+    metrics = evaluation.metrics(versions, [Cvar(alpha=0.3, lr_t=1), Erm()], np.array([[2, 3, 5]]), (0.3,))
 
     assert "accuracy/class:1" not in metrics
     for lane in range(2):
@@ -125,8 +138,8 @@ def test_users_of_the_data_are_tested_and_validated_with_what_is_theirs():
     split = [np.flatnonzero(data.train_user == user) for user in range(4)]
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(3))
-    evaluation = Evaluation([data], [split], [0, 0], (), torch.empty(0), [data.validation])
-    metrics = evaluation.metrics(network, versions, [Erm(), Erm()], np.array([[1, 1, 2, 9]]), ())
+    evaluation = evaluation_of(network, [data], [split], (), [data.validation])
+    metrics = evaluation.metrics(versions, [Erm(), Erm()], np.array([[1, 1, 2, 9]]), ())
 
     kept = data.validation
     for lane, (prefix, x, y, user) in product(
@@ -144,8 +157,8 @@ def test_users_of_the_data_are_tested_and_validated_with_what_is_theirs():
         losses = [metrics[f"loss/user:{own}"][lane] for own in range(3)]
         assert metrics["objective"][lane] == pytest.approx(np.dot(losses, [0.25, 0.25, 0.5]))
 
-    mixed = Evaluation([data], [[rows[::2] for rows in np.array_split(np.arange(40), 4)]], [0, 0], (), torch.empty(0))
-    assert np.isfinite(mixed.metrics(network, versions, [Erm()] * 2, np.ones((1, 4)), ())["accuracy/user:3"]).all()
+    mixed = evaluation_of(network, [data], [[rows[::2] for rows in np.array_split(np.arange(40), 4)]])
+    assert np.isfinite(mixed.metrics(versions, [Erm()] * 2, np.ones((1, 4)), ())["accuracy/user:3"]).all()
 
 
 def test_a_data_set_of_users_and_one_without_stand_side_by_side():
@@ -153,11 +166,11 @@ def test_a_data_set_of_users_and_one_without_stand_side_by_side():
     splits = [[np.flatnonzero(data.train_user == user) for user in range(4)] for data in (ours, theirs)]
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(4, network.size + 1, generator=torch.Generator().manual_seed(3))
-    both = Evaluation([ours, theirs], splits, [0, 1, 0, 1], (), torch.empty(0), [ours.validation, theirs.validation])
-    found = both.metrics(network, versions, [Erm()] * 4, np.ones((2, 4), int), ())
+    both = evaluation_of(network, [ours, theirs], splits, (), [ours.validation, theirs.validation])
+    found = both.metrics(versions, [Erm()] * 4, np.ones((2, 4), int), ())
     for replica, data in enumerate((ours, theirs)):
-        alone = Evaluation([data], [splits[replica]], [0, 0], (), torch.empty(0), [data.validation])
-        expected = alone.metrics(network, versions[replica::2], [Erm()] * 2, np.ones((1, 4), int), ())
+        alone = evaluation_of(network, [data], [splits[replica]], (), [data.validation])
+        expected = alone.metrics(versions[replica::2], [Erm()] * 2, np.ones((1, 4), int), ())
         for name, values in expected.items():
             assert found[name][replica::2] == pytest.approx(values, nan_ok=True, rel=1e-5), name
 
@@ -197,8 +210,8 @@ def test_the_whole_weighs_groups_by_what_they_count_and_nothing_has_no_figures()
     groups = UserPerformance(accuracy, loss, counts)
     assert groups.whole()[0] == pytest.approx([0.8, np.nan, 0.9], nan_ok=True)
     assert groups.whole()[1] == pytest.approx([1.25, np.nan, 1.0], nan_ok=True)
-    assert groups.shown()[0] == pytest.approx(np.array([[0.5, 0.9], [np.nan] * 2, [np.nan, 0.9]]), nan_ok=True)
-    assert groups.shown()[1] == pytest.approx(np.array([[2.0, 1.0], [np.nan] * 2, [np.nan, 1.0]]), nan_ok=True)
+    assert groups.by_group()[0] == pytest.approx(np.array([[0.5, 0.9], [np.nan] * 2, [np.nan, 0.9]]), nan_ok=True)
+    assert groups.by_group()[1] == pytest.approx(np.array([[2.0, 1.0], [np.nan] * 2, [np.nan, 1.0]]), nan_ok=True)
 
 
 def test_classes_are_told_that_some_lane_has_and_the_rare_ones_together():

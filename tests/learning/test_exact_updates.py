@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from support import paper_algorithms as papers
-from support.learner_factory import DATA, SPLIT, TANH, USERS, a_round, learner, spec, torch_model
+from support.learner_factory import DATA, SPLIT, TANH, USERS, a_round, draw_batches, learner, spec, torch_model
 from torch import nn
 
 from netfl.learning.aggregation.afl import Afl
@@ -25,7 +25,7 @@ from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.qfedsgd import Qfedsgd
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
-from netfl.learning.minibatches import BatchSampler, LocalWork
+from netfl.learning.minibatches import BatchSampler
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.objective.proximal import Proximal
@@ -33,7 +33,7 @@ from netfl.learning.objective.tilted import Tilted
 from netfl.learning.schedule.constant import Constant
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.step import Step
-from netfl.learning.spec import EvaluateSpec
+from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.streams import Streams
 
 SIZE, LR, LR_T = 34, 0.3, 0.2
@@ -154,8 +154,7 @@ def batches(amount, user, since, turn):
     if amount["batch_size"] == "full":
         return [(x, y)] * amount["local_steps"]
     how = LocalWork(amount["batch_size"], amount["local_epochs"], None)
-    asked = (np.array([one]) for one in (0, user, since, len(y)))
-    drawn = BatchSampler([Streams(5).at(0)]).batches(*asked, how, np.array([turn]))
+    drawn = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, user, since, len(y))], how, np.array([turn]))
     return [
         (x[places[:count]], y[places[:count]]) for places, count in zip(drawn.places[0], drawn.counts[0], strict=True)
     ]

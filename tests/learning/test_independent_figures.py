@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from learning.test_independent_lanes import CLASSES, MODELS, ROUNDS, World, dataset, play
+from support.learner_factory import learning_task
 
 from netfl.learning.aggregation.afl import Afl
 from netfl.learning.aggregation.average import Average
@@ -50,7 +51,7 @@ def small(specs, users=3, rounds=4, seed=1, every=1, **changes):
         "device": "cpu",
         "dtype": torch.float64,
     }
-    return BatchedLearner(**(said | changes)), data, said["splits"][0]
+    return BatchedLearner(learning_task(**(said | changes))), data, said["splits"][0]
 
 
 @pytest.mark.quick_first
@@ -176,7 +177,7 @@ def test_among_equals_the_one_that_is_named_first_is_kept(by):
         },
     }
     each = {"all": ChoiceSpec(of=of, by=by), "own": ChoiceSpec(of=of, by=by, per="user")}
-    told = ModelSelection(each, lanes, [np.ones(2)]).told(figures)
+    told = ModelSelection(each, lanes, [np.ones(2)]).extend_metrics(figures)
     assert told["chosen"][3] == 0
     assert [told[f"chosen/user:{user}"][4] for user in range(2)] == [0, 0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from support.learner_factory import learning_task
 
 from netfl.learning import checkpoint
 from netfl.learning.aggregation.afl import Afl
@@ -35,7 +36,7 @@ from netfl.learning.schedule.constant import Constant
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.step import Step
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
-from netfl.learning.workers.sharding import merge, shard_lanes, split
+from netfl.learning.workers.sharding import merge_states, shard_lanes, split_state
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -147,20 +148,22 @@ class World:
     def learner(self, names=None, replicas=None, dtype=torch.float64, team=()):
         names, replicas = names or [*self.specs], range(self.replicas) if replicas is None else replicas
         return BatchedLearner(
-            learners={name: self.specs[name] for name in names},
-            model=self.model,
-            datasets=[self.data[one] for one in replicas],
-            splits=[self.splits[one] for one in replicas],
-            evaluate=EvaluateSpec(every=2, metrics=METRICS),
-            rare_classes=(1,),
-            validation=[self.validation[one] for one in replicas],
-            rounds=ROUNDS,
-            streams=[self.streams[one] for one in replicas],
-            device="cpu",
-            first=replicas[0],
-            tokens=TOKENS if self.name == "lstm" else None,
-            dtype=dtype,
-            team=team,
+            learning_task(
+                learners={name: self.specs[name] for name in names},
+                model=self.model,
+                datasets=[self.data[one] for one in replicas],
+                splits=[self.splits[one] for one in replicas],
+                evaluate=EvaluateSpec(every=2, metrics=METRICS),
+                rare_classes=(1,),
+                validation=[self.validation[one] for one in replicas],
+                rounds=ROUNDS,
+                streams=[self.streams[one] for one in replicas],
+                device="cpu",
+                first=replicas[0],
+                tokens=TOKENS if self.name == "lstm" else None,
+                dtype=dtype,
+                all_learners=team,
+            )
         )
 
     def at(self, index, replicas=None):
@@ -241,11 +244,11 @@ def test_parts_of_the_lanes_go_on_from_the_whole_and_the_whole_from_them(seed):
     states = []
     for part in parts:
         own = world.learner([names[one] for one in part.learners], part.replicas, team=tuple(world.specs.values()))
-        own.restore(split(state, part, world.replicas))
+        own.restore(split_state(state, part, world.replicas))
         play(world, own, 3, 4, part.replicas)
         states.append(own.state())
     rest = world.learner()
-    rest.restore(merge(states, parts, world.replicas))
+    rest.restore(merge_states(states, parts, world.replicas))
     for (metrics, versions), (other, others) in zip(play(world, rest, 5), expected[4:], strict=True):
         near(versions, others, 1e-12)
         for name, values in metrics.items():

@@ -7,10 +7,12 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+from support.learner_factory import draw_batches
 from support.small_network import PLAIN
 
 import netfl
-from netfl.learning.minibatches import BatchSampler, LocalWork
+from netfl.learning.minibatches import BatchSampler
+from netfl.learning.spec import LocalWork
 from netfl.scenario.scenario import checked
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import prepare_run, streams_of
@@ -97,8 +99,8 @@ class Replica:
     def trained(self, base, delivery, drift=0.0, lr=LR, momentum=0.0):
         user, since, turn = delivery
         x, y = self.held[user]
-        one = np.array([0]), np.array([user]), np.array([since]), np.array([len(y)])
-        batches = self.shuffles.batches(*one, LocalWork(WIDTH, None, STEPS), np.array([turn]))
+        line, work = (0, user, since, len(y)), LocalWork(WIDTH, None, STEPS)
+        batches = draw_batches(self.shuffles, [line], work, np.array([turn]))
         theta, velocity = base.copy(), 0.0
         for places, count in zip(batches.places[0], batches.counts[0], strict=True):
             velocity = momentum * velocity + softmax_regression(theta, x[places[:count]], y[places[:count]])[1] + drift

@@ -14,6 +14,7 @@ from support.learner_factory import (
     SPLIT,
     USERS,
     a_round,
+    draw_batches,
     examples,
     learner,
     mixture,
@@ -32,10 +33,10 @@ from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.local_training import LearnerGroup
-from netfl.learning.minibatches import BatchSampler, LocalWork
+from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.spec import EvaluateSpec
+from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.streams import Streams
 
 
@@ -53,7 +54,7 @@ def test_one_user_is_plain_sgd_in_pytorch(amount):
     optimiser = torch.optim.SGD(module.parameters(), lr=0.05)
     one.step([a_round(1, (0, 0))])
     how = LocalWork(8, amount.get("local_epochs"), amount.get("local_steps"))
-    batches = BatchSampler([Streams(5).at(0)]).batches(*(np.array([at]) for at in (0, 0, 0, len(SPLIT[0]))), how)
+    batches = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, 0, 0, len(SPLIT[0]))], how)
     for places, count in zip(batches.places[0], batches.counts[0], strict=True):
         rows = SPLIT[0][places[:count]]
         optimiser.zero_grad()
@@ -101,8 +102,8 @@ def test_fed_cvar_avg_is_the_papers_algorithm():
     for index, user in enumerate(np.random.default_rng(3).integers(USERS, size=40), start=1):
         one.step([a_round(index, (int(user), index - 1), oldest=index - 1)])
         size = len(SPLIT[user])
-        batches = BatchSampler([Streams(5).at(0)]).batches(
-            *(np.array([at]) for at in (0, user, index - 1, size)), LocalWork(8, None, steps)
+        batches = draw_batches(
+            BatchSampler([Streams(5).at(0)]), [(0, user, index - 1, size)], LocalWork(8, None, steps)
         )
         for places, count in zip(batches.places[0], batches.counts[0], strict=True):
             rows, before = SPLIT[user][places[:count]], t
@@ -376,7 +377,7 @@ def test_a_lane_that_diverges_leaves_its_neighbours_alone():
 
 
 def test_a_lane_that_diverges_where_an_access_listens_ends_the_run():
-    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0,), model=Mlp(hidden=(5,)), follows="wild")
+    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0,), model=Mlp(hidden=(5,)), feedback_learner="wild")
     with pytest.raises(ModelError, match=r"wild, replica 0, user 3, at 1 s"):
         one.step([replace(a_round(1, (3, 0)), asks={"loss": (1,)})])
 
@@ -425,10 +426,10 @@ def test_nothing_global_is_touched():
 def watching(monkeypatch, numbers):
     """Two replicas of learners of every sort, and twins; how many jobs trained at once in each piece."""
     monkeypatch.setattr(batch_limits, "_TRAINED", numbers)
-    seen, train = [], LearnerGroup.train
+    seen, train = [], LearnerGroup._run_sgd
     monkeypatch.setattr(
         LearnerGroup,
-        "train",
+        "_run_sgd",
         lambda group, bases, *more: (seen.append(bases[..., 0].numel()), train(group, bases, *more))[1],
     )
     told = mixture() | {
@@ -462,9 +463,9 @@ def test_what_was_heard_is_let_go_of_lane_by_lane(monkeypatch):
     """And all the same it is known whose update was broken."""
     monkeypatch.setattr(batch_limits, "_TRAINED", 1)
     one = learner({"calm": spec(), "wild": spec(lr=1e200)}, model=Mlp(hidden=(5,)))
-    kept, release = [], type(one._servers).release
+    kept, release = [], type(one._servers).release_updates
     monkeypatch.setattr(
-        type(one._servers), "release", lambda own, now: (release(own, now), kept.append([*own._updates]))[0]
+        type(one._servers), "release_updates", lambda own, now: (release(own, now), kept.append([*own._updates]))[0]
     )
     one.step([a_round(1, (3, 0), (0, 0))])
     assert kept == [[], [1]]

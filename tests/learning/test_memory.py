@@ -21,7 +21,7 @@ from netfl.learning.workers.ray_cluster import Cluster
 from netfl.simulation import learners as schooling
 from netfl.simulation.setup import prepare_run
 
-LOAD = memory.MemoryEstimate(users=250, most=10, parameters=552_874, replicas=8)
+LOAD = memory.MemoryEstimate(users=250, max_deliveries=10, parameters=552_874, replicas=8)
 GB = 10**9
 
 
@@ -52,9 +52,9 @@ def test_a_table_of_each_user_that_does_not_fit_is_refused_with_the_figures():
     ("more", "models"),
     [
         ({}, 251 * 8 + 6 * 8 + 5 * 10 + 6 * 15),
-        ({"most": 250}, 251 * 8 + 6 * 8 + 5 * 250 + 6 * 15),
-        ({"most": 1}, 251 * 8 + 6 * 8 + 5 * 1 + 6 * 8),
-        ({"twins": True}, 251 * 8 + 8 * 8 + 5 * 10 + 6 * 15),
+        ({"max_deliveries": 250}, 251 * 8 + 6 * 8 + 5 * 250 + 6 * 15),
+        ({"max_deliveries": 1}, 251 * 8 + 6 * 8 + 5 * 1 + 6 * 8),
+        ({"has_baseline": True}, 251 * 8 + 8 * 8 + 5 * 10 + 6 * 15),
         ({"workers": 2}, 251 * 8 + 6 * 8 + 2 * (5 * 10 + 6 * 15)),
     ],
 )
@@ -64,11 +64,13 @@ def test_all_that_is_held_at_once_counts(more, models):
 
 
 def test_examples_count_where_they_are_copied():
-    assert needed(Average(), replace(LOAD, examples=3 * GB)) == pytest.approx(3 + needed(Average(), LOAD), abs=0.11)
+    assert needed(Average(), replace(LOAD, example_bytes=3 * GB)) == pytest.approx(
+        3 + needed(Average(), LOAD), abs=0.11
+    )
 
 
 def test_a_rule_that_remembers_nothing_makes_less_of_what_is_heard():
-    load = replace(LOAD, most=250)
+    load = replace(LOAD, max_deliveries=250)
     assert needed(Average(), load) == pytest.approx(4 * 552_875 * (6 * 8 + 3 * 250 + 6 * 15) / GB, abs=0.06)
 
 
@@ -100,23 +102,24 @@ def test_many_users_at_once_take_the_models_of_one_lane_and_a_piece():
 
 ROUND = """
 import numpy as np
-from netfl.learning import ways
+from netfl.learning import batch_limits
 from netfl.learning.aggregation.average import Average
 from netfl.learning.data import Dataset
-from netfl.learning.learner import Learner
+from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.erm import Erm
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
-ways._TRAINED = 1 << 20
+batch_limits._TRAINED = 1 << 20
 spec = LearnerSpec(objective=Erm(), aggregation=Average(), lr=0.1, batch_size=2, local_steps=2, momentum=0.5)
 x = np.zeros((400, 784), np.float32)
 data = Dataset(x, np.arange(400) % 10, x[:10], np.arange(10), 10)
-one = Learner(learners={"a": spec, "b": spec}, model=Mlp(hidden=(64,)), datasets=[data],
-    splits=[np.array_split(np.arange(400), 200)], evaluate=EvaluateSpec(every=10), rare_classes=(), rounds=10,
-    streams=[Streams(0)], device="cpu")
+replica = ReplicaData(0, data, np.array_split(np.arange(400), 200), Streams(0))
+one = BatchedLearner(LearningTask(learners={"a": spec, "b": spec}, model=Mlp(hidden=(64,)), replicas=[replica],
+    evaluate=EvaluateSpec(every=10), rounds=10, device="cpu"))
 peak = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) * 1024
 def hear(index, users):
     one.step([Round(index, 0.0, 1.0, tuple(Delivery(user, index - 1, 0.0, 1.0) for user in range(users)), index - 1)])
@@ -162,7 +165,7 @@ def test_a_run_is_held_against_what_is_there(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 0)
     with pytest.raises(ScenarioError, match=r"learners\.FedAvg\.aggregation: the run needs 0\.0 GB.* 387 parameters"):
         schooling.build_learner(staged, "cpu")
-    assert loads == [memory.MemoryEstimate(users=3, most=1, parameters=387, replicas=3, twins=True)]
+    assert loads == [memory.MemoryEstimate(users=3, max_deliveries=1, parameters=387, replicas=3, has_baseline=True)]
     with pytest.raises(ScenarioError, match="387 parameters"):
         schooling.build_learner(staged, "cpu", workers=99)
     assert loads[1].workers == 6, "there are no more workers than lanes"
@@ -180,7 +183,7 @@ def test_a_run_by_ray_on_this_machine_is_refused_before_ray_starts(monkeypatch):
     with pytest.raises(ScenarioError, match=r"the run needs .* GB of memory, and 0\.0 GB are there"):
         schooling.build_learner(staged, workers=4, cluster=Cluster())
     assert loads[-1].workers == 4
-    assert loads[-1].examples == 4 * 4 * (staged.dataset.train_x.size + staged.dataset.test_x.size)
+    assert loads[-1].example_bytes == 4 * 4 * (staged.dataset.train_x.size + staged.dataset.test_x.size)
     assert isinstance(schooling.build_learner(staged, workers=4, cluster=Cluster("auto")), ParallelLearner)
 
 

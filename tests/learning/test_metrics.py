@@ -12,6 +12,7 @@ from support.learner_factory import (
     TANH,
     USERS,
     a_round,
+    draw_batches,
     examples,
     learner,
     network,
@@ -24,9 +25,9 @@ import netfl
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.relay import Relay
-from netfl.learning.minibatches import BatchSampler, LocalWork
+from netfl.learning.minibatches import BatchSampler
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.spec import EvaluateSpec
+from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.streams import Streams
 
 LAYERS = {"layers.0.weight": 10, "layers.0.bias": 5, "layers.1.weight": 15, "layers.1.bias": 3}
@@ -114,7 +115,7 @@ def test_a_twin_is_sgd_on_what_all_users_hold():
         if users:
             steps = round(np.mean([2 * -(-len(SPLIT[user]) // 8) for user in users]))
             how = LocalWork(8 * len(users), None, steps)
-            batches = shuffles.batches(*(np.array([one]) for one in (0, 0, index - 1, 90)), how)
+            batches = draw_batches(shuffles, [(0, 0, index - 1, 90)], how)
             for places, count in zip(batches.places[0], batches.counts[0], strict=True):
                 rows = pooled[places[:count]]
                 optimiser.zero_grad()

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from support.learner_factory import draw_batches
 
-from netfl.learning.minibatches import BatchSampler, LocalWork
+from netfl.learning.minibatches import BatchSampler
+from netfl.learning.spec import LocalWork
 from netfl.streams import Streams
 
 SHUFFLES = BatchSampler([Streams(1), Streams(2)])
@@ -12,7 +14,7 @@ SHUFFLES = BatchSampler([Streams(1), Streams(2)])
 
 def ask(lines, amount, shuffles=SHUFFLES):
     """Mini-batches for lines of (replica, user, base, size), as nested lists in the order of the lines."""
-    found = shuffles.batches(*np.array(lines).T, amount)
+    found = draw_batches(shuffles, lines, amount)
     batches = [None] * len(lines)
     for row, line in enumerate(found.order):
         pairs = zip(found.places[row], found.counts[row], strict=True)
@@ -47,23 +49,23 @@ def test_nobody_elses_training_changes_a_users_batches(amount):
     together, reverse = ask(lines, amount), ask(lines[::-1], amount)[::-1]
     alone = [ask([line], amount)[0] for line in lines]
     assert together == reverse == alone
-    if amount.width is not None:
+    if amount.batch_size is not None:
         assert len({str(together[line]) for line in (0, 1, 3)}) == 3
 
 
 def test_those_with_the_most_steps_come_first():
-    found = SHUFFLES.batches(*np.array([(0, 0, 0, 5), (0, 1, 0, 50), (0, 2, 0, 20)]).T, LocalWork(10, 1, None))
+    found = draw_batches(SHUFFLES, [(0, 0, 0, 5), (0, 1, 0, 50), (0, 2, 0, 20)], LocalWork(10, 1, None))
     assert found.order.tolist() == [1, 2, 0]
     assert found.counts.tolist() == [[10] * 5, [10, 10, 0, 0, 0], [5, 0, 0, 0, 0]]
     assert [*found.extents()] == [(3, 10), (2, 10), (1, 10), (1, 10), (1, 10)]
-    assert not found.ordered
+    assert not found.is_ordered
 
 
 def test_every_example_is_as_likely_at_every_place():
     """Chi-square over 6 x 6 cells of 6,000 shuffles; false alarm 1e-4."""
     size, many = 6, 6000
-    zeros = np.zeros(many, np.int64)
-    drawn = SHUFFLES.passes(zeros, np.arange(many), zeros, zeros, np.full(many, size)).reshape(many, size)
+    lines = [(0, user, 0, size) for user in range(many)]
+    drawn = draw_batches(SHUFFLES, lines, LocalWork(None, 1, None)).places[:, 0]
     counts = np.stack([np.bincount(place, minlength=size) for place in drawn.T])
     statistic = ((counts - many / size) ** 2 / (many / size)).sum() * (size - 1) / size
     assert statistic < chi2.isf(1e-4, (size - 1) ** 2)
@@ -71,9 +73,9 @@ def test_every_example_is_as_likely_at_every_place():
 
 def test_who_starts_again_from_a_version_goes_on_with_the_next_passes():
     """Two passes of an update each: the first turn has passes 0 and 1, the third 4 and 5, as one of six passes has."""
-    line, how = np.array([[0], [3], [7], [40]]), LocalWork(10, 2, None)
-    whole = SHUFFLES.batches(*line, LocalWork(10, 6, None))
+    lines, how = [(0, 3, 7, 40)], LocalWork(10, 2, None)
+    whole = draw_batches(SHUFFLES, lines, LocalWork(10, 6, None))
     for turn in range(3):
-        found = SHUFFLES.batches(*line, how, np.array([turn]))
+        found = draw_batches(SHUFFLES, lines, how, np.array([turn]))
         assert found.places.tolist() == whole.places[:, 8 * turn : 8 * turn + 8].tolist()
-    assert SHUFFLES.batches(*line, how).places.tolist() == whole.places[:, :8].tolist()
+    assert draw_batches(SHUFFLES, lines, how).places.tolist() == whole.places[:, :8].tolist()

@@ -39,7 +39,7 @@ def test_the_best_for_all_keeps_all_its_figures(by):
     told = metrics()
     choices = ModelSelection({"best": ChoiceSpec(of=("c", "a"), by=by)}, LANES, WEIGHTS)
     assert choices.lanes == (("best", 3), ("best", 4))
-    found = choices.told(told)
+    found = choices.extend_metrics(told)
     for at, replica in enumerate((3, 4)):
         sign = 1 if by == "validation_accuracy" else -1
         best = max(("c", "a"), key=lambda learner: sign * told[by][lane(learner, replica)])
@@ -53,7 +53,7 @@ def test_the_best_for_all_keeps_all_its_figures(by):
 @pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
 def test_each_user_keeps_the_one_that_is_best_on_its_own_examples(by):
     told, of = metrics(), ("b", "a", "c")
-    found = ModelSelection({"own": ChoiceSpec(of=of, by=by, per="user")}, LANES, WEIGHTS).told(told)
+    found = ModelSelection({"own": ChoiceSpec(of=of, by=by, per="user")}, LANES, WEIGHTS).extend_metrics(told)
     sign = 1 if by == "validation_accuracy" else -1
     for at, replica in enumerate((3, 4)):
         pooled = max(of, key=lambda learner: sign * told[by][lane(learner, replica)])
@@ -81,7 +81,7 @@ def test_what_diverged_is_never_chosen():
     for values in told.values():
         values[[lane("a", 3), lane("b", 3), lane("a", 4)]] = NAN
     pair = ChoiceSpec(of=("a", "b"), per="user")
-    found = ModelSelection({"own": pair, "all": ChoiceSpec(of=("a", "b"))}, LANES, WEIGHTS).told(told)
+    found = ModelSelection({"own": pair, "all": ChoiceSpec(of=("a", "b"))}, LANES, WEIGHTS).extend_metrics(told)
     assert np.isnan(found["accuracy"][[6, 8]]).all()
     assert found["chosen"][9] == 1
     assert {found[f"chosen/user:{user}"][7] for user in range(3)} == {1.0}

@@ -60,7 +60,7 @@ def test_answers_are_those_of_one_lane_whatever_runs_beside_it(monkeypatch, name
         monkeypatch.setattr(batch_limits, "_EXAMINED", 7)
         monkeypatch.setattr(batch_limits, "_TRAINED", room)
     datasets = [examples(0), examples(1)]
-    one = learner(mixture(), (0, 1), datasets=datasets, follows=name)
+    one = learner(mixture(), (0, 1), datasets=datasets, feedback_learner=name)
     for first, second in zip(network(0, 4), network(1, 4), strict=True):
         report = one.step(
             [asking(first, loss=(3, 0, 2), norm=(1,)), asking(second, norm=EVERYBODY, loss=(1, 1))],
@@ -99,7 +99,7 @@ def test_what_was_asked_is_what_is_delivered():
 
 
 def test_asking_changes_nothing():
-    quiet, asked = (learner(mixture(), (0, 1), follows="cvar") for _ in range(2))
+    quiet, asked = (learner(mixture(), (0, 1), feedback_learner="cvar") for _ in range(2))
     for first, second in zip(network(0, 7), network(1, 7), strict=True):
         one = quiet.step([first, second])
         other = asked.step([asking(first, loss=EVERYBODY), asking(second, norm=EVERYBODY)])
@@ -139,7 +139,7 @@ def test_strangers_are_not_asked(user):
 
 
 def test_what_is_not_finite_is_told():
-    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0, 1), model=Mlp(hidden=(5,)), follows="wild")
+    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0, 1), model=Mlp(hidden=(5,)), feedback_learner="wild")
     with pytest.raises(ModelError, match=r"wild, replica 1, user 3: the norm of version 1 is not finite"):
         one.step([a_round(1), asking(a_round(1), norm=(3,))])
 
@@ -148,7 +148,7 @@ def test_losses_of_many_users_are_asked_in_bounded_memory(monkeypatch):
     """No batch of examples is larger than allowed, and every example counts once."""
     seen, one = [], learner({"a": spec()}, model=TANH)
     monkeypatch.setattr(batch_limits, "_EXAMINED", 16)
-    opened = type(one._network).open
+    opened = type(one._architecture).open
 
     def watched(self, theta, **how):
         stack = opened(self, theta, **how)
@@ -156,7 +156,7 @@ def test_losses_of_many_users_are_asked_in_bounded_memory(monkeypatch):
         stack.scores = lambda x: (seen.append(x.shape[1]), scores(x))[1]
         return stack
 
-    monkeypatch.setattr(type(one._network), "open", watched)
+    monkeypatch.setattr(type(one._architecture), "open", watched)
     one.step([asking(a_round(1), loss=EVERYBODY)])
     assert max(seen) <= 16
     assert sum(seen) == sum(map(len, SPLIT))
@@ -166,7 +166,7 @@ def test_losses_of_many_users_are_asked_in_bounded_memory(monkeypatch):
 def test_answers_on_the_accelerator(device):
     if not torch.cuda.is_available():
         pytest.skip("there is no CUDA device")
-    here, there = (learner(mixture(), (0, 1), follows="cvar", device=where) for where in ("cpu", device))
+    here, there = (learner(mixture(), (0, 1), feedback_learner="cvar", device=where) for where in ("cpu", device))
     for first, second in zip(network(0, 3), network(1, 3), strict=True):
         asked = [asking(first, loss=EVERYBODY, norm=EVERYBODY), asking(second, norm=(0,))]
         for one, other in zip(here.step(asked).answers, there.step(asked).answers, strict=True):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netfl.errors import ScenarioError
-from netfl.learning.local_training import local_work
+from netfl.learning.cohort import Cohort
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.spec import LearnerSpec
 from netfl.scenario.scenario import checked
@@ -22,9 +22,10 @@ def test_users_compute_for_what_they_train(batch, work):
     )
     held = np.array([1, 43, 65, 100])
     ones, users = np.zeros(4, np.int64), np.arange(4)
-    batches = BatchSampler([Streams(1)]).batches(ones, users, ones, held, local_work(learner))
+    batches = BatchSampler([Streams(1)]).draw(Cohort(ones, users, ones, ()), held, learner.local_work)
     trained = batches.counts.sum(axis=1)[np.argsort(batches.order)]
     assert _samples(learner, held.astype(float)).tolist() == trained.tolist()
+    assert learner.local_work.examples(held.astype(float)).tolist() == trained.tolist()
 
 
 def said(**changes):

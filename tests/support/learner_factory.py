@@ -5,12 +5,14 @@ import torch
 from torch import nn
 
 from netfl.learning.aggregation.average import Average
+from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset
-from netfl.learning.learner import BatchedLearner
+from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -38,6 +40,19 @@ def spec(objective=None, aggregation=None, lr=0.05, batch_size=8, **amount):
     )
 
 
+def learning_task(*, datasets, splits, streams, validation=(), first=0, **options):
+    """A task whose replicas are given column by column."""
+    columns = zip(datasets, splits, streams, validation or [None] * len(splits), strict=True)
+    replicas = [ReplicaData(number, *parts) for number, parts in enumerate(columns, start=first)]
+    return LearningTask(replicas=replicas, **options)
+
+
+def draw_batches(sampler, lines, work, repeats=None):
+    """The mini-batches of users given as lines of (replica, user, base, size)."""
+    replicas, users, bases, sizes = np.array(lines).T
+    return sampler.draw(Cohort(replicas, users, bases, (), repeats), sizes, work)
+
+
 def learner(specs, replicas=(0,), model=TANH, datasets=None, dtype=torch.float64, **changes):
     settings = {
         "learners": specs,
@@ -51,7 +66,7 @@ def learner(specs, replicas=(0,), model=TANH, datasets=None, dtype=torch.float64
         "device": "cpu",
         "dtype": dtype,
     }
-    return BatchedLearner(**(settings | changes))
+    return BatchedLearner(learning_task(**(settings | changes)))
 
 
 def a_round(index, *deliveries, oldest=0):

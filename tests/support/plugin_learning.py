@@ -78,7 +78,7 @@ class Kept(Aggregation):
         return state["rounds"].expand(1)
 
     @property
-    def wants_losses(self):
+    def needs_losses(self):
         return True
 
 
@@ -181,8 +181,8 @@ class Inside(Average):
 class Telling(Inside):
     """Right around all."""
 
-    def informed(self, heard):
-        return self.model_copy(update={"of": self.of.informed(heard)})
+    def with_participation(self, heard):
+        return self.model_copy(update={"of": self.of.with_participation(heard)})
 
 
 class Around(Average):

@@ -305,10 +305,10 @@ def test_a_node_holds_so_many_workers(gpus, resources, room):
     nodes = [{"Alive": True, "Resources": resources | {"CPU": 0.0}}, {"Alive": False, "Resources": {"CPU": 9.0}}]
     here = SimpleNamespace(nodes=lambda: [*nodes, {"Alive": True, "Resources": resources}])
     if room:
-        assert Cluster(gpus=gpus).room(here) == room
+        assert Cluster(gpus=gpus).max_workers(here) == room
     else:
         with pytest.raises(MachineError, match="no node of the Ray cluster has a core for a worker"):
-            Cluster(gpus=gpus).room(here)
+            Cluster(gpus=gpus).max_workers(here)
 
 
 def test_nodes_are_told_of_paths_of_the_users_own(monkeypatch):

@@ -1,24 +1,30 @@
-"""The aggregation family: how deliveries become the next version of the global model.
+"""The aggregation family: rules by which the server makes the next version of the model from the delivered updates.
 
-An aggregation works on one lane at a time.  Models are flat vectors, ``[parameters + 1]``: θ and, last, the objective's
-scalar t, which is treated like any other parameter.  What it must remember from round to round is an explicit
-state, a mapping of names to tensors, which checkpoints hold; `step` is a pure function.
+To add one, derive a class from `Aggregation` in a file of this package, or in a module of your own.  This one is
+complete::
 
-To write one: a file in this package, or a class in a package of your own, that derives from `Aggregation`.
+    class Damped(Aggregation):
+        \"\"\"The version moves by a part of the mean change: ``x + part · mean_k (θ_k - base_k)``.\"\"\"
 
-- `open` gives the state before the first round, such as one row per user of what it last sent.
-- `step` gets the state, the current version and the round's `Updates`; it returns the next version and the next state.
-  It must not write into the version or the updates; the state belongs to it, and may be changed in place, which a row
-  per user asks for.  ``updates.round`` tells how many rounds have passed.
-- `idle` is called for a round without deliveries, in which most leave everything as it is.
-- A schedule changes the users' step sizes: ``updates.rates`` are those of the updates, ``updates.now`` the newest.
-- Changes since the base are ``updates.models - updates.bases``; their staleness is ``updates.round - 1 -
-  updates.base_rounds``.  A user may be there more than once.
-- What the server sends beside the version is its `message`; what users add to their gradients is the `drift`.
-- `worth` says how much each user's updates count, for who reads the tables; `reported` which model is evaluated.
-- Use methods and operators of tensors only; a file that needs torch itself imports it inside the method.
-- `faults` says what does not go with the access, such as more than one delivery in a round; `misfits` what does not go
-  with the rest of the learner; `memory` how much the state takes.
+        part: float = 0.5
+
+        def step(self, state, current, updates):
+            return current + self.part * (updates.models - updates.bases).mean(0), state
+
+- A rule handles one lane, that is one learner in one replica.  A model is a flat vector ``[parameters + 1]``: θ and,
+  last, the scalar t of the objective, which is treated like any other parameter.
+- `step` is a pure function of the state, the current version and the `Updates` of the round.  It returns the next
+  version and the next state, and must not write into the version or the updates.  A user may occur more than once.
+- The change of each user is ``updates.models - updates.bases``.  Its staleness is ``updates.round - 1 -
+  updates.base_rounds``.
+- The state is a mapping of names to tensors, which checkpoints store.  `open` returns the first one, for example with
+  one row per user.  A rule may change its state in place, as is best for large tables.
+- `idle` handles a round without deliveries.  By default nothing changes.
+- `message` is sent to users beside the version; `drift` is added to the gradients of users.
+- `user_weights` reports the weight of each user; `reported` selects the model that is evaluated.
+- `faults` reports conflicts with the access, such as several deliveries in a round; `learner_faults` reports conflicts
+  with other options of the learner; `memory` estimates the size of the state.
+- Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
 """
 
 from __future__ import annotations
@@ -33,31 +39,33 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault
 from netfl.registry import Spec
+from netfl.types import Law
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from netfl.learning.spec import LearnerSpec
 
-    State = Mapping[str, Tensor]
+State = Mapping[str, "Tensor"]
+"""Tensors that an aggregation remembers, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """The deliveries of one round to one lane, in the order of their arrival; never empty.
+    """The updates delivered to one lane in one round, in the order of their arrival; at least one.
 
     Args:
-        round: the index of the version that they make.
-        users: who sent them, ``[k]``, int64.
-        base_rounds: the versions that they started from, ``[k]``, int64.
+        round: number of the version that they make.
+        users: senders, ``[k]``, int64.
+        base_rounds: numbers of the versions from which they started, ``[k]``, int64.
         bases: those versions, ``[k, parameters + 1]``.
-        models: what was sent, ``[k, parameters + 1]``.
-        samples: how many examples each sender holds, ``[k]``, in the type of the models.
-        steps: how many local steps each took, ``[k]``.
-        rates: their step sizes on θ, and on t, ``[k, 2]``; 0 for a t that stays.
-        now: the step sizes of a user that starts from the newest version, the one before *round*, ``[2]``.
-        losses: the mean loss of its base over all examples that each sender holds, ``[k]``; where `wants_losses`.
-        messages: what each was sent beside its base, ``[k, …]``; where there is a `message`.
+        models: the trained models, ``[k, parameters + 1]``.
+        samples: number of examples that each sender holds, ``[k]``, in the type of the models.
+        steps: number of local steps, ``[k]``.
+        rates: step sizes on θ and on t, ``[k, 2]``; 0 for a constant t.
+        newest_rates: step sizes of a user that starts from the newest version, number ``round - 1``, ``[2]``.
+        losses: mean loss of each base over the sender's examples, ``[k]``; only if `Aggregation.needs_losses`.
+        messages: the message that came with each base, ``[k, …]``; only if there is an `Aggregation.message`.
     """
 
     round: int
@@ -68,80 +76,81 @@ class Updates:
     samples: Tensor
     steps: Tensor
     rates: Tensor
-    now: Tensor
+    newest_rates: Tensor
     losses: Tensor | None = None
     messages: Tensor | None = None
 
 
 class Aggregation(Spec):
-    """The contract of an aggregation."""
+    """Base class of all aggregations."""
 
-    def informed(self, heard: NDArray[np.float64] | None) -> Self:
-        """This rule in a replica in which users are heard in such shares of the rounds, ``[users]``, for who asks.
+    def with_participation(self, rates: NDArray[np.float64] | None) -> Self:
+        """Return this rule for a replica with known participation *rates*, ``[users]``: shares of the rounds.
 
-        ``None`` where the access does not state them; `Facts.heard_known` tells `faults` so.
+        *rates* are ``None`` if the access does not state them; `faults` finds that in `ScenarioFacts.heard_known`.
         """
         return self
 
     def open(self, users: int, current: Tensor) -> State:
-        """The state before the first round.
+        """Return the state before the first round.
 
         Args:
-            users: the number of users.
-            current: version 0, ``[parameters + 1]``; new tensors are best made from it, for their type and device.
+            users: number of users.
+            current: version 0, ``[parameters + 1]``.  Make new tensors from it, to get its type and device.
         """
         return {}
 
     @abstractmethod
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """The next version, ``[parameters + 1]``, and the next state."""
+        """Return the next version, ``[parameters + 1]``, and the next state."""
 
-    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
-        """The next version and state after round *index*, in which nobody was heard: both as they are.
-
-        Step sizes are *now* those in `Updates`.
-        """
+    def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
+        """Return the next version and state after round *index* without deliveries; see `Updates.newest_rates`."""
         return current, state
 
     def message(self, state: State) -> Tensor | None:
-        """What the server sends beside its version; ``None`` for nothing.  It is kept as long as the version is."""
+        """Return what the server sends beside its version, or ``None``.  It is stored as long as the version."""
         return None
 
     def drift(self, state: State, users: Tensor, messages: Tensor | None) -> Tensor | None:
-        """What *users*, ``[k]``, add to each gradient of θ and of t, ``[k, parameters + 1]``; ``None`` for nothing.
+        """Return the term added to each gradient of θ and t, ``[k, parameters + 1]``, or ``None``.
 
         Args:
-            state: that of the server as the updates reach it.
-            users: who trains.
-            messages: what each was sent beside its base, ``[k, …]``.
+            state: of the server when the updates arrive.
+            users: that train, ``[k]``.
+            messages: that came with their bases, ``[k, …]``.
         """
         return None
 
     def reported(self, state: State, current: Tensor) -> Tensor:
-        """The model that is evaluated, ``[parameters + 1]``: the current version."""
+        """Return the model that is evaluated, ``[parameters + 1]``; by default the current version."""
         return current
 
-    def worth(self, state: State) -> Tensor | None:
-        """How much a change of each user would count next, ``[users]``; ``None`` where that is no figure of a user's.
+    def user_weights(self, state: State) -> Tensor | None:
+        """Return the weight of each user's next change, ``[users]``; ``None`` if weights do not depend on the user.
 
-        In units of a step that counts everyone the same, if that has a meaning: 1 is no more and no less than others.
+        If possible in units of a rule with equal weights: 1 means the same weight as there.
         """
         return None
 
     @property
-    def weighs(self) -> bool:
-        """Whether it has a `worth`."""
-        return type(self).worth is not Aggregation.worth
+    def has_user_weights(self) -> bool:
+        """True if the rule has `user_weights`."""
+        return type(self).user_weights is not Aggregation.user_weights
 
     @property
-    def wants_losses(self) -> bool:
-        """Whether it must know how well the version that users received does on their examples."""
+    def needs_losses(self) -> bool:
+        """True if `step` needs `Updates.losses`."""
         return False
 
     def memory(self, users: int, parameters: int) -> int:
-        """How many numbers `open` keeps, beside a few; *parameters* are those of θ."""
+        """Return the approximate size of the state in numbers; *parameters* is the size of θ."""
         return 0
 
-    def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
-        """What in the rest of its *learner* it cannot work with; keys relative to the aggregation."""
+    def laws(self) -> tuple[Law, ...]:
+        """State that nothing is random."""
+        return (Law.none("an aggregation draws nothing; its versions are tested against its source, step by step"),)
+
+    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
+        """Yield conflicts with other options of *learner*; keys are relative to the aggregation."""
         yield from ()

@@ -1,4 +1,4 @@
-"""The rule of q-FFL: changes count by a power of the loss, and the step shortens by how fast that power changes."""
+"""The rule of q-FFL: weights are powers of the loss, and the step size follows from an estimated curvature."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, Updates
-from netfl.types import Law
+from netfl.learning.aggregation import Aggregation, State, Updates
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
 
 _TINY = 1e-10
-"""Is added to losses, so that they have any power; that of the experiments in the paper."""
+"""Added to losses, so that every power exists; as in the experiments of the paper."""
 
 
 class QfflAggregation(Aggregation):
     """``x ← x - Σ_k Δ_k / Σ_k h_k`` of `qfedavg` and `qfedsgd`."""
 
     q: Annotated[float, Field(ge=0)]
-    """How much fairness counts: 0 for none, which gives the mean of the changes."""
+    """Fairness parameter q; 0 gives the mean of the changes."""
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """The weighted changes; ``F^q`` is in both sums, and is taken relative to the largest, lest it overflow."""
+        """Add the weighted changes.  ``F^q`` in both sums is relative to the largest, to avoid overflow."""
         changes, inverse = updates.models - updates.bases, 1 / updates.rates[:, 0]
         losses = cast("Tensor", updates.losses) + _TINY
         power = (losses / losses.max()) ** self.q
@@ -34,10 +32,6 @@ class QfflAggregation(Aggregation):
         return current + (power * inverse / curvature.sum()) @ changes, state
 
     @property
-    def wants_losses(self) -> bool:
-        """The F_k."""
+    def needs_losses(self) -> bool:
+        """True: the rule uses F_k."""
         return True
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an aggregation draws nothing; its versions are tested against the paper's, step by step"),)

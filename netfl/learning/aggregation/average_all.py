@@ -1,4 +1,4 @@
-"""The server averages over everybody, and counts those whom it did not hear as unchanged."""
+"""The mean over all users, of whom users without delivery count as unchanged."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, Updates
-from netfl.types import Law
+from netfl.learning.aggregation import Aggregation, State, Updates
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from netfl.learning.aggregation import State
 
 
 class AverageAll(Aggregation):
     """The version moves by the mean over all N users of their changes: ``x + η/N Σ_k (θ_k - base_k)``.
 
-    The sum runs over the round's deliveries: who is not heard counts as unchanged.  The "average all" of Wang and Ji,
-    "A lightweight method for tackling unknown participation statistics in federated averaging", ICLR 2024; its steps
-    are short where few users take part.
+    The sum is over the round's deliveries: a user without delivery counts as unchanged.  Steps are short if few users
+    participate.
+
+    Source: "average all" in Wang and Ji, "A lightweight method for tackling unknown participation statistics in
+    federated averaging", ICLR 2024.
 
     Example::
 
@@ -29,20 +28,16 @@ class AverageAll(Aggregation):
     """
 
     server_lr: Annotated[float, Field(gt=0)] = 1.0
-    """The global step size η."""
+    """Server step size η."""
 
     def open(self, users: int, current: Tensor) -> State:
-        """How much the change of each user counts."""
+        """Return a weight of 1 for each user."""
         return {"weights": current.new_ones(users)}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """All changes, divided by the number of all users."""
+        """Add all changes, divided by the number of users."""
         return current + self.server_lr / len(state["weights"]) * (updates.models - updates.bases).sum(0), state
 
-    def worth(self, state: State) -> Tensor:
-        """1 for everyone."""
+    def user_weights(self, state: State) -> Tensor:
+        """Return 1 for each user."""
         return state["weights"]
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an aggregation draws nothing"),)

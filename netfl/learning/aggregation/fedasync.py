@@ -1,4 +1,4 @@
-"""FedAsync: the server mixes each model that arrives into its own, stale ones less."""
+"""FedAsync: mixes each delivered model into the version, stale models with a smaller weight."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from netfl.learning.aggregation import Aggregation, Updates
-from netfl.types import Law
+from netfl.learning.aggregation import Aggregation, State, Updates
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from netfl.learning.aggregation import State
 
 
 class Fedasync(Aggregation):
     """Each delivered model is mixed into the version: ``x ← (1 - α_τ) x + α_τ θ_k`` with ``α_τ = α s(τ)``.
 
-    τ is how many versions the server has made since the one that the user started from: ``τ = r - 1 - base`` in round
-    r, 0 for the newest.  ``constant``: s(τ) = 1; ``polynomial``: ``s(τ) = (1 + τ)^-a``; ``hinge``: ``s(τ) = 1`` up to
-    τ = b, and ``1 / (a (τ - b) + 1)`` from there on.
+    The staleness τ is the number of versions since the base of the update: ``τ = r - 1 - base`` in round r, 0 for the
+    newest base.  ``constant``: s(τ) = 1; ``polynomial``: ``s(τ) = (1 + τ)^-a``; ``hinge``: ``s(τ) = 1`` up to τ = b,
+    and ``1 / (a (τ - b) + 1)`` above.
 
-    Xie, Koyejo and Gupta, "Asynchronous federated optimization", 2019, algorithm 1 and section 5.2.  There a version is
-    made of every single delivery; the deliveries of one round are mixed in one after the other, in the order of their
-    arrival.  Written out, that algorithm counts from the version that is being made, so that the newest has τ = 1;
-    here nothing is lost of an update that is not stale.
+    Source: Xie, Koyejo and Gupta, "Asynchronous federated optimization", 2019, algorithm 1 and section 5.2.  There each
+    delivery makes a version; here the deliveries of a round are mixed in one after the other, in the order of their
+    arrival.  The algorithm counts staleness from the version that is being made, so that the newest base has τ = 1;
+    here an update from the newest base keeps its full weight.
 
     Example::
 
@@ -36,17 +33,16 @@ class Fedasync(Aggregation):
     """
 
     alpha: Annotated[float, Field(gt=0, le=1)]
-    """The weight of a delivered model that is not stale, in (0, 1]; with 1 and one delivery, it is passed on."""
+    """Weight α of a model with staleness 0, in (0, 1]; with 1 and one delivery, the model is the next version."""
     staleness: Literal["constant", "polynomial", "hinge"] = "constant"
-    """How stale models lose weight: s."""
+    """Discount s of the staleness."""
     a: Annotated[float, Field(gt=0)] | None = None
-    """How fast they do; not for ``constant``."""
+    """Rate a of the discount; not for ``constant``."""
     b: Annotated[float, Field(ge=0)] | None = None
-    """Up to which staleness they lose none; for ``hinge`` alone."""
+    """Staleness b up to which there is no discount; only for ``hinge``."""
 
     @model_validator(mode="after")
-    def _what_counts(self) -> Fedasync:
-        """Each kind of staleness has its own numbers, and no others."""
+    def _check_parameters(self) -> Fedasync:
         wanted = {"constant": (), "polynomial": ("a",), "hinge": ("a", "b")}[self.staleness]
         for name, value in (("a", self.a), ("b", self.b)):
             if name in wanted and value is None:
@@ -56,18 +52,13 @@ class Fedasync(Aggregation):
         return self
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """One after the other."""
+        """Mix in one model after the other."""
         weights = self.alpha * self._discount((updates.round - 1 - updates.base_rounds).to(updates.models))
         for weight, model in zip(weights, updates.models, strict=True):
             current = current.lerp(model, weight)
         return current, state
 
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an aggregation draws nothing"),)
-
     def _discount(self, tau: Tensor) -> Tensor:
-        """s(τ)."""
         if self.staleness == "polynomial":
             return (1 + tau) ** -(self.a or 0)
         return 1 / ((self.a or 0) * (tau - (self.b or 0)).clamp(min=0) + 1)

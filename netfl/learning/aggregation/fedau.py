@@ -1,4 +1,4 @@
-"""FedAU: the server makes up for rare users by how long it has had to wait for them."""
+"""FedAU: weights users by their mean interval between participations."""
 
 from __future__ import annotations
 
@@ -6,29 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, Updates
-from netfl.types import Law
+from netfl.learning.aggregation import Aggregation, State, Updates
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
-
 
 class Fedau(Aggregation):
-    """Changes count by the mean interval at which their users take part: ``x + η/N Σ_k ω_k (θ_k - base_k)``.
+    """Changes are weighted by the mean interval between participations: ``x + η/N Σ_k ω_k (θ_k - base_k)``.
 
-    The sum runs over the round's deliveries, N is the number of all users.  ω_k is the mean length, in rounds, of user
-    k's intervals so far: an interval ends with a round in which the user takes part, or when it is ``cutoff`` rounds
-    long.  One that ends in this round counts from the next round on; before the first has ended, ω_k = 1.  Rounds in
-    which nobody is heard count, and a user that is heard several times in one round takes part in it once, with the sum
-    of its changes.
+    The sum is over the round's deliveries, and N is the number of users.  ω_k is the mean length, in rounds, of the
+    intervals of user k so far.  An interval ends with a round in which the user participates, or when it is ``cutoff``
+    rounds long.  An interval that ends in this round counts from the next round on; before the end of the first,
+    ω_k = 1.  Rounds without deliveries count.  A user with several deliveries in a round participates once, with the
+    sum of its changes.
 
-    For users that take part independently with probability p, ω tends to ``(1 - (1-p)^K) / p``, K the cutoff: to 1/p
-    without one.  With a cutoff of 1 it is `average_all`.
+    For users that participate independently with probability p, ω tends to ``(1 - (1-p)^K) / p`` with the cutoff K,
+    and to 1/p without a cutoff.  With a cutoff of 1 it is `average_all`.
 
-    Wang and Ji, "A lightweight method for tackling unknown participation statistics in federated averaging", ICLR 2024,
-    algorithms 1 and 2.
+    Source: Wang and Ji, "A lightweight method for tackling unknown participation statistics in federated averaging",
+    ICLR 2024, algorithms 1 and 2.
 
     Example::
 
@@ -38,39 +35,35 @@ class Fedau(Aggregation):
     """
 
     cutoff: Annotated[int, Field(ge=1)] | None = None
-    """The longest that an interval can be, in rounds: K; by default there is no limit."""
+    """Maximum length K of an interval, in rounds; by default there is no limit."""
     server_lr: Annotated[float, Field(gt=0)] = 1.0
-    """The global step size η."""
+    """Server step size η."""
 
     def open(self, users: int, current: Tensor) -> State:
-        """How many intervals of each user have ended, their sum, and the length of the one that lasts: all 0."""
+        """Return for each user the number of ended intervals, their sum, and the length of the current one: 0."""
         none = current.new_zeros(users).long()
         return {"ended": none, "total": none, "lasting": none}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """The weighted changes; the weights are those of the rounds before."""
-        weights = self.worth(state).to(current)
-        there = state["ended"].new_zeros(len(weights)).bool()
-        there[updates.users] = True
+        """Add the changes, weighted by the intervals before this round."""
+        weights = self.user_weights(state).to(current)
+        delivered = state["ended"].new_zeros(len(weights)).bool()
+        delivered[updates.users] = True
         change = weights[updates.users] @ (updates.models - updates.bases)
-        return current + self.server_lr / len(weights) * change, self._waited(state, there)
+        return current + self.server_lr / len(weights) * change, self._add_round(state, delivered)
 
-    def idle(self, state: State, current: Tensor, index: int, now: Tensor) -> tuple[Tensor, State]:
-        """The intervals go on."""
-        return current, self._waited(state, state["ended"].new_zeros(len(state["ended"])).bool())
+    def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
+        """Lengthen the current intervals."""
+        return current, self._add_round(state, state["ended"].new_zeros(len(state["ended"])).bool())
 
-    def worth(self, state: State) -> Tensor:
-        """ω."""
+    def user_weights(self, state: State) -> Tensor:
+        """Return ω."""
         ended, total = state["ended"], state["total"]
         return (total.double() / ended.clamp(min=1)).where(ended > 0, 1.0)
 
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an aggregation draws nothing; its weights are tested against algorithm 2, step by step"),)
-
-    def _waited(self, state: State, there: Tensor) -> State:
-        """What *state* becomes with one more round, in which those are heard who are *there*, ``[users]``."""
+    def _add_round(self, state: State, delivered: Tensor) -> State:
+        """Add a round in which the users in the mask *delivered*, ``[users]``, participate."""
         lasting = state["lasting"] + 1
-        ends = there if self.cutoff is None else there | (lasting == self.cutoff)
+        ends = delivered if self.cutoff is None else delivered | (lasting == self.cutoff)
         total = state["total"] + lasting * ends
         return {"ended": state["ended"] + ends, "total": total, "lasting": lasting * ~ends}

@@ -1,4 +1,4 @@
-"""FedAvgM: the server's steps have momentum."""
+"""FedAvgM: momentum as the server optimiser."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from netfl.learning.aggregation import State
 from netfl.learning.aggregation._server_optimizer import ServerOptimiser
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
-
 
 class Fedavgm(ServerOptimiser):
-    """The version moves by what another aggregation would add to it, with momentum: ``v ← β v + Δ``, ``x + η v``.
+    """The version moves with momentum along the step Δ of another aggregation: ``v ← β v + Δ``, ``x + η v``.
 
-    Δ is the next version by the aggregation ``of``, less x.  v starts at 0.  With β = 0 and η = 1 the version is that
-    of the other aggregation.  A round that it lets pass, as most do when nobody is heard, leaves version and v as they
-    are.  t is one more parameter.
+    Δ is the next version of the aggregation ``of``, less x.  v starts at 0.  With β = 0 and η = 1 the version is that
+    of the other aggregation.  In a round in which that makes no step, as most do without deliveries, version and v do
+    not change.  t is one more parameter.
 
-    Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution for federated visual classification",
-    2019; in Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 2 with SGD as the server's optimiser.
+    Source: Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution for federated visual
+    classification", 2019; in Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 2 with SGD as the
+    server's optimiser.
 
     Example::
 
@@ -32,20 +32,20 @@ class Fedavgm(ServerOptimiser):
     """
 
     server_lr: Annotated[float, Field(gt=0)] = 1.0
-    """The global step size η."""
+    """Server step size η."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """How much of the step before is added to each: β."""
+    """Momentum β: the factor of the previous step."""
 
-    def begin(self, current: Tensor) -> State:
-        """v, at rest."""
+    def open_optimiser(self, current: Tensor) -> State:
+        """Return v = 0."""
         return {"velocity": current.new_zeros(len(current))}
 
     def move(self, state: State, change: Tensor) -> tuple[Tensor, State]:
-        """``η v``."""
+        """Return ``η v``."""
         velocity = self.momentum * state["velocity"] + change
         return self.server_lr * velocity, {"velocity": velocity}
 
     @property
-    def kept(self) -> int:
-        """Only v."""
+    def numbers_per_parameter(self) -> int:
+        """1: v."""
         return 1

@@ -1,4 +1,4 @@
-"""The server makes up for rare users by how often it knows them to take part."""
+"""Weights users by the inverse of their known participation probability."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.aggregation import Aggregation, State, Updates
 from netfl.network.rates import ZipfChances, chances_of
-from netfl.types import Law, ScenarioFacts
+from netfl.types import ScenarioFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
 
 _LIST: TypeAdapter[tuple[float, ...]] = TypeAdapter(
     Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
@@ -25,24 +24,25 @@ _LIST: TypeAdapter[tuple[float, ...]] = TypeAdapter(
 
 
 def _read(value: Any) -> object:
-    """Choose by what is written, so that a fault names the very entry."""
+    """Select the type by the value, so that an error names the entry."""
     if value is None or isinstance(value, ZipfChances):
         return value
     return ZipfChances.model_validate(value) if isinstance(value, Mapping) else _LIST.validate_python(value)
 
 
 class KnownParticipation(Aggregation):
-    """Changes count by how rare their users are: ``x + η/N Σ_k (θ_k - base_k) / p_k``.
+    """Changes are weighted by the inverse participation probability: ``x + η/N Σ_k (θ_k - base_k) / p_k``.
 
-    The sum runs over the round's deliveries, p_k is the probability that user k takes part in a round, and N the number
-    of all users: on average over who takes part, everybody counts the same.  The baseline with known participation
-    statistics of Wang and Ji, "A lightweight method for tackling unknown participation statistics in federated
-    averaging", ICLR 2024.  `fedau` finds the weights by itself.
+    The sum is over the round's deliveries, p_k is the probability that user k participates in a round, and N is the
+    number of users.  On average over the participation, all users have the same weight.  `fedau` estimates the weights.
 
-    Left out, the probabilities are those that the access states, for each replica its own: the exact shares of rounds
-    in which users are heard in the long run (of `cyclic` the rounds of a stretch over those of a cycle).  A user that
-    is never heard has weight 0.  Networks, replays, selections, and a `first` with room for some only (but for the 1 of
-    `stationary`) state none.
+    By default, the access states the probabilities, for each replica its own: the exact long-run shares of rounds in
+    which users are delivered (for `cyclic` the rounds of a stretch over those of a cycle).  A user that is never
+    delivered has weight 0.  Networks, replays, selections, and a `first` with room for some users only (except for the
+    1 of `stationary`) state none.
+
+    Source: the baseline with known participation statistics of Wang and Ji, "A lightweight method for tackling unknown
+    participation statistics in federated averaging", ICLR 2024.
 
     Example::
 
@@ -52,39 +52,40 @@ class KnownParticipation(Aggregation):
     """
 
     probability: Annotated[tuple[float, ...] | ZipfChances | None, BeforeValidator(_read)] = None
-    """How likely each user is to take part in a round: p_k, one for each user, or ``{zipf: s}``, as of the access
-    `bernoulli`; by default what the access states."""
+    """Participation probabilities p_k, one for each user, or ``{zipf: s}`` as in the access `bernoulli`; by default
+    those that the access states."""
     server_lr: Annotated[float, Field(gt=0)] = 1.0
-    """The global step size η."""
+    """Server step size η."""
 
-    def informed(self, heard: NDArray[np.float64] | None) -> Self:
-        """With what the access states, where nothing else is said."""
-        if self.probability is not None or heard is None:
+    def with_participation(self, rates: NDArray[np.float64] | None) -> Self:
+        """Use *rates* of the access, unless the scenario gives probabilities."""
+        if self.probability is not None or rates is None:
             return self
-        return self.model_copy(update={"probability": tuple(heard.tolist())})
+        return self.model_copy(update={"probability": tuple(rates.tolist())})
 
     def open(self, users: int, current: Tensor) -> State:
-        """The weight of each user's change.
+        """Return the weight 1/p of each user.
 
         Raises:
-            ValueError: nobody said how likely users are to take part.
+            ValueError: the probabilities are unknown.
         """
         if self.probability is None:
-            raise ValueError("the probabilities are not known: an aggregation around this one must pass on 'informed'")
+            problem = "the probabilities are not known: an aggregation around this one must pass on"
+            raise ValueError(f"{problem} 'with_participation'")
         return {"weights": current.new_tensor([1 / p if p > 0 else 0.0 for p in chances_of(self.probability, users)])}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """The weighted changes."""
+        """Add the weighted changes."""
         weights = state["weights"]
         change = weights[updates.users] @ (updates.models - updates.bases)
         return current + self.server_lr / len(weights) * change, state
 
-    def worth(self, state: State) -> Tensor:
-        """``1 / p``."""
+    def user_weights(self, state: State) -> Tensor:
+        """Return ``1 / p``."""
         return state["weights"]
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """A list for another number of users; none where the access states no probabilities."""
+        """Yield a fault for a list of wrong length, and for missing probabilities."""
         if self.probability is None:
             if not facts.heard_known:
                 problem = "missing; this access does not state in what share of the rounds each user is heard"
@@ -92,7 +93,3 @@ class KnownParticipation(Aggregation):
         elif isinstance(self.probability, tuple) and len(self.probability) != facts.users:
             problem = f"{len(self.probability)} probabilities for {facts.users} users"
             yield Fault("probability", problem, remedy="give one for each user, or take 'fedau', which estimates them")
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an aggregation draws nothing"),)

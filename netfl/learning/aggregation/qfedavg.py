@@ -1,4 +1,4 @@
-"""q-FedAvg: the server lets changes of users whom the model serves badly count more."""
+"""q-FedAvg: changes of users with a large loss have a larger weight."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from netfl.learning.aggregation._qffl import QfflAggregation
 
 
 class Qfedavg(QfflAggregation):
-    """Changes count by a power of their user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
+    """Changes are weighted by a power of the user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
 
-    The sums run over the round's deliveries.  ``Δ_k = F_k^q Δw_k`` and ``h_k = q F_k^(q-1) ‖Δw_k‖² + L F_k^q``, with
-    ``Δw_k = L (base_k - θ_k)``, ``L = 1/lr`` the user's own, and F_k the mean loss of base_k over all that user k
-    holds; 1e-10 is added to it.  With q = 0 and one lr it is an `average` with equal weights of users that started from
-    x.  t moves by the same weights; it is no part of the norm.  F_k is the mean loss also where the users' objective is
-    another.
+    The sums are over the round's deliveries.  ``Δ_k = F_k^q Δw_k`` and ``h_k = q F_k^(q-1) ‖Δw_k‖² + L F_k^q``, with
+    ``Δw_k = L (base_k - θ_k)``, the user's ``L = 1/lr``, and the mean loss F_k of base_k over the examples of user k
+    plus 1e-10.  With q = 0 and one lr it is an `average` with equal weights, if all bases are x.  t moves by the same
+    weights; it is not part of the norm.  F_k is the mean loss for any local objective.
 
-    Li et al., "Fair resource allocation in federated learning", ICLR 2020, algorithm 2.
+    Source: Li et al., "Fair resource allocation in federated learning", ICLR 2020, algorithm 2.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""q-FedSGD: as q-FedAvg, of gradients."""
+"""q-FedSGD: q-FedAvg with a single gradient per user."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Qfedsgd(QfflAggregation):
-    """Gradients count by a power of their user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
+    """Gradients are weighted by a power of the user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
 
-    ``Δ_k = F_k^q ∇F_k`` and ``h_k = q F_k^(q-1) ‖∇F_k‖² + L F_k^q``, with F_k the mean loss of the version that user k
-    received over all that it holds, 1e-10 added, and ``L = 1/lr``.  So users take one step on all their examples, for
-    the mean loss; ``∇F_k = (base_k - θ_k) / lr``, and what remains is `qfedavg`.  With q = 0 it is gradient descent.
+    ``Δ_k = F_k^q ∇F_k`` and ``h_k = q F_k^(q-1) ‖∇F_k‖² + L F_k^q``, with ``L = 1/lr`` and the mean loss F_k of base_k
+    over the examples of user k plus 1e-10.  Users make one step on all their examples with the mean loss, so that
+    ``∇F_k = (base_k - θ_k) / lr``; the rest is `qfedavg`.  With q = 0 it is gradient descent.
 
-    Li et al., "Fair resource allocation in federated learning", ICLR 2020, algorithm 1.
+    Source: Li et al., "Fair resource allocation in federated learning", ICLR 2020, algorithm 1.
 
     Example::
 
@@ -28,9 +28,9 @@ class Qfedsgd(QfflAggregation):
         q: 1
     """
 
-    def misfits(self, learner: LearnerSpec) -> Iterator[Fault]:
-        """Changes that are not the gradient of F_k."""
-        if learner.batch_size != "full" or not learner.one_step:
+    def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
+        """Yield options with which a change is not the gradient of F_k."""
+        if learner.batch_size != "full" or not learner.has_single_step:
             problem = "qfedsgd takes the change of a user to be its gradient, so it is one step on all examples"
             yield Fault("kind", problem, "qfedsgd", "give batch_size: full and local_steps: 1, or take 'qfedavg'")
         if not isinstance(learner.objective, Erm) or learner.weight_decay:

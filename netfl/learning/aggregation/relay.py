@@ -1,4 +1,4 @@
-"""The server passes on the one model that it heard."""
+"""Relaying of a single delivered model."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, Updates
-from netfl.types import Law, ScenarioFacts
+from netfl.learning.aggregation import Aggregation, State, Updates
+from netfl.types import ScenarioFacts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from netfl.learning.aggregation import State
-
 
 class Relay(Aggregation):
-    """The next version is the delivered user's model and t, as they are.
+    """The next version is the model and t of the delivered user.
 
-    For a server that hears one user in a round: Σ over users of 1{heard} (θ_k, t_k), the rule of FED-CVaR-AVG and of
-    FedAvg under a random access model that relays one user.
+    For one delivery in a round: Σ over users of 1{delivered} (θ_k, t_k), the rule of FED-CVaR-AVG and of FedAvg under a
+    random access model that relays one user.
 
     Example::
 
@@ -27,17 +25,17 @@ class Relay(Aggregation):
     """
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """The model that came.
+        """Return the delivered model.
 
         Raises:
-            ValueError: more than one came.
+            ValueError: there are several deliveries.
         """
         if len(updates.models) != 1:
             raise ValueError(f"relay passes on one model, but round {updates.round} brought {len(updates.models)}")
         return updates.models[0], state
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """It can pass on only one."""
+        """Yield a fault if a round can bring several deliveries."""
         if facts.most > 1:
             yield Fault(
                 "kind",
@@ -46,7 +44,3 @@ class Relay(Aggregation):
                 "let a round close with one (first: 1, or round: {kind: first, m: 1} in a network), or use the "
                 "aggregation 'average'",
             )
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an aggregation draws nothing"),)

@@ -1,19 +1,30 @@
-"""The objective family: what a user minimises locally.
+"""The objective family: the local objectives that users minimise.
 
-An objective never sees the model.  It sees the losses of a mini-batch and says how much each example counts in the
-gradient of the model's parameters θ; and, where it has one, which way its own scalar parameter t goes.  A user's SGD
-step is then ``θ -= lr Σ_b w_b ∇ℓ_b`` and ``t -= t_rate dt``.  t travels with θ: it is sent, relayed and averaged as one
-more parameter.  All jobs, that is all pairs of a lane and a user that train side by side, are weighed in one call.
+An objective sees the losses of a mini-batch, never the model.  It returns the weight of each example in the gradient of
+the parameters θ and, if it has a scalar parameter t, the gradient of t.  The SGD step of a user is then
+``θ -= lr Σ_b w_b ∇ℓ_b`` and ``t -= t_rate ∂t``.  t is sent and aggregated like one more parameter of the model.
 
-To write one: a file in this package, or a class in a package of your own, that derives from `Objective`.
+To add one, derive a class from `Objective` in a file of this package, or in a module of your own.  This one is
+complete::
 
-- Its numeric fields reach `weights` as tensors with one entry per job, in ``h`` by the field's name, for the jobs of
-  several learners may differ in them.  `weights` is therefore a static method: it sees no learner's fields.  A field
-  that is a word reaches it if `hyper` makes a number of it.
-- Use methods and operators of tensors only (``losses.sum(1)``, ``(f > t) / alpha``): then the file needs no torch,
-  and a network can be traced without it.
-- ``share`` is 1/n for the n real examples of a mini-batch and 0 for padding; a weight on padding must be 0, which
+    class Squared(Objective):
+        \"\"\"The mean of ℓ + c ℓ² / 2 over the losses ℓ of a mini-batch: each example has the weight 1 + c ℓ.\"\"\"
+
+        c: float = 0.5
+
+        @staticmethod
+        def weights(losses, share, t, h):
+            return share * (1 + h["c"][:, None] * losses), t.new_zeros(t.shape)
+
+        def value(self, losses, rho, t):
+            return float((losses + self.c * losses**2 / 2) @ rho)
+
+- `weights` handles all jobs in one call; a job is a user that trains for a learner.  The learners may differ in their
+  fields, so `weights` is a static method: it reads numeric fields from ``h``, a tensor ``[jobs]`` by name.  `hyper`
+  converts a field that is not a number.
+- ``share`` is 1/n for the n examples of a mini-batch, and 0 for padding.  The weight of padding must be 0, which
   ``share * something`` ensures.
+- Use only methods and operators of tensors (``losses.sum(1)``, ``(f > t) / alpha``), so that the file needs no torch.
 """
 
 from __future__ import annotations
@@ -26,62 +37,70 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.registry import Spec
+from netfl.types import Law
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class Objective(Spec):
-    """The contract of an objective."""
+    """Base class of all objectives."""
 
     @staticmethod
     @abstractmethod
     def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """How much each example counts in the gradient of θ, ``[jobs, batch]``, and the gradient of t, ``[jobs]``.
+        """Return the weights of the examples in the gradient of θ, ``[jobs, batch]``, and the gradient of t.
 
         Args:
-            losses: the loss of each example, ``[jobs, batch]``.
+            losses: of each example, ``[jobs, batch]``.
             share: 1/n for the n examples of a mini-batch, 0 for padding, ``[jobs, batch]``.
             t: the scalar parameter, ``[jobs]``.
-            h: the fields of the objective by name, each ``[jobs]``.
+            h: numeric fields of the objective by name, each ``[jobs]``.
+
+        Returns:
+            Weights, ``[jobs, batch]``, and the gradient of t, ``[jobs]``.
         """
 
     @abstractmethod
     def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
-        """The global objective, from each user's mean loss and how often each is heard.
+        """Return the global objective.
 
         Args:
-            losses: mean losses, ``[users]``.
-            rho: shares of the deliveries, ``[users]``, of sum 1.
+            losses: mean loss of each user, ``[users]``.
+            rho: share of each user in the deliveries, ``[users]``, with sum 1.
             t: the scalar parameter.
         """
 
     @property
     def t_rate(self) -> float:
-        """Step size of SGD on t; 0 for an objective that has no t, which then stays where it starts, at 0."""
+        """Step size of SGD on t; 0 for an objective without t, which then stays at 0."""
         return 0.0
 
     @property
     def pull(self) -> float:
-        """μ of a term ``μ/2 ‖θ - base‖²``, which holds a user's θ near the version that it started from; 0 for none."""
+        """Factor μ of a term ``μ/2 ‖θ - base‖²``, which holds θ near the base of the update; 0 without it."""
         return 0.0
 
     @property
     def has_threshold(self) -> bool:
-        """Whether t is trained, and so is part of an update."""
+        """True if t is trained, and so is part of an update."""
         return self.t_rate > 0
 
     @property
-    def may_rest(self) -> bool:
-        """Whether the weights of a mini-batch are often all 0, so that it pays to look before a backward pass."""
+    def has_zero_weights(self) -> bool:
+        """True if all weights of a mini-batch are often 0, so that it pays to check before a backward pass."""
         return False
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The levels α at which the CVaR of all learners is to be reported, for comparison with this one's."""
+        """Levels α at which the CVaR of all learners is reported, to compare them with this one."""
         return ()
 
     def hyper(self) -> Mapping[str, float]:
-        """What `weights` gets as ``h``: the numeric fields by name; the same names for all objectives of a kind."""
+        """Return the numeric fields for `weights`, with the same names for all objectives of a kind."""
         fields = ((name, getattr(self, name)) for name in type(self).model_fields)
         return {name: float(field) for name, field in fields if isinstance(field, int | float)}
+
+    def laws(self) -> tuple[Law, ...]:
+        """State that nothing is random."""
+        return (Law.none("an objective draws nothing; its gradient is tested against a calculation of its own"),)

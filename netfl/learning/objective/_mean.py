@@ -1,4 +1,4 @@
-"""Objectives whose loss of a mini-batch is the mean of its examples' losses."""
+"""Base class of objectives with equal weights and without t."""
 
 from __future__ import annotations
 
@@ -9,24 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.learning.objective import Objective
-from netfl.types import Law
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class MeanLoss(Objective):
-    """Every example counts the same, and there is no t."""
+    """The mean loss of the mini-batch."""
 
     @staticmethod
     def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Each example counts the same."""
+        """Return equal weights."""
         return share, t.new_zeros(t.shape)
 
     def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
-        """The expected loss of whom the server hears."""
+        """Return ``Σ_k ρ_k f_k``."""
         return float(losses @ rho)
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an objective draws nothing; its gradient is tested against a calculation of its own"),)

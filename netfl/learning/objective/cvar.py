@@ -1,4 +1,4 @@
-"""The conditional value at risk: the mean loss of the worst share α of what is heard, or of its examples."""
+"""The conditional value at risk: the mean of the worst share α of the losses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.learning.objective import Objective
-from netfl.types import Law
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,14 +19,14 @@ class Cvar(Objective):
     """The CVaR of the mini-batch's mean loss f, mixed with f itself; the objective of FED-CVaR-AVG.
 
     ``G(θ, t) = (1-γ) (t + [f-t]_+ / α) + γ f``, whose gradients are ``∇θ G = ((1-γ)/α 1{f>t} + γ) ∇θ f`` and
-    ``∂t G = (1-γ) (1 - 1{f>t}/α)``; the hinge counts as flat at f = t.  t starts at 0.  Minimised over t, the first
-    part is the CVaR of Rockafellar and Uryasev (2000): the mean of the worst share α of f over the users as they are
-    heard.  With γ = 1 it is `erm`, to which α and lr_t make no difference, so that a grid over γ can have it; with
+    ``∂t G = (1-γ) (1 - 1{f>t}/α)``; the hinge is flat at f = t.  t starts at 0.  Minimised over t, the first part is
+    the CVaR of Rockafellar and Uryasev (2000): the mean of the worst share α of f, over users weighted by their
+    deliveries.  With γ = 1 it is `erm`, and α and lr_t have no effect, so that a grid over γ can include it.  With
     α = 1 it has the gradients of `erm` as long as f > t.
 
-    ``per: sample`` puts the loss of each example ℓ in the place of f, ``mean_b [(1-γ) (t + [ℓ_b-t]_+ / α) + γ ℓ_b]``:
-    the worst share of the examples, whoever holds them.  The objective that is reported takes the users' mean losses in
-    both, and so is a lower bound of that one.
+    ``per: sample`` replaces f by the loss ℓ of each example, ``mean_b [(1-γ) (t + [ℓ_b-t]_+ / α) + γ ℓ_b]``: the worst
+    share of the examples of all users.  The reported objective uses the users' mean losses in both cases, and so is a
+    lower bound of that for examples.
 
     Example::
 
@@ -38,19 +37,19 @@ class Cvar(Objective):
     """
 
     alpha: Annotated[float, Field(gt=0, le=1)]
-    """The share of the worst that counts, in (0, 1]."""
+    """Share α of the worst losses, in (0, 1]."""
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """The weight of the mean loss itself, in [0, 1]."""
+    """Weight γ of the mean loss, in [0, 1]."""
     lr_t: Annotated[float, Field(gt=0)]
     """Step size of SGD on t."""
     per: Literal["batch", "sample"] = "batch"
-    """What is compared with t: the mean loss of a mini-batch, or the loss of each example."""
+    """Loss that is compared with t: the mean of a mini-batch, or that of each example."""
 
     @staticmethod
     def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """More where the mean loss exceeds t, for all of a mini-batch; or for each example whose own loss does.
+        """Weigh mini-batches, or examples, by whether their loss exceeds t.
 
-        In a mini-batch whose mean counts, the slope of t has no rounding of a mean of equals in it.
+        Per mini-batch, the gradient of t is taken from one example: a mean of equal values could round.
         """
         rest, mean, single = 1 - h["gamma"], (losses * share).sum(1), h["sample"] > 0
         seen = losses.where(single[:, None], mean[:, None])
@@ -59,7 +58,7 @@ class Cvar(Objective):
         return share * (tail + h["gamma"][:, None]), (share * slopes).sum(1).where(single, slopes[:, 0])
 
     def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
-        """``(1-γ) (t + Σ ρ_k [f_k - t]_+ / α) + γ Σ ρ_k f_k``."""
+        """Return ``(1-γ) (t + Σ ρ_k [f_k - t]_+ / α) + γ Σ ρ_k f_k``."""
         tail = t + float(rho @ np.maximum(losses - t, 0.0)) / self.alpha
         return (1 - self.gamma) * tail + self.gamma * float(rho @ losses)
 
@@ -69,19 +68,15 @@ class Cvar(Objective):
         return self.lr_t
 
     def hyper(self) -> Mapping[str, float]:
-        """α, γ, and 1 for ``per: sample``."""
+        """Return α, γ, and 1 for ``per: sample``."""
         return {"alpha": self.alpha, "gamma": self.gamma, "sample": float(self.per == "sample")}
 
     @property
-    def may_rest(self) -> bool:
-        """With γ = 0 nothing is learned of losses that do not exceed t."""
+    def has_zero_weights(self) -> bool:
+        """True for γ = 0: losses below t have the weight 0."""
         return self.gamma == 0
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Its own α."""
+        """Level α."""
         return (self.alpha,)
-
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("an objective draws nothing; its gradient is tested against a calculation of its own"),)

@@ -1,4 +1,4 @@
-"""The mean loss, and a pull back to the version that a user started from."""
+"""The mean loss with a proximal term: FedProx."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from netfl.learning.objective._mean import MeanLoss
 class Proximal(MeanLoss):
     """The mean loss of the mini-batch and ``μ/2 ‖θ - base‖²``, which keeps a user near its base: FedProx.
 
-    The gradient of a step is ``∇f + μ (θ - base)``; the first step of an update, and so an update of a single step, is
-    that of `erm`.  It has no t.  Globally it is what `erm` is, for at a version the second term is 0.
+    The gradient of a step is ``∇f + μ (θ - base)``.  The first step of an update, and so an update of a single step, is
+    that of `erm`.  There is no t.  The global objective is that of `erm`, because the proximal term of a version is 0.
 
-    Li et al., "Federated optimization in heterogeneous networks", MLSys 2020, algorithm 2; that users take different
-    amounts of steps is for ``local_epochs`` to say.
+    Source: Li et al., "Federated optimization in heterogeneous networks", MLSys 2020, algorithm 2.  Its different
+    numbers of local steps follow from ``local_epochs``.
 
     Example::
 
@@ -25,9 +25,9 @@ class Proximal(MeanLoss):
     """
 
     mu: Annotated[float, Field(gt=0)]
-    """How strong the pull is: μ."""
+    """Strength μ of the proximal term."""
 
     @property
     def pull(self) -> float:
-        """μ."""
+        """Strength μ."""
         return self.mu

@@ -1,6 +1,15 @@
-"""The schedule family: how the step sizes of local training change as versions of the global model go by.
+"""The schedule family: step sizes of local training as a function of the model's version.
 
-To write one: a file in this package, or a class in a package of your own, that derives from `Schedule`.
+To add one, derive a class from `Schedule` in a file of this package, or in a module of your own.  This one is
+complete::
+
+    class Fading(Schedule):
+        \"\"\"The step sizes fall as ``1 / (1 + version / half)``.\"\"\"
+
+        half: float = 500
+
+        def factors(self, versions):
+            return 1 / (1 + versions / self.half)
 """
 
 from __future__ import annotations
@@ -15,20 +24,17 @@ from netfl.types import Law
 
 
 class Schedule(Spec):
-    """The contract of a schedule."""
+    """Base class of all schedules."""
 
     @abstractmethod
     def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What `lr` and the objective's step size on t are multiplied by.
+        """Return the positive factors of `lr` and the objective's step size on t, ``[n]``.
 
         Args:
-            versions: the version that each user starts from, 0 before the first round, ``[n]``; an update that comes
-                late was made with the step size of its own version.
-
-        Returns:
-            A positive factor for each, ``[n]``.
+            versions: the base version of each user, ``[n]``; 0 before the first round.  A late update has the step size
+                of its own base.
         """
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """State that nothing is random."""
         return (Law.none("a schedule draws nothing"),)

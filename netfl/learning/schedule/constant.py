@@ -1,4 +1,4 @@
-"""Step sizes that stay."""
+"""Constant step sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from netfl.learning.schedule import Schedule
 
 
 class Constant(Schedule):
-    """The step sizes stay as they are.
+    """Constant step sizes.
 
     Example::
 
@@ -17,5 +17,5 @@ class Constant(Schedule):
     """
 
     def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """All 1."""
+        """Return 1 for all."""
         return np.ones(len(versions))

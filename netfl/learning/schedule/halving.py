@@ -1,4 +1,4 @@
-"""Step sizes that are halved again and again."""
+"""Step sizes that are halved at regular intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netfl.types import ScenarioFacts
 
 
 class Halving(Schedule):
-    """The step sizes are halved after every so many versions: ``lr · 2^-⌊version / every⌋``.
+    """The step sizes are halved at regular intervals: ``lr · 2^-⌊version / every⌋``.
 
     Example::
 
@@ -24,14 +24,14 @@ class Halving(Schedule):
     """
 
     every: Annotated[int, Field(ge=1)]
-    """After how many versions."""
+    """Versions between two halvings."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """A first halving that nobody lives to see."""
+        """Yield a fault if the first halving is after the last round."""
         if self.every >= facts.rounds:
             problem = f"has no effect: users start from versions 0 to {facts.rounds - 1}"
             yield Fault("every", problem, self.every, "make it smaller, or take the schedule 'constant'")
 
     def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Powers of a half."""
+        """Return powers of 1/2."""
         return np.asarray(0.5 ** (versions // self.every))

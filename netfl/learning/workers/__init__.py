@@ -1,1 +1,1 @@
-"""Local training in several processes, on one machine or on Ray."""
+"""Local training in several processes, on this machine or on a Ray cluster."""

@@ -1,12 +1,14 @@
-"""Messages between a run and its workers: pickled one after the other; large arrays go by way of files.
+"""Messages between a run and its worker processes.
 
-A file is mapped into memory by whoever reads it, so that processes share what they only read, such as the examples.
+Messages are pickled one after the other.  Large arrays go through files that each reader maps into memory, so that
+processes share what they only read, such as the examples.  This module does not import torch.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import sys
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,96 +18,95 @@ from tempfile import mkstemp
 from typing import IO, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-_LARGE = 1 << 20
-"""Bytes from which an array is put into a file."""
+_FILE_BYTES = 1 << 20
+"""Size from which an array is sent through a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteError:
-    """An exception on its way: many kinds cannot be made again from what `pickle` keeps of them.
+    """An exception of a worker.  Many exceptions cannot be built from their pickle, so the parts are sent.
 
     Args:
         kind: its class.
-        words: its ``args``.
-        more: its attributes.
+        arguments: its ``args``.
+        attributes: its ``__dict__``.
     """
 
     kind: type[Exception]
-    words: tuple[Any, ...]
-    more: dict[str, Any]
+    arguments: tuple[Any, ...]
+    attributes: dict[str, Any]
 
     @classmethod
     def of(cls, error: Exception) -> RemoteError:
-        """*error*, with a note of where it was raised; as a plain one where nobody else could read it."""
-        told = "".join(traceback.format_exception(error))
-        found = cls(type(error), error.args, vars(error) | {"__notes__": [f"in a worker:\n{told}"]})
+        """Pack *error* with its traceback as a note; as a `RuntimeError` if the receiver could not unpickle it."""
+        note = f"in a worker:\n{''.join(traceback.format_exception(error))}"
+        packed = cls(type(error), error.args, vars(error) | {"__notes__": [note]})
         try:
-            pickle.loads(pickle.dumps(found))  # noqa: S301 - made right here
+            pickle.loads(pickle.dumps(packed))  # noqa: S301 - made right here
         except Exception:  # whatever an exception of the user's does there
-            return cls(RuntimeError, (f"{type(error).__name__}: {error}",), {"__notes__": found.more["__notes__"]})
-        return found
+            return cls(RuntimeError, (f"{type(error).__name__}: {error}",), {"__notes__": [note]})
+        return packed
 
     def error(self) -> Exception:
-        """The exception."""
-        made = self.kind.__new__(self.kind, *self.words)
-        made.args = self.words
-        vars(made).update(self.more)
-        return made
+        """Rebuild the exception."""
+        error = self.kind.__new__(self.kind, *self.arguments)
+        error.args = self.arguments
+        vars(error).update(self.attributes)
+        return error
 
 
 class SharedArrays:
-    """Files of arrays in a folder that all processes see; an array that is put there again is not written again."""
+    """Files of arrays in a folder that all processes see.  An array that is put twice is written once."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._there: dict[int, tuple[str, NDArray[Any]]] = {}
+        self._files: dict[int, tuple[str, NDArray[Any]]] = {}
 
     def put(self, array: NDArray[Any]) -> str:
-        """The file that holds *array*."""
-        if id(array) not in self._there:
+        """Return the path of the file that holds *array*."""
+        if id(array) not in self._files:
             handle, path = mkstemp(suffix=".npy", dir=self.folder)
             with os.fdopen(handle, "wb") as file:
                 np.save(file, array)
-            self._there[id(array)] = path, array  # which keeps the id its own
-        return self._there[id(array)][0]
+            self._files[id(array)] = path, array  # a reference keeps the id unique
+        return self._files[id(array)][0]
 
     def clear(self) -> None:
-        """Let go of all arrays and of their files; who has mapped one keeps it."""
-        for path, _ in self._there.values():
+        """Remove all files.  A process that has mapped one can still read it."""
+        for path, _ in self._files.values():
             with suppress(OSError):  # where a mapped file cannot be removed, its folder is, later
                 Path(path).unlink()
-        self._there = {}
+        self._files = {}
 
 
 class WorkerPipe:
-    """One end of a pair of pipes.
+    """One end of a connection between two processes.
 
     Args:
-        incoming: what the other end writes.
-        outgoing: what the other end reads.
-        shelf: where large arrays are put.
+        incoming: written by the other end.
+        outgoing: read by the other end.
+        arrays: for large arrays.
     """
 
-    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes], shelf: SharedArrays) -> None:
-        self._incoming, self._outgoing, self._shelf = incoming, outgoing, shelf
+    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes], arrays: SharedArrays) -> None:
+        self._incoming, self._outgoing, self._arrays = incoming, outgoing, arrays
 
     def send(self, message: object) -> None:
         """Send *message*.
 
         Raises:
-            OSError: the other end is gone, or the folder is full.
+            OSError: the other end is closed, or the folder is full.
         """
-        _Pickler(self._outgoing, self._shelf).dump(message)
+        _Pickler(self._outgoing, self._arrays).dump(message)
         self._outgoing.flush()
 
     def receive(self) -> Any:
-        """The next message; waits for it.
+        """Wait for the next message.
 
         Raises:
-            EOFError: the other end is gone.
+            EOFError: the other end is closed.
         """
         try:
             return _Unpickler(self._incoming).load()
@@ -114,43 +115,39 @@ class WorkerPipe:
 
 
 def pack_message(message: object) -> bytes:
-    """*message* as one piece, for where there is no shelf."""
-    out = BytesIO()
-    _Arrays(out, protocol=5).dump(message)
-    return out.getvalue()
+    """Pickle *message* into bytes, for connections without shared files."""
+    buffer = BytesIO()
+    _Pickler(buffer, None).dump(message)
+    return buffer.getvalue()
 
 
-class _Arrays(pickle.Pickler):
-    """Has tensors go as arrays, wherever they are."""
+class _Pickler(pickle.Pickler):
+    """Sends tensors as arrays, and large arrays as paths of files."""
+
+    def __init__(self, file: IO[bytes], arrays: SharedArrays | None) -> None:
+        super().__init__(file, protocol=5)
+        self._arrays = arrays
 
     def reducer_override(self, obj: object) -> Any:
-        """What stands for a tensor."""
-        return (torch.from_numpy, (obj.cpu().numpy(),)) if isinstance(obj, torch.Tensor) else NotImplemented
-
-
-class _Pickler(_Arrays):
-    """Puts large arrays on the shelf, those of tensors too."""
-
-    def __init__(self, file: IO[bytes], shelf: SharedArrays) -> None:
-        super().__init__(file, protocol=5)
-        self._shelf = shelf
+        torch = sys.modules.get("torch")  # without torch there are no tensors
+        if torch is not None and isinstance(obj, torch.Tensor):
+            return torch.from_numpy, (obj.cpu().numpy(),)
+        return NotImplemented
 
     def persistent_id(self, obj: object) -> str | None:
-        """The file of a large array."""
-        if not isinstance(obj, np.ndarray) or obj.nbytes < _LARGE or obj.dtype.hasobject:
+        if self._arrays is None or not isinstance(obj, np.ndarray):
             return None
-        return self._shelf.put(obj)
+        return None if obj.nbytes < _FILE_BYTES or obj.dtype.hasobject else self._arrays.put(obj)
 
 
 class _Unpickler(pickle.Unpickler):
-    """Maps them into memory; who writes into one has a copy of what it writes."""
+    """Maps files into memory.  A write into a mapped array goes to a private copy."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file)
-        self._found: dict[str, NDArray[Any]] = {}
+        self._mapped: dict[str, NDArray[Any]] = {}
 
     def persistent_load(self, pid: str) -> NDArray[Any]:
-        """The array in the file *pid*."""
-        if pid not in self._found:
-            self._found[pid] = np.load(pid, mmap_mode="c")
-        return self._found[pid]
+        if pid not in self._mapped:
+            self._mapped[pid] = np.load(pid, mmap_mode="c")
+        return self._mapped[pid]

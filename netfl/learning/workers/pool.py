@@ -1,9 +1,8 @@
-"""A team: workers, processes with one thread each, that share out the lanes of a run among them.
+"""Learning in several worker processes with one thread each, which share the lanes of a run.
 
-Each has a `BatchedLearner` for its part.  Rounds are sent without waiting for an answer unless one is due, so that
-workers
-learn beside the network and beside each other; what they say does not depend on how many they are, but for the last
-bits of floating-point sums, since a batch of other lanes may be multiplied in another order.
+Each worker has a `netfl.learning.learner.BatchedLearner` for its shard of the lanes.  Rounds are sent without waiting
+for an answer unless one is due, so workers learn while the network is simulated.  Results do not depend on the number
+of workers, except for the last bits of floating-point sums: a batch of other lanes may be multiplied in another order.
 """
 
 from __future__ import annotations
@@ -12,183 +11,187 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import MachineError, ModelError
-from netfl.learning.workers.process import processes
-from netfl.learning.workers.sharding import LaneShard, merge, shard_lanes, split
+from netfl.learning.workers.process import process_workers
+from netfl.learning.workers.sharding import LaneShard, merge_states, shard_lanes, split_state
 from netfl.types import Divergence, LearnerReport, Round
 
+if TYPE_CHECKING:
+    from netfl.learning.learner import LearningTask
 
-class Worker(Protocol):
-    """A learner somewhere else."""
+    StartWorkers = Callable[[Sequence[LearningTask]], AbstractContextManager[Sequence["WorkerHandle"]]]
+
+_MAX_PENDING = 16
+"""Rounds that may be sent before their answers are received."""
+
+
+class WorkerHandle(Protocol):
+    """A learner in another process."""
 
     def send(self, message: object) -> None:
-        """Have it do something: the name of what, and the arguments."""
+        """Send a call: the name of a method, and its arguments."""
 
     def receive(self) -> Any:
-        """What came of the first thing sent that was not yet asked for; what it failed with is raised."""
-
-
-Hire = Callable[[Sequence[Mapping[str, Any]]], AbstractContextManager[Sequence[Worker]]]
-"""Gets a worker for each part of a run, whose learner is made of what is said of that part."""
-_AHEAD = 16
-"""Rounds that may be on their way to workers."""
+        """Return the result of the oldest call without one; an exception of the call is raised here."""
 
 
 class ParallelLearner:
-    """Learners in several processes; does what a `netfl.learning.learner.BatchedLearner` of all lanes does.
+    """A `netfl.learning.learner.BatchedLearner` whose lanes are shared by several workers.
 
     Args:
-        workers: how many, at most; there are no more of them than lanes.
-        said: what a learner of all lanes would be made with.
-        hire: gets workers, each for its part of what is said; by default processes of this machine.
+        workers: their maximum number; there are no more workers than lanes.
+        task: of all lanes.
+        start_workers: starts a worker for each task; by default a process of this machine.
     """
 
-    def __init__(self, workers: int, said: Mapping[str, Any], hire: Hire = processes) -> None:
-        names, self._replicas, first = [*said["learners"]], len(said["datasets"]), said["first"]
-        self.lanes = tuple((name, first + replica) for name in names for replica in range(self._replicas))
+    def __init__(self, workers: int, task: LearningTask, start_workers: StartWorkers = process_workers) -> None:
+        names, self._replica_count = [*task.learners], len(task.replicas)
+        self.lanes, self._task, self._start_workers = task.lanes, task, start_workers
         self.diverged: tuple[Divergence, ...] = ()
-        self._parts = shard_lanes(len(names), self._replicas, workers)
-        self._said = [_for(part, said) for part in self._parts]
-        self._every, self._rounds = said["evaluate"].every, said["rounds"]
-        voice = said["follows"] or (names[0] if len(names) == 1 else None)
-        self._heeded = [voice in one["learners"] for one in self._said]
-        self._flying: deque[float] = deque()
-        self._hire = hire
-        self._workers: Sequence[Worker] = ()
+        self._shards = shard_lanes(len(names), self._replica_count, workers)
+        self._tasks = [_shard_task(task, shard) for shard in self._shards]
+        feedback_learner = task.feedback_learner or (names[0] if len(names) == 1 else None)
+        self._has_feedback = [feedback_learner in shard.learners for shard in self._tasks]
+        self._pending_s: deque[float] = deque()
+        self._workers: Sequence[WorkerHandle] = ()
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Have the workers, for as long as this lasts."""
-        with self._hire(self._said) as workers:
+        """Run the workers until the context ends."""
+        with self._start_workers(self._tasks) as workers:
             self._workers = workers
             yield
 
     def start(self) -> LearnerReport:
-        """The evaluation of version 0."""
-        return self._report(0, self._all("start"), 0.0)
+        """Evaluate version 0."""
+        return self._merge_reports(0, self._call_all("start"), 0.0)
 
     def step(self, rounds: Sequence[Round]) -> LearnerReport:
-        """Send *rounds* out; the report on them where it is due, or else an empty one.
+        """Send *rounds*; return their report if it is due, or else an empty one.
 
         Raises:
-            ModelError: as a learner does, for these rounds or some before them.
-            MachineError: a worker is gone.
+            ModelError: as of `BatchedLearner.step`, for these rounds or earlier ones.
+            MachineError: a worker has ended.
         """
-        index, asked = rounds[0].index, any(one.asks for one in rounds)
-        if asked and not any(self._heeded):
+        index, is_asked = rounds[0].index, any(round_.asks for round_ in rounds)
+        if is_asked and not any(self._has_feedback):
             raise ValueError("an access asks the learners, and does not say which of them")
-        for worker, part, heeded in zip(self._workers, self._parts, self._heeded, strict=True):
-            own = [rounds[place] for place in part.replicas]
-            worker.send(("step", own if heeded else [replace(one, asks={}) if one.asks else one for one in own]))
-        self._flying.append(max(one.closed_s for one in rounds))
-        due = asked or index % self._every == 0 or index == self._rounds
-        report = self._land(0 if due else _AHEAD)
-        return report if due else LearnerReport(index, diverged=report.diverged)
+        for worker, shard, has_feedback in zip(self._workers, self._shards, self._has_feedback, strict=True):
+            shard_rounds = [rounds[replica] for replica in shard.replicas]
+            if not has_feedback:
+                shard_rounds = [replace(round_, asks={}) if round_.asks else round_ for round_ in shard_rounds]
+            worker.send(("step", shard_rounds))
+        self._pending_s.append(max(round_.closed_s for round_ in rounds))
+        is_due = is_asked or index % self._task.evaluate.every == 0 or index == self._task.rounds
+        report = self._receive_reports(0 if is_due else _MAX_PENDING)
+        return report if is_due else LearnerReport(index, diverged=report.diverged)
 
     def state(self) -> dict[str, Any]:
-        """As `Learner.state`, of all lanes."""
-        return merge(self._all("state"), self._parts, self._replicas)
+        """Return the state of all lanes for `restore`; see `BatchedLearner.state`."""
+        return merge_states(self._call_all("state"), self._shards, self._replica_count)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from *state*, whatever number of workers it is from.
+        """Restore a `state` of any number of workers.
 
         Raises:
-            MachineError: it is the state of other lanes or of another model.
+            MachineError: the state belongs to other lanes or to another model.
         """
         if [tuple(lane) for lane in state["lanes"]] != [*self.lanes]:
             raise MachineError("the kept state is that of other learners, or of another model")
-        self._all("restore", lambda part: (split(state, part, self._replicas),))
-        self.diverged = tuple(one for own in self._all("diverged") for one in own)
+        self._call_all("restore", lambda shard: (split_state(state, shard, self._replica_count),))
+        self.diverged = tuple(lost for diverged in self._call_all("diverged") for lost in diverged)
 
     def version(self, lane: int) -> NDArray[np.float64]:
-        """The current θ and, last, t of a lane."""
-        return np.asarray(self._ask(lane, "version"))
+        """Return the current version of *lane*, ``[parameters + 1]``."""
+        return np.asarray(self._call_one(lane, "version"))
 
     def predict(self, lane: int, x: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The labels that a lane's current model gives to examples *x*."""
-        return np.asarray(self._ask(lane, "predict", x))
+        """Return the labels that the current model of *lane* predicts for the examples *x*."""
+        return np.asarray(self._call_one(lane, "predict", x))
 
-    def _ask(self, lane: int, name: str, *arguments: Any) -> Any:
-        """What the worker of *lane* answers, once all have caught up."""
-        self._land(0)
-        for worker, part in zip(self._workers, self._parts, strict=True):
-            own = part.lanes(self._replicas)
-            if lane in own:
-                worker.send((name, own.index(lane), *arguments))
+    def _call_one(self, lane: int, name: str, *arguments: Any) -> Any:
+        """Call a method of the worker of *lane*, once all pending rounds are received."""
+        self._receive_reports(0)
+        for worker, shard in zip(self._workers, self._shards, strict=True):
+            lanes = shard.lanes(self._replica_count)
+            if lane in lanes:
+                worker.send((name, lanes.index(lane), *arguments))
                 return worker.receive()
         raise ValueError(f"there is no lane {lane}")
 
-    def _all(self, name: str, arguments: Callable[[LaneShard], tuple[Any, ...]] = lambda _: ()) -> list[Any]:
-        """What all workers answer, once they have caught up."""
-        self._land(0)
-        for worker, part in zip(self._workers, self._parts, strict=True):
-            worker.send((name, *arguments(part)))
+    def _call_all(self, name: str, arguments: Callable[[LaneShard], tuple[Any, ...]] = lambda _: ()) -> list[Any]:
+        """Call a method of all workers, once all pending rounds are received."""
+        self._receive_reports(0)
+        for worker, shard in zip(self._workers, self._shards, strict=True):
+            worker.send((name, *arguments(shard)))
         return [worker.receive() for worker in self._workers]
 
-    def _land(self, flying: int) -> LearnerReport:
-        """Take answers until no more than *flying* rounds are on their way: the last, with all that is new."""
-        report, fresh = LearnerReport(0), list[Divergence]()
-        while len(self._flying) > flying:
-            time_s, answers = self._flying.popleft(), [worker.receive() for worker in self._workers]
-            report = self._report(answers[0].round, answers, time_s)
-            fresh += report.diverged
-        return replace(report, diverged=tuple(fresh))
+    def _receive_reports(self, max_pending: int) -> LearnerReport:
+        """Receive answers until at most *max_pending* rounds wait; return the last with all new divergences."""
+        report, diverged = LearnerReport(0), list[Divergence]()
+        while len(self._pending_s) > max_pending:
+            time_s, answers = self._pending_s.popleft(), [worker.receive() for worker in self._workers]
+            report = self._merge_reports(answers[0].round, answers, time_s)
+            diverged += report.diverged
+        return replace(report, diverged=tuple(diverged))
 
-    def _report(self, index: int, reports: Sequence[LearnerReport], time_s: float) -> LearnerReport:
-        """The reports of all workers on one round, as one.
+    def _merge_reports(self, index: int, reports: Sequence[LearnerReport], time_s: float) -> LearnerReport:
+        """Merge the reports of all workers on one round.
 
         Raises:
-            ModelError: no lane is left.
+            ModelError: all lanes have diverged.
         """
-        fresh = tuple(one for report in reports for one in report.diverged)
-        self.diverged += fresh
-        if fresh and len(self.diverged) == len(self.lanes):
-            one = min(fresh, key=lambda lost: self.lanes.index((lost.learner, lost.replica)))
-            raise ModelError(f"{one.learner}, replica {one.replica}", one.problem, user=one.user, time_s=time_s)
-        metrics = {name: np.full(len(self.lanes), np.nan) for name in _names([one.metrics for one in reports])}
-        for part, report in zip(self._parts, reports, strict=True):
-            lanes = part.lanes(self._replicas)
+        new = tuple(lost for report in reports for lost in report.diverged)
+        self.diverged += new
+        if new and len(self.diverged) == len(self.lanes):
+            lost = min(new, key=lambda entry: self.lanes.index((entry.learner, entry.replica)))
+            raise ModelError(f"{lost.learner}, replica {lost.replica}", lost.problem, user=lost.user, time_s=time_s)
+        names = _merge_names([report.metrics for report in reports])
+        metrics = {name: np.full(len(self.lanes), np.nan) for name in names}
+        for shard, report in zip(self._shards, reports, strict=True):
+            lanes = shard.lanes(self._replica_count)
             for name, values in report.metrics.items():
                 metrics[name][lanes] = values
-        return LearnerReport(index, metrics, self._answers(reports), fresh)
+        return LearnerReport(index, metrics, self._merge_answers(reports), new)
 
-    def _answers(self, reports: Sequence[LearnerReport]) -> tuple[Mapping[str, NDArray[np.float64]], ...]:
-        """What the accesses of all replicas asked; none where nobody did."""
-        asked = any(report.answers for report in reports)
-        own = zip(self._parts, self._heeded, reports, strict=True)
-        none: Mapping[str, NDArray[np.float64]] = {}
-        parts = [report.answers or (none,) * len(part.replicas) for part, heeded, report in own if asked and heeded]
-        return tuple(one for part in parts for one in part)
-
-
-def _for(part: LaneShard, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What the learner of *part* is made with, where that of all lanes would be made with *said*."""
-    names, there = [*said["learners"]], slice(part.replicas.start, part.replicas.stop)
-    own = {names[number]: said["learners"][names[number]] for number in part.learners}
-    return {
-        **said,
-        **{name: said[name][there] for name in ("datasets", "splits", "validation", "streams")},
-        "learners": own,
-        "first": said["first"] + there.start,
-        "follows": said["follows"] if said["follows"] in own else None,
-        "team": tuple(said["learners"].values()),
-    }
+    def _merge_answers(self, reports: Sequence[LearnerReport]) -> tuple[Mapping[str, NDArray[np.float64]], ...]:
+        """Join the answers to the accesses of all replicas; empty if no access asked."""
+        if not any(report.answers for report in reports):
+            return ()
+        nothing: Mapping[str, NDArray[np.float64]] = {}
+        answers: list[Mapping[str, NDArray[np.float64]]] = []
+        for shard, has_feedback, report in zip(self._shards, self._has_feedback, reports, strict=True):
+            if has_feedback:
+                answers += report.answers or [nothing] * len(shard.replicas)
+        return tuple(answers)
 
 
-def _names(metrics: Sequence[Mapping[str, object]]) -> list[str]:
-    """The names of all *metrics*, each behind the one behind which it stands in its own."""
+def _shard_task(task: LearningTask, shard: LaneShard) -> LearningTask:
+    names = [*task.learners]
+    learners = {names[number]: task.learners[names[number]] for number in shard.learners}
+    return replace(
+        task,
+        learners=learners,
+        replicas=task.replicas[shard.replicas.start : shard.replicas.stop],
+        feedback_learner=task.feedback_learner if task.feedback_learner in learners else None,
+        all_learners=tuple(task.learners.values()),
+    )
+
+
+def _merge_names(metrics: Sequence[Mapping[str, object]]) -> list[str]:
+    """Merge the names of all *metrics*; each stays behind its predecessor."""
     names: list[str] = []
-    for one in metrics:
-        at = 0
-        for name in one if [*one] != names else ():
+    for mapping in metrics:
+        position = 0
+        for name in mapping if [*mapping] != names else ():
             if name in names:
-                at = names.index(name)
+                position = names.index(name)
             else:
-                names.insert(at, name)
-            at += 1
+                names.insert(position, name)
+            position += 1
     return names

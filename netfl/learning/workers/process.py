@@ -1,99 +1,176 @@
-"""A worker as its run sees it: a process that is started, told what to do, and ended."""
+"""Worker processes of this machine: how a run starts them and talks to them, and what runs inside.
+
+`start_process` runs the ``main`` of a module in a new Python process and gives both pipes to it.
+`process_workers` starts the workers of a `netfl.learning.workers.pool.ParallelLearner` this way; in each of them `main`
+executes the calls that arrive.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from netfl.errors import MachineError
-from netfl.learning.workers.messages import RemoteError, SharedArrays, WorkerPipe
+from netfl.learning.workers.messages import RemoteError, SharedArrays, WorkerPipe, pack_message
 
-_GOING_S = 5.0
-"""Seconds in which a process whose pipes are closed should be gone."""
-_KILLED = 9
-"""The signal that a machine out of memory sends."""
-_BEGIN = "import sys; sys.path[:] = sys.argv[2:]; from netfl.learning import _worker; _worker.main()"
-"""What a worker runs: not the run's own main module, which may be a script that nothing guards against that."""
+if TYPE_CHECKING:
+    from netfl.learning.learner import BatchedLearner, LearningTask
+
+_EXIT_TIMEOUT_S = 5.0
+_SIGKILL = 9  # sent by a machine out of memory; Windows has no name for it
+_RUN_MODULE = (
+    "import sys; from importlib import import_module; sys.path[:] = sys.argv[3:]; "
+    "import_module(sys.argv[1]).main(sys.argv[2])"
+)
+"""The program of a process.  It does not run the main module of the parent, which may be an unguarded script."""
 
 
-class Worker:
-    """A worker as its run sees it.
+@contextmanager
+def start_process(module: str, argument: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``main(argument)`` of *module* in a Python process with pipes and one thread; kill it when the context ends.
 
-    Args:
-        process: the process.
-        channel: the way to it.
-        name: what it is, in words.
+    The process has its own session: Ctrl-C reaches the parent only.
     """
-
-    def __init__(self, process: subprocess.Popen[bytes], channel: WorkerPipe, name: str) -> None:
-        self._process, self._channel, self._name = process, channel, name
-
-    def send(self, message: object) -> None:
-        """Send *message*."""
-        try:
-            self._channel.send(message)
-        except BrokenPipeError:
-            self._lost()
-
-    def receive(self) -> Any:
-        """The next answer; what the worker failed with is raised."""
-        try:
-            answer = self._channel.receive()
-        except EOFError:
-            self._lost()
-        if isinstance(answer, RemoteError):
-            raise answer.error()
-        return answer
-
-    def _lost(self) -> NoReturn:
-        """Say that the worker is gone."""
-        try:
-            code = self._process.wait(_GOING_S)
-        except subprocess.TimeoutExpired:
-            code = 0
-        how = f"was killed by signal {-code}" if code < 0 else "has ended"
-        why = " (has the machine run out of memory?)" if code == -_KILLED else ""
-        raise MachineError(f"{self._name} {how}{why}; the last checkpoint is kept, go on from it with netfl resume")
-
-
-@contextmanager
-def processes(said: Sequence[Mapping[str, Any]]) -> Iterator[list[Worker]]:
-    """A process for each part of a run, with a learner that is made of what is *said* of that part."""
-    with ExitStack() as stack:
-        folder = stack.enter_context(TemporaryDirectory(prefix="netfl-", ignore_cleanup_errors=True))
-        shelf = SharedArrays(folder)
-        names = [f"worker {number} of {len(said)}" for number in range(1, len(said) + 1)]
-        workers = [stack.enter_context(_worker(name, shelf)) for name in names]
-        for worker, own in zip(workers, said, strict=True):
-            worker.send(own)
-        for worker in workers:
-            worker.receive()
-        shelf.clear()
-        yield workers
-
-
-@contextmanager
-def _worker(name: str, shelf: SharedArrays) -> Iterator[Worker]:
-    """A worker, which is gone after this, however it ends."""
-    process = subprocess.Popen(  # noqa: S603 - this very Python, with words of its own
-        [sys.executable, "-P", "-c", _BEGIN, shelf.folder, *sys.path],
+    process = subprocess.Popen(  # noqa: S603 - this very Python, with arguments of this package
+        [sys.executable, "-P", "-c", _RUN_MODULE, module, argument, *sys.path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
         start_new_session=True,
     )
-    if process.stdin is None or process.stdout is None:
-        raise MachineError("a worker has no pipes")
     try:
-        yield Worker(process, WorkerPipe(process.stdout, process.stdin, shelf), name)
+        yield process
     finally:
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):  # what was not sent any more
-                pipe.close()
+            if pipe is not None:
+                with suppress(OSError):  # a message may be unsent
+                    pipe.close()
+
+
+def take_pipes() -> tuple[IO[bytes], IO[bytes]]:
+    """Return the pipes to the parent, inside a process of `start_process`.  Prints go to the standard error output."""
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a print of a model must not get between the messages
+    return incoming, outgoing
+
+
+def describe_exit(process: subprocess.Popen[bytes], timeout_s: float | None = None) -> str:
+    """Describe how *process* ended, such as "was killed by signal 9 (…)"."""
+    try:
+        code = process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        code = 0
+    memory = " (has the machine run out of memory?)" if code == -_SIGKILL else ""
+    return f"was killed by signal {-code}{memory}" if code < 0 else "has ended"
+
+
+class ProcessWorker:
+    """A worker process with a learner, seen from the run.
+
+    Args:
+        process: the process.
+        arrays: for large arrays.
+        name: of the worker, for messages.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], arrays: SharedArrays, name: str) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise MachineError("a worker has no pipes")
+        self._process, self._name = process, name
+        self._pipe = WorkerPipe(process.stdout, process.stdin, arrays)
+
+    def send(self, message: object) -> None:
+        """See `netfl.learning.workers.pool.WorkerHandle`."""
+        try:
+            self._pipe.send(message)
+        except BrokenPipeError:
+            self._raise_exit()
+
+    def receive(self) -> Any:
+        """See `netfl.learning.workers.pool.WorkerHandle`."""
+        try:
+            answer = self._pipe.receive()
+        except EOFError:
+            self._raise_exit()
+        if isinstance(answer, RemoteError):
+            raise answer.error()
+        return answer
+
+    def _raise_exit(self) -> NoReturn:
+        end = describe_exit(self._process, _EXIT_TIMEOUT_S)
+        raise MachineError(f"{self._name} {end}; the last checkpoint is kept, go on from it with netfl resume")
+
+
+@contextmanager
+def process_workers(tasks: Sequence[LearningTask]) -> Iterator[list[ProcessWorker]]:
+    """Start a process with a learner for each of *tasks*."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="netfl-", ignore_cleanup_errors=True))
+        arrays = SharedArrays(folder)
+        workers = [
+            ProcessWorker(
+                stack.enter_context(start_process(__name__, folder)), arrays, f"worker {number} of {len(tasks)}"
+            )
+            for number in range(1, len(tasks) + 1)
+        ]
+        for worker, task in zip(workers, tasks, strict=True):
+            worker.send(("open", task))
+        for worker in workers:
+            worker.receive()
+        arrays.clear()
+        yield workers
+
+
+class LearnerHost:
+    """The learner inside a worker."""
+
+    def __init__(self) -> None:
+        self._learner: BatchedLearner | None = None
+        self._stack = ExitStack()
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Open the learner, call one of its methods, or read an attribute; return the result or a `RemoteError`."""
+        try:
+            if name == "open":
+                from netfl.learning.learner import BatchedLearner
+
+                self._learner = BatchedLearner(*arguments)
+                self._stack.enter_context(self._learner.working())
+                return None
+            attribute = getattr(self._learner, name)
+            return attribute(*arguments) if callable(attribute) else attribute
+        except Exception as error:  # for the run to raise
+            return RemoteError.of(error)
+
+    def call_packed(self, message: bytes) -> bytes:
+        """Execute a packed call, and return the packed result."""
+        name, *arguments = pickle.loads(message)  # noqa: S301 - from this run
+        return pack_message(self.call(name, *arguments))
+
+
+def main(folder: str) -> None:
+    """Execute calls until the pipe is closed, so that a worker never outlives its run.  Signals are for the run."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    arrays, host = SharedArrays(folder), LearnerHost()
+    pipe = WorkerPipe(*take_pipes(), arrays)
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            try:
+                message = pipe.receive()
+            except EOFError:
+                raise
+            except Exception as error:  # whatever a model of the user's does when it is imported
+                pipe.send(RemoteError.of(error))
+                return
+            arrays.clear()
+            pipe.send(host.call(*message))

@@ -1,36 +1,42 @@
-"""Ray clusters: computers that work as one, where a sweep's tasks or one run's lanes can be done."""
+"""Ray clusters, which run the tasks of a sweep or the lanes of one run on several computers."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from netfl.errors import Fault, MachineError, ScenarioError
 
-_PATIENCE_S = 5.0
-"""Seconds in which a cluster answers."""
+if TYPE_CHECKING:
+    from netfl.learning.learner import LearningTask
+    from netfl.learning.workers.pool import StartWorkers
+
+_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Ray cluster, and what each worker takes of it.
+    """A Ray cluster, and the share of it that each worker takes.
 
     Args:
         address: of the cluster, or ``auto`` for the one that this machine is part of; ``None`` starts Ray here.
-        gpus: what share of a GPU each worker is given; from 1 on, whole ones.
+        gpus: share of a GPU for each worker; from 1 on a whole number.
 
     Raises:
-        ScenarioError: there is no such share.
+        ScenarioError: the share is not possible.
     """
 
     address: str | None = None
@@ -43,72 +49,61 @@ class Cluster:
 
     @contextmanager
     def connected(self) -> Iterator[ModuleType]:
-        """Ray, connected, as long as this lasts; a connection that is there already is used as it is, and kept.
+        """Connect to Ray until the context ends; an existing connection is used and kept.
 
-        SIGTERM stays with who heeds it, from whom Ray would take it.
+        The handler of SIGTERM, which Ray would replace, is restored.
 
         Raises:
             ScenarioError: Ray is not installed.
-            MachineError: there is no such cluster.
+            MachineError: the cluster does not exist.
         """
-        ray, terminated = imported(), signal.getsignal(signal.SIGTERM)
+        ray, terminated = import_ray(), signal.getsignal(signal.SIGTERM)
         if ray.is_initialized():
             yield ray
             return
         try:
-            _knock(self.address)
+            _check_address(self.address)
             ray.init(self.address, include_dashboard=None if self.address else False, log_to_driver=False,
-                     logging_level="ERROR", runtime_env={"env_vars": _settings()})  # fmt: skip
+                     logging_level="ERROR", runtime_env={"env_vars": _environment()})  # fmt: skip
         except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
             where = "on this machine" if self.address is None else f"at '{self.address}'"
             remedy = "start one with ray start --head, or leave --address out to have one on this machine"
-            raise MachineError(f"--address: no Ray cluster {where} ({reason(error)}); {remedy}") from error
+            raise MachineError(f"--address: no Ray cluster {where} ({first_line(error)}); {remedy}") from error
         if callable(terminated) and current_thread() is main_thread():
             signal.signal(signal.SIGTERM, terminated)
-        with _silent(ray):
+        with _silence_worker_logs(ray):
             try:
                 yield ray
             finally:
                 ray.shutdown()
 
-    def room(self, ray: ModuleType) -> int:
-        """How many workers the nodes that are there hold at once, if nobody else is at work on them.
+    def max_workers(self, ray: ModuleType) -> int:
+        """Return the number of workers for which the current nodes have room, if nothing else runs on them.
 
         Args:
             ray: connected.
 
         Raises:
-            MachineError: none at all, for which Ray would wait without an end.
+            MachineError: there is no room, and Ray would wait forever.
         """
-        found = sum(self._held(node["Resources"]) for node in ray.nodes() if node["Alive"])
-        if not found:
-            wanted = f"a core and {self.gpus:g} of a GPU" if self.gpus else "a core"
+        count = sum(self._workers_of_node(node["Resources"]) for node in ray.nodes() if node["Alive"])
+        if not count:
+            needed = f"a core and {self.gpus:g} of a GPU" if self.gpus else "a core"
             raise MachineError(
-                f"no node of the Ray cluster has {wanted} for a worker; add one, or ask for less by --gpus"
+                f"no node of the Ray cluster has {needed} for a worker; add one, or ask for less by --gpus"
             )
-        return found
+        return count
 
-    def _held(self, resources: Mapping[str, float]) -> int:
-        """How many workers a node of such *resources* holds; one GPU's shares are of that GPU."""
+    def _workers_of_node(self, resources: Mapping[str, float]) -> int:
+        """Count the workers of a node; the shares of a worker are of a single GPU."""
         cores, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
         if not self.gpus:
             return cores
         return min(cores, gpus * int(1 / self.gpus) if self.gpus < 1 else gpus // int(self.gpus))
 
 
-def _knock(address: str | None) -> None:
-    """See that somebody is at an *address* that names a port, for which Ray would wait without an end.
-
-    Raises:
-        OSError: nobody is.
-    """
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S).close()
-
-
-def imported() -> ModuleType:
-    """Ray, which is optional and slow to import.
+def import_ray() -> ModuleType:
+    """Import Ray, which is optional and slow to import.
 
     Raises:
         ScenarioError: it is not installed.
@@ -120,9 +115,81 @@ def imported() -> ModuleType:
         raise ScenarioError([Fault("--engine", problem, "ray", remedy)]) from None
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of an *error* of Ray."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def ray_workers(cluster: Cluster) -> StartWorkers:
+    """Return a function that starts workers on *cluster*, for `netfl.learning.workers.pool.ParallelLearner`."""
+
+    @contextmanager
+    def start_workers(tasks: Sequence[LearningTask]) -> Iterator[list[_RayWorker]]:
+        from netfl.learning.workers.process import LearnerHost
+
+        with cluster.connected() as ray:
+            max_workers = cluster.max_workers(ray)
+            if max_workers < len(tasks):
+                problem = f"{len(tasks)} workers are wanted, and the Ray cluster has room for {max_workers}"
+                raise MachineError(f"{problem}; write --workers {max_workers}, or add nodes")
+            actor = ray.remote(num_cpus=1, num_gpus=cluster.gpus)(LearnerHost)
+            names = [f"worker {number} of {len(tasks)}" for number in range(1, len(tasks) + 1)]
+            workers = [_RayWorker(ray, actor.remote(), name) for name in names]
+            try:
+                for worker, task in zip(workers, tasks, strict=True):
+                    worker.send(("open", task))
+                for worker in workers:
+                    worker.receive()
+                yield workers
+            finally:
+                for worker in workers:
+                    worker.end()
+
+    return start_workers
+
+
+class _RayWorker:
+    """A `LearnerHost` in a Ray actor, seen from the run."""
+
+    def __init__(self, ray: ModuleType, actor: Any, name: str) -> None:
+        self._ray, self._actor, self._name = ray, actor, name
+        self._results: deque[Any] = deque()
+
+    def send(self, message: object) -> None:
+        from netfl.learning.workers.messages import pack_message
+
+        self._results.append(self._actor.call_packed.remote(pack_message(message)))
+
+    def receive(self) -> Any:
+        from netfl.learning.workers.messages import RemoteError
+
+        try:
+            answer = pickle.loads(self._ray.get(self._results.popleft()))  # noqa: S301 - from this run's own actor
+        except self._ray.exceptions.RayError as error:
+            remedy = "the last checkpoint is kept, go on from it with netfl resume"
+            raise MachineError(f"{self._name} is gone ({first_line(error)}); {remedy}") from error
+        if isinstance(answer, RemoteError):
+            raise answer.error()
+        return answer
+
+    def end(self) -> None:
+        self._ray.kill(self._actor)
+
+
+def _check_address(address: str | None) -> None:
+    """Try to connect to an *address* with a port, for which Ray would wait forever.
+
+    Raises:
+        OSError: the connection fails.
+    """
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_S).close()
+
+
 @contextmanager
-def _silent(ray: ModuleType) -> Iterator[None]:
-    """Keep pages of logs off the standard output that Ray writes there when a node dies; it has no setting for that."""
+def _silence_worker_logs(ray: ModuleType) -> Iterator[None]:
+    """Stop Ray from printing pages of logs when a node dies; Ray has no setting for that."""
     worker, name = ray._private.worker, "_worker_logs_enabled"
     before = getattr(worker, name, True)
     setattr(worker, name, False)
@@ -132,23 +199,18 @@ def _silent(ray: ModuleType) -> Iterator[None]:
         setattr(worker, name, before)
 
 
-def reason(error: Exception) -> str:
-    """What Ray says of an *error*, in one line."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+def _environment() -> dict[str, str]:
+    """Return the environment of workers: one thread each, and the paths of the user's modules and data.
 
-
-def _settings() -> dict[str, str]:
-    """What workers are told: one thread each, and where modules and data of the user's lie, if there too.
-
-    What nodes have in a ``PYTHONPATH`` of their own comes behind that, as netfl may lie elsewhere on each.
+    A ``PYTHONPATH`` of a node comes last, as netfl may be installed elsewhere on each node.
     """
-    own = os.pathsep.join([*dict.fromkeys(filter(_outside, map(os.path.abspath, sys.path))), "${PYTHONPATH}"])
-    told = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": own}
-    return told | {name: os.environ[name] for name in ("NETFL_DATA", "NETFL_NO_PLUGINS") if name in os.environ}
+    paths = [*dict.fromkeys(filter(_is_user_path, map(os.path.abspath, sys.path))), "${PYTHONPATH}"]
+    variables = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    return variables | {name: os.environ[name] for name in ("NETFL_DATA", "NETFL_NO_PLUGINS") if name in os.environ}
 
 
-def _outside(path: str) -> bool:
-    """Whether *path* is none of Python's own, which each node has itself, of its own version."""
+def _is_user_path(path: str) -> bool:
+    """Return whether *path* does not belong to Python itself, which each node has in its own version."""
     if {"site-packages", "dist-packages"} & {*Path(path).parts} or path.endswith(".zip"):
         return False
     return not Path(path).is_relative_to(sysconfig.get_path("stdlib"))

@@ -22,7 +22,7 @@ def updates(*models, samples):
         samples=torch.tensor(samples),
         steps=torch.ones(count),
         rates=torch.ones(count, 2),
-        now=torch.ones(2),
+        newest_rates=torch.ones(2),
     )
 
 

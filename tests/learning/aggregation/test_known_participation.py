@@ -130,7 +130,7 @@ def test_an_access_that_does_not_state_them_is_a_fault(access, around):
 def test_a_list_needs_nothing_of_the_access():
     rule = KnownParticipation(probability=tuple(LISTED))
     assert not [*rule.faults(ScenarioFacts(USERS, ROUNDS))]
-    assert rule.informed(np.full(USERS, 0.5)) is rule
+    assert rule.with_participation(np.full(USERS, 0.5)) is rule
     assert [fault.key for fault in KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS))] == ["probability"]
     assert not [*KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS, heard_known=True))]
 
@@ -138,7 +138,7 @@ def test_a_list_needs_nothing_of_the_access():
 def test_an_aggregation_of_ones_own_around_it_must_pass_them_on():
     """Found out by the trial before a run; one that does so is left alone."""
     known = {"evaluate": {"every": 3}}
-    with pytest.raises(ScenarioError, match=r"method 'open' fails .*must pass on 'informed'"):
+    with pytest.raises(ScenarioError, match=r"method 'open' fails .*must pass on 'with_participation'"):
         prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "of": "known_participation"}, **known))
     listed = {"kind": "known_participation", "probability": LISTED}
     prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "of": listed}, **known))

@@ -157,7 +157,7 @@ def test_mifa_takes_what_it_remembers_with_the_step_of_the_round():
     for now, shares in (((0.5, 0.25), (1, 1)), ((0.1, 0.05), (0.2, 0.2)), ((0.1, 0.0), (0.2, 0.0))):
         expected = 3 / USERS * changes * np.repeat(shares, (SIZE - 1, 1))
         step, (state, current) = torch.tensor(now, dtype=torch.float64), parts(Mifa(server_lr=3))
-        heard, after = Mifa(server_lr=3).step(state, current, replace(updates, now=step))
+        heard, after = Mifa(server_lr=3).step(state, current, replace(updates, newest_rates=step))
         silent, _ = Mifa(server_lr=3).idle(after, current, 2, step)
         assert heard.numpy() == pytest.approx(expected, abs=1e-14)
         assert silent.numpy() == pytest.approx(expected, abs=1e-14)
@@ -166,7 +166,7 @@ def test_mifa_takes_what_it_remembers_with_the_step_of_the_round():
 @pytest.mark.parametrize("now", [(0.3, 0.2), (0.0, 0.0)])
 def test_fedvarp_keeps_changes_as_they_were_sent(now):
     state, current = parts(Fedvarp())
-    updates = replace(told(1, [2]), now=torch.tensor(now))
+    updates = replace(told(1, [2]), newest_rates=torch.tensor(now))
     _, state = Fedvarp().step(state, current, updates)
     moved, _ = Fedvarp().idle(state, current, 2, torch.tensor(now))
     assert moved.numpy() == pytest.approx((updates.models - updates.bases)[0].numpy() / USERS, abs=1e-14)
@@ -224,8 +224,8 @@ def test_worth_says_how_much_a_change_counts_next():
             current, state = (
                 rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index, NOW)
             )
-        worth = rule.worth(state)
-        assert rule.weighs
+        worth = rule.user_weights(state)
+        assert rule.has_user_weights
         assert worth.shape == (USERS,)
         for user in range(USERS):
             updates = told(8, [user])
@@ -242,7 +242,7 @@ def test_worth_of_fedau_by_hand():
         current, state = (
             rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index, NOW)
         )
-    worth = Fedau(cutoff=3).worth(state).tolist()
+    worth = Fedau(cutoff=3).user_weights(state).tolist()
     assert worth[0] == (1 + 2 + 3 + 1) / 4
     assert worth[3] == 3.0
     assert worth[1] == 3.0
@@ -251,8 +251,8 @@ def test_worth_of_fedau_by_hand():
 @pytest.mark.parametrize("rule", ["relay", "average", "mifa", "fedvarp", "qfedavg", "scaffold"])
 def test_where_it_depends_on_who_else_is_heard_there_is_no_worth(rule):
     for one in (RULES[rule], Fedavgm(of=RULES[rule])):
-        assert not one.weighs
-        assert one.worth(parts(one)[0]) is None
+        assert not one.has_user_weights
+        assert one.user_weights(parts(one)[0]) is None
 
 
 def test_optimisers_pass_on_what_the_other_aggregation_says():
@@ -264,11 +264,11 @@ def test_optimisers_pass_on_what_the_other_aggregation_says():
     assert torch.equal(outer.message(whole), inner.message(part))
     drifts = [rule.drift(state, updates.users, updates.messages) for rule, state in ((outer, whole), (inner, part))]
     assert torch.equal(*drifts)
-    assert not inner.wants_losses
-    assert Fedavgm(of=Qfedavg(q=1)).wants_losses
+    assert not inner.needs_losses
+    assert Fedavgm(of=Qfedavg(q=1)).needs_losses
     state, _ = parts(Fedavgm(of=Fedau()))
-    assert Fedavgm(of=Fedau()).worth(state).tolist() == [1.0] * USERS
-    assert Fedavgm(of=Fedau()).weighs
+    assert Fedavgm(of=Fedau()).user_weights(state).tolist() == [1.0] * USERS
+    assert Fedavgm(of=Fedau()).has_user_weights
     assert Fedavgm().message(parts(Fedavgm())[0]) is None
 
 

@@ -134,7 +134,7 @@ def test_fedau_is_the_published_algorithm(trace, cutoff, step):
 
 
 def test_fedau_by_hand():
-    """User 0 in rounds 3, 4 and 9 of 9, nobody else ever: it weighs 1, then 3, then (3 + 1) / 2."""
+    """User 0 in rounds 3, 4 and 9 of 9, nobody else ever: it has_user_weights 1, then 3, then (3 + 1) / 2."""
     trace = Trace([[(0, index)] if index in {2, 3, 8} else [] for index in range(9)])
     moves = np.diff(trace.play(Fedau()), axis=0)
     versions = trace.play(Fedau())
@@ -188,7 +188,7 @@ def test_known_participation_divides_by_the_probability():
 
 
 def test_known_participation_gives_no_weight_to_who_is_never_heard():
-    rule = KnownParticipation().informed(np.array([0.5, 0.0, 0.2]))
+    rule = KnownParticipation().with_participation(np.array([0.5, 0.0, 0.2]))
     assert rule.open(3, torch.zeros(2))["weights"].tolist() == [2.0, 0.0, 5.0]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import a_round, spec
+from support.learner_factory import a_round, learning_task, spec
 from torch import nn
 
 from netfl.learning.data import Dataset
@@ -41,17 +41,19 @@ def examples(shape, tokens):
 def learner(name, specs, split, replicas=(0,), dtype=torch.float64):
     model, shape, tokens = WORLDS[name]
     return BatchedLearner(
-        learners=specs,
-        model=model,
-        datasets=[examples(shape, tokens)] * len(replicas),
-        splits=[split] * len(replicas),
-        evaluate=EvaluateSpec(every=2),
-        rare_classes=(),
-        rounds=ROUNDS,
-        streams=[Streams(5).at(replica) for replica in replicas],
-        device="cpu",
-        tokens=tokens,
-        dtype=dtype,
+        learning_task(
+            learners=specs,
+            model=model,
+            datasets=[examples(shape, tokens)] * len(replicas),
+            splits=[split] * len(replicas),
+            evaluate=EvaluateSpec(every=2),
+            rare_classes=(),
+            rounds=ROUNDS,
+            streams=[Streams(5).at(replica) for replica in replicas],
+            device="cpu",
+            tokens=tokens,
+            dtype=dtype,
+        )
     )
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import DATA, SPLIT, TANH, a_round, learner, mixture, network, spec
+from support.learner_factory import DATA, SPLIT, TANH, a_round, learner, learning_task, mixture, network, spec
 
 from netfl.errors import MachineError, ModelError
 from netfl.learning.learner import BatchedLearner
@@ -23,22 +23,19 @@ ROUNDS = 7
 
 
 def said(specs, replicas=3, **changes):
-    return {
+    settings = {
         "learners": specs,
         "model": TANH,
         "datasets": [DATA] * replicas,
         "splits": [SPLIT] * replicas,
-        "validation": (),
         "evaluate": EvaluateSpec(every=3),
         "rare_classes": (2,),
         "rounds": ROUNDS,
         "streams": [Streams(5).at(replica) for replica in range(replicas)],
         "device": "cpu",
-        "first": 0,
-        "follows": None,
         "dtype": torch.float64,
-        **changes,
     }
+    return learning_task(**(settings | changes))
 
 
 def rounds_of(replicas=3, rounds=ROUNDS):
@@ -52,7 +49,7 @@ def reports(learning, rounds):
 @pytest.fixture(scope="module")
 def alone():
     """The mixture in three replicas, in one process: its reports, its versions and its state."""
-    one = BatchedLearner(**said(mixture()))
+    one = BatchedLearner(said(mixture()))
     told = reports(one, rounds_of())
     return told, [one.version(lane) for lane in range(len(one.lanes))], one.state()
 
@@ -83,7 +80,7 @@ def test_what_workers_learn_is_what_one_process_learns(alone, workers):
 @pytest.mark.slow
 def test_a_state_of_one_process_is_gone_on_from_by_workers_and_the_other_way_round(alone):
     rounds = rounds_of()
-    before = BatchedLearner(**said(mixture()))
+    before = BatchedLearner(said(mixture()))
     for now in rounds[:3]:
         before.step(now)
     team = ParallelLearner(2, said(mixture()))
@@ -92,7 +89,7 @@ def test_a_state_of_one_process_is_gone_on_from_by_workers_and_the_other_way_rou
         for now in rounds[3:5]:
             team.step(now)
         state = team.state()
-    after = BatchedLearner(**said(mixture()))
+    after = BatchedLearner(said(mixture()))
     after.restore(state)
     for now in rounds[5:]:
         after.step(now)
@@ -103,7 +100,7 @@ def test_a_state_of_one_process_is_gone_on_from_by_workers_and_the_other_way_rou
 @pytest.mark.slow
 def test_a_lane_that_diverges_in_a_worker_is_told_and_a_worker_whose_lanes_all_do_goes_on():
     specs, rounds = {"calm": spec(), "wild": spec(lr=1e200, local_steps=4)}, rounds_of(2)
-    one, team = BatchedLearner(**said(specs, 2)), ParallelLearner(2, said(specs, 2))
+    one, team = BatchedLearner(said(specs, 2)), ParallelLearner(2, said(specs, 2))
     expected = reports(one, rounds)
     with team.working():
         told = reports(team, rounds)
@@ -128,7 +125,7 @@ def test_where_no_lane_is_left_the_run_ends_as_with_one_process():
         [[a_round(index, (3, index - 1))] * 2 for index in (1, 2, 3)],
     )
     with pytest.raises(ModelError) as one:
-        reports(BatchedLearner(**said(specs, 2)), rounds)
+        reports(BatchedLearner(said(specs, 2)), rounds)
     team = ParallelLearner(2, said(specs, 2))
     with team.working(), pytest.raises(ModelError) as other:
         reports(team, rounds)
@@ -139,8 +136,8 @@ def test_where_no_lane_is_left_the_run_ends_as_with_one_process():
 def test_what_an_access_asks_is_answered_by_the_worker_whose_learner_it_follows():
     specs, calm = {"a": spec(), "b": spec(Cvar(alpha=0.3, lr_t=0.1))}, a_round(1, (3, 0), (1, 0))
     asking = [calm, replace(calm, asks={"loss": (0, 2), "norm": (1,)}), calm]
-    expected = BatchedLearner(**said(specs, follows="b")).step(asking)
-    team = ParallelLearner(6, said(specs, follows="b"))
+    expected = BatchedLearner(said(specs, feedback_learner="b")).step(asking)
+    team = ParallelLearner(6, said(specs, feedback_learner="b"))
     with team.working():
         told = team.step(asking)
     assert [{name: list(own) for name, own in one.items()} for one in told.answers] == [
@@ -168,7 +165,7 @@ def test_a_round_that_is_not_due_is_raised_here_as_it_was_there():
     with team.working(), pytest.raises(ValueError, match="round 1 of ") as raised:
         for now in rounds_of()[1:]:
             team.step(now)
-    assert "_worker.py" in raised.value.__notes__[0]
+    assert "process.py" in raised.value.__notes__[0]
 
 
 class OddError(Exception):

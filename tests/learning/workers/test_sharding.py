@@ -8,7 +8,7 @@ from support.learner_factory import DATA, a_round, learner, mixture, network
 
 from netfl.learning import batch_limits
 from netfl.learning.cohort import Cohort, RepeatCounter
-from netfl.learning.workers.sharding import LaneShard, merge, shard_lanes, split
+from netfl.learning.workers.sharding import LaneShard, merge_states, shard_lanes, split_state
 
 
 @pytest.mark.parametrize("parts", range(1, 9))
@@ -52,7 +52,7 @@ def same(one, other):
 def test_a_state_that_is_split_and_merged_is_what_it_was(parts):
     state = played()[0].state()
     found = shard_lanes(len(mixture()), 3, parts)
-    whole = merge([split(state, part, 3) for part in found], found, 3)
+    whole = merge_states([split_state(state, part, 3) for part in found], found, 3)
     for one in (state, whole):
         one["turns"].sort()
     same(whole, state)
@@ -64,7 +64,7 @@ def test_a_part_of_the_learners_that_goes_on_from_its_part_of_the_state_does_wha
     names = [name for number, name in enumerate(mixture()) if number in part.learners]
     own = {name: mixture()[name] for name in names}
     alone = learner(own, tuple(part.replicas), datasets=[DATA] * len(part.replicas))
-    state = split(one.state(), part, 3)
+    state = split_state(one.state(), part, 3)
     state["lanes"] = [list(lane) for lane in alone.lanes]
     alone.restore(state)
     one.step(told[5])
@@ -88,7 +88,7 @@ def test_versions_that_only_one_part_needs_are_not_numbers_for_the_others():
                 "turns": [[0, 4, 2, 1]],
             }
         )
-    whole = merge(states, parts, 2)
+    whole = merge_states(states, parts, 2)
     assert whole["versions"]["kept"][2][0].tolist() == [2.0] * 4
     assert whole["versions"]["kept"][2][1].isnan().all()
     assert whole["versions"]["kept"][3].tolist() == [[3.0] * 4] * 2
