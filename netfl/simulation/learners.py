@@ -55,7 +55,7 @@ def build_learner(
         "heard": _heard(staged),
         "device": device,
         "first": staged.replicas.start,
-        "follows": scenario.access.follows,
+        "follows": scenario.access.info.learner,
         "tokens": None if scenario.data is None else scenario.data.tokens,
         "dtype": DTYPES[scenario.precision or "float32"],
     }
@@ -92,7 +92,7 @@ def _check_memory(
     copies = processes if cluster is not None else int(where.type != "cpu" or number != data.train_x.itemsize)
     load = memory.MemoryEstimate(
         users=scenario.users,
-        most=scenario.access.most(scenario.users, scenario.steps),
+        most=scenario.access.max_deliveries(scenario.users, scenario.steps),
         parameters=said["model"].parameters(data.train_x.shape[1:], data.classes, said["tokens"]),
         replicas=len(staged.replicas),
         workers=processes,
@@ -141,7 +141,7 @@ def open_session(staged: RunSetup, learner: LearnerProtocol | None, folder: Path
 def _heard(staged: RunSetup) -> dict[int, NDArray[np.float64]]:
     """In what share of the rounds users are heard, by replica, where the access states it."""
     access, settings = staged.scenario.access, staged.settings
-    stated = {one.replica: access.heard_rates(one.users, one.streams, one.label_mix) for one in settings}
+    stated = {one.replica: access.participation_rates(one.users, one.streams, one.label_mix) for one in settings}
     return {replica: rates for replica, rates in stated.items() if rates is not None}
 
 

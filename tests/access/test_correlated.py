@@ -88,9 +88,9 @@ def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hea
 def test_rates_are_the_probabilities(make_setting):
     access = Correlated(probability=[0.2, 0.4], groups=1, correlation=0.5)
     assert access.rates(2, make_setting().streams).tolist() == [0.2, 0.4]
-    assert access.process == "emergent-correlated"
-    assert access.model_copy(update={"switch_on": 0.1}).process == "Markovian"
-    assert Bernoulli(probability=0.5).process in {None, "stationary"}
+    assert access.info.process == "emergent-correlated"
+    assert access.model_copy(update={"switch_on": 0.1}).info.process == "Markovian"
+    assert Bernoulli(probability=0.5).info.process in {None, "stationary"}
 
 
 @pytest.mark.parametrize(

@@ -231,13 +231,13 @@ class TestContract:
 def test_more_than_there_are(model):
     assert [fault.key for fault in model.faults(ScenarioFacts(users=4, rounds=1))] == ["m"]
     assert not [*model.faults(ScenarioFacts(users=5, rounds=1))]
-    assert (model.most(9), model.most(3)) == (5, 3)
+    assert (model.max_selected(9), model.max_selected(3)) == (5, 3)
 
 
 def test_ages_count_from_the_round_that_opens():
     """1 for who was heard in the round before, the round's own number for who never was."""
     seen = SelectionState(All(), UserInfo(3, Streams(1)))
     assert seen.age(1).tolist() == [1, 1, 1]
-    seen.heard(4, [2])
-    seen.heard(6, [0, 0])
+    seen.record_deliveries(4, [2])
+    seen.record_deliveries(6, [0, 0])
     assert seen.age(7).tolist() == [1, 7, 3]

@@ -37,7 +37,7 @@ def play(one, rounds, loss=LOSS, unheard=()):
     report, found, asked = None, [], []
     for index in range(1, rounds + 1):
         chosen = one.choose(index, report)
-        one.heard(index, np.setdiff1d(chosen, unheard))
+        one.record_deliveries(index, np.setdiff1d(chosen, unheard))
         asked.append(one.asks(index + 1))
         report = told(index, asked[-1], loss)
         found.append(chosen.tolist())
