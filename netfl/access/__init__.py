@@ -98,6 +98,21 @@ class AccessInfo:
         return self.needs_samples or self.needs_label_mix or self.needs_sample_counts
 
 
+@dataclass(frozen=True, slots=True)
+class AccessCost:
+    """Rough cost of an access in one replica, estimated before a run.
+
+    Args:
+        updates: number of updates, or of packets and samples.
+        outage_changes: number of times that nodes go down or come up.
+        seconds: processor time.
+    """
+
+    updates: float
+    outage_changes: float
+    seconds: float
+
+
 class Access(Spec):
     """The contract of an access."""
 
@@ -162,14 +177,14 @@ class Access(Spec):
         """Yield warnings about a valid configuration, before the first round."""
         yield from ()
 
-    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Estimate the number of updates in the *rounds*, or of packets in *duration_s*."""
-        return float(users) * rounds
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost of the *rounds*, or of *duration_s*.
 
-    def changes(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Estimate how often nodes go down or come up."""
-        return 0.0
-
-    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
-        """Estimate the processor time; *counted* if nobody learns and outcomes are only counted."""
-        return _ROUND_S * rounds + _UPDATE_S * self.work(users, rounds, duration_s)
+        Args:
+            users: number of users.
+            rounds: number of rounds.
+            duration_s: simulated time, for an access that observes traffic.
+            counted: nobody learns, and outcomes are only counted.
+        """
+        updates = float(users) * rounds
+        return AccessCost(updates, 0.0, _ROUND_S * rounds + _UPDATE_S * updates)

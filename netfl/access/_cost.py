@@ -1,22 +1,42 @@
-"""Rough estimates of what a network has to carry."""
+"""Rough cost of a network, estimated before a run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from netfl.access import AccessCost
 from netfl.access._builder import air_bps, update_cut
 
 if TYPE_CHECKING:
     from netfl.access.network import NetworkAccess
 
-SENT_S = 3e-4
+_SENT_S = 3e-4
 """Processor time of an update that crosses a network, or of a packet."""
 _SAMPLE, _WIRED = 1e-3, 0.02
 """Cost of a probe's sample, and of a packet that crosses no air, relative to one that does."""
 
 
-def packet_rate(network: NetworkAccess, users: int) -> float:
-    """Estimate the packets, and samples of a probe, in each second, weighted by their cost.
+def network_cost(network: NetworkAccess, users: int, rounds: int, duration_s: float | None) -> AccessCost:
+    """Estimate packets of updates in *rounds*, or packets and samples in *duration_s*.
+
+    The time is a lower bound, in which the packets of an update take as long as one; each round takes an airtime.
+    """
+    if duration_s is not None:
+        packets = _packet_hz(network, users) * duration_s
+        return AccessCost(packets, _outage_hz(network, users) * duration_s, _SENT_S * (rounds + packets))
+    per_update = 1 if network.update_size is None else update_cut(network, network.update_size).count
+    packets = float(network.selection.max_selected(users)) * rounds * per_update
+    rate_bps = air_bps(network)
+    airtime_s = rounds * (network.update_size or 0.0) / rate_bps if rate_bps else 0.0
+    return AccessCost(packets, airtime_s * _outage_hz(network, users), _SENT_S * (rounds + packets / per_update))
+
+
+def _outage_hz(network: NetworkAccess, users: int) -> float:
+    return sum(outage.changes_hz(users) for outage in network.outages)
+
+
+def _packet_hz(network: NetworkAccess, users: int) -> float:
+    """Estimate the rate of packets, and samples of a probe, weighted by their cost.
 
     Towers and routers count as one each, as their number is only known when they are laid out.
     """
@@ -32,18 +52,3 @@ def packet_rate(network: NetworkAccess, users: int) -> float:
             senders, rate_hz = 1, rate_bps / traffic.size.mean
         total_hz += senders * (rate_hz or 0.0)
     return total_hz
-
-
-def packets_of_update(network: NetworkAccess) -> int:
-    """Return the number of packets of an update; 1 if the model decides its size."""
-    return 1 if network.update_size is None else update_cut(network, network.update_size).count
-
-
-def outage_changes(network: NetworkAccess, users: int, rounds: int, duration_s: float | None) -> float:
-    """Estimate how often nodes go down or come up; each round takes at least one airtime."""
-    if not network.outages:
-        return 0.0
-    if duration_s is None:
-        rate_bps = air_bps(network)
-        duration_s = rounds * (network.update_size or 0.0) / rate_bps if rate_bps else 0.0
-    return duration_s * sum(outage.changes_hz(users) for outage in network.outages)

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from netfl import streams
-from netfl.access import AccessInfo
+from netfl.access import AccessCost, AccessInfo
 from netfl.access._rates import Chances, LabelCorrelated, correlated_rates
 from netfl.access.selection import UserInfo
 from netfl.access.selection._base import SelectionState, WithSelection
@@ -112,11 +112,12 @@ class DirectAccess(WithSelection):
             yield Fault("first", problem, self.first, "make it smaller, or leave it out")
         yield from self.selection_faults(facts)
 
-    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
-        """Estimate the processor time."""
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost, which is small if rounds are drawn in batches."""
+        cost = super().estimate_cost(users, rounds, duration_s, counted=counted)
         if counted and self.has_candidate_batches and self.selects_all:
-            return _DRAWN_S * rounds
-        return super().seconds(users, rounds, duration_s, counted=counted)
+            return replace(cost, seconds=_DRAWN_S * rounds)
+        return cost
 
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         """Yield the rounds."""

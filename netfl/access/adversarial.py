@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.access import Access, AccessInfo
+from netfl.access import Access, AccessCost, AccessInfo
 from netfl.access._direct import DirectAccess
 from netfl.errors import Fault
 from netfl.registry import FamilyMember, kind_of
@@ -90,13 +90,9 @@ class Adversarial(Access):
         """Return a lower bound on the number of updates."""
         return self.of.min_updates(users, rounds)
 
-    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Estimate the number of updates."""
-        return self.of.work(users, rounds, duration_s)
-
-    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
-        """Estimate the processor time."""
-        return self.of.seconds(users, rounds, duration_s, counted=False)
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost of the other access, whose rounds are never drawn in batches."""
+        return self.of.estimate_cost(users, rounds, duration_s, counted=False)
 
     def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
         """Return the other access's rates, reduced for listed users; unknown with limits or adaptive targets."""

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from netfl.access import AccessInfo
+from netfl.access import AccessCost, AccessInfo
 from netfl.access._admission import build_admission
 from netfl.access._builder import build_layout, build_network, compute_streams
-from netfl.access._cost import SENT_S, outage_changes, packet_rate, packets_of_update
+from netfl.access._cost import network_cost
 from netfl.access._validation import network_faults
 from netfl.access._warnings import network_warnings
 from netfl.access.selection._base import WithSelection
@@ -220,17 +220,6 @@ class NetworkAccess(WithSelection):
         """Return the laws that a test checks."""
         return (Law.none("emerges; its channels, outages, MACs and queues are held to their own laws"),)
 
-    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Estimate the packets of the updates, or the packets and samples of a *duration_s*."""
-        if duration_s is None:
-            return float(self.selection.max_selected(users)) * rounds * packets_of_update(self)
-        return packet_rate(self, users) * duration_s
-
-    def changes(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Estimate how often nodes go down or come up."""
-        return outage_changes(self, users, rounds, duration_s)
-
-    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
-        """Estimate a lower bound, in which the packets of an update take as long as one."""
-        sent = self.work(users, rounds, duration_s)
-        return SENT_S * (rounds + (sent / packets_of_update(self) if duration_s is None else sent))
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost of updates or packets that cross the network."""
+        return network_cost(self, users, rounds, duration_s)

@@ -107,16 +107,16 @@ def estimate_workload(scenario: Scenario, *, learning: bool = True, played: DryR
         played: a dry run of it, whose time and deliveries count in place of bounds.
     """
     access, replicas = scenario.access, scenario.replicas
-    updates = float(replicas) * access.work(scenario.users, scenario.steps, scenario.duration)
     most = deliveries = (
         float(access.max_deliveries(scenario.users, scenario.steps)) if scenario.duration is None else 0.0
     )
     if played is not None and played.rounds:
         most, deliveries = played.most, played.deliveries
     delivered = deliveries * scenario.steps * replicas
-    changes = float(replicas) * access.changes(scenario.users, scenario.steps, scenario.duration)
     counted = not (learning and scenario.learners) and not any(scenario.keeping.wants(kind, 1) for kind in FATES)
-    seconds = float(replicas) * access.seconds(scenario.users, scenario.steps, scenario.duration, counted=counted)
+    cost = access.estimate_cost(scenario.users, scenario.steps, scenario.duration, counted=counted)
+    updates, changes = replicas * cost.updates, replicas * cost.outage_changes
+    seconds = float(replicas) * cost.seconds
     seconds += _CHANGE_S * changes
     if learning:
         steps = sum(one.local_steps or 1 for one in scenario.learners.values())

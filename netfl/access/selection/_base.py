@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl import streams
-from netfl.access import Access, AccessInfo
+from netfl.access import Access, AccessCost, AccessInfo
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
 from netfl.access.selection.all import All
 from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
@@ -37,9 +37,9 @@ class WithSelection(Access):
             learner=self.learner,
         )
 
-    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Estimate the number of updates."""
-        return float(self.selection.max_selected(users)) * rounds
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost of the selected users' updates."""
+        return super().estimate_cost(self.selection.max_selected(users), rounds, duration_s, counted=counted)
 
     def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield a closed loop without a learner or with an ambiguous one, and a learner without effect."""
