@@ -221,7 +221,7 @@ def _duration_faults(network: NetworkAccess, airtime_s: float, service: RoundSer
     if airtime_s > _MAX_S:
         key = "mac" if network.reception is None else "reception"
         problem = f"a frame would be on the air for {airtime_s:.3g} s, {_MAX_S:g} s are possible"
-        yield Fault(key, problem, None, "raise the rate, or let less be sent (update_size, traffic)")
+        yield Fault(key, problem, None, "raise the rate, or send less (update_size, traffic)")
     if service is not None and service.compute_s.max(initial=0.0) > _MAX_S:
         problem = f"user {service.compute_s.argmax()} would train for {service.compute_s.max():.3g} s"
         yield Fault("compute", f"{problem}, {_MAX_S:g} s are possible", None, "raise the speed, or lower samples")
@@ -235,7 +235,7 @@ def _unreachable_faults(medium: Medium, radio: Radio, reception: Reception, user
         extra = f" and {len(weak) - _MAX_NAMES} more" if len(weak) > _MAX_NAMES else ""
         names = ", ".join(map(str, weak[:_MAX_NAMES])) + extra
         problem = (
-            f"user{'s' * (len(weak) > 1)} {names} can never be heard: at its best "
+            f"user{'s' * (len(weak) > 1)} {names} can never be received: at its best "
             + (f"the worst, user {snr_db.argmin()}, " if len(weak) > 1 else "it ")
             + f"reaches an SNR of {snr_db.min():.1f} dB, {needed_db - snr_db.min():.1f} dB below what it needs"
         )

@@ -108,7 +108,7 @@ class DirectAccess(WithSelection):
         if self.first is not None and self.first > facts.users:
             yield Fault("first", f"more than the {facts.users} users", self.first, "name at most the number of users")
         elif self.first is not None and self.first > (selected := self.selection.max_selected(facts.users)):
-            problem = f"has no effect: only {selected} may try"
+            problem = f"has no effect: only {selected} users are selected"
             yield Fault("first", problem, self.first, "make it smaller, or leave it out")
         yield from self.selection_faults(facts)
 
@@ -264,7 +264,7 @@ class IntermittentAccess(DirectAccess):
         if not isinstance(self.probability, LabelCorrelated):
             return chances_of(self.probability, context.users)
         if context.label_mix is None:
-            raise ModelError(kind_of(type(self)), "the users' label mix is wanted, and is not known")
+            raise ModelError(kind_of(type(self)), "the users' label mix is needed, and is unknown")
         return correlated_rates(self.probability.label_correlated, context.label_mix, context.streams)
 
     @property

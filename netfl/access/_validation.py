@@ -42,12 +42,12 @@ def network_faults(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fau
     if is_timed and network.traffic and all(traffic.leaves == "tower" for traffic in network.traffic):
         yield from _wired_faults(network)
     if network.motion is not None and network.radio is None:
-        yield Fault("motion", "has no effect: without a radio nothing hangs on where users are", None, "leave it out")
+        yield Fault("motion", "has no effect: without a radio positions do not matter", None, "leave it out")
     if len(from_users) > 1:
-        yield Fault("traffic", "two kinds that both enter at users", None, "let users send one kind")
+        yield Fault("traffic", "two kinds enter at users", None, "let users send one kind")
     if network.shared_air and network.interference == "collide" and network.capture is None:
         remedy = "set interference: sinr, or a capture ratio"
-        yield Fault("shared_air", "then all cells together would be one collision domain", None, remedy)
+        yield Fault("shared_air", "all cells would be one collision domain", None, remedy)
     if network.shared_air and network.mac is not None and network.mac.senses:
         problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
         remedy = "leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
@@ -63,7 +63,7 @@ def _traffic_faults(network: NetworkAccess) -> Iterator[Fault]:
     for index, traffic in enumerate(network.traffic):
         if traffic.priority and not ranked:
             key = f"traffic.{index}.priority"
-            yield Fault(key, "has no effect: no queue looks at it", traffic.priority, "take queue: priority")
+            yield Fault(key, "has no effect: no queue uses priorities", traffic.priority, "take queue: priority")
         for name, unset in (("leaves", "server"), ("buffer", None)):
             value = getattr(traffic, name)
             if traffic.enters != "users" and value != unset:
@@ -83,10 +83,10 @@ def _energy_faults(network: NetworkAccess, *, sends: bool) -> Iterator[Fault]:
             if not sends:
                 yield Fault(f"energy.{key}{name}", "has no effect: no user sends anything", None, "leave it out")
             elif name == "efficiency" and network.radio is None:
-                yield Fault(f"energy.{key}{name}", "there is no radio that would have a power", None, "give transmit")
+                yield Fault(f"energy.{key}{name}", "there is no radio whose power could be used", None, "give transmit")
     has_efficiency = any("efficiency" in costs.stated for _, costs in network.energy.each())
     if has_efficiency and network.radio is not None and network.radio.power > _MAX_DBM:
-        problem = "radiates more than can be counted as energy"
+        problem = "too large to count its energy"
         yield Fault("radio.power", problem, network.radio.power, f"{_MAX_DBM:g} dBm at most, or give transmit")
 
 
@@ -124,16 +124,16 @@ def _round_faults(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Faul
     if network.transport is not None and network.mac is not None:
         yield from (fault.under("transport") for fault in network.transport.misfits(network.mac.most_bits))
     if network.round is not None and network.round.continuous and network.busy != "restart":
-        problem = "has no effect: with this rule nobody is sent a version who is at an update"
+        problem = "has no effect: with this rule no version is sent to a user with an outstanding update"
         yield Fault("busy", problem, network.busy, "leave it out")
     if network.update_size is None and not facts.sized:
-        yield Fault("update_size", "missing: there is no model that says how large an update is", None, "give it")
+        yield Fault("update_size", "missing: no model determines the size of an update", None, "give it")
 
 
 def _downlink_faults(network: NetworkAccess) -> Iterator[Fault]:
     """Errors of the downlink."""
     if network.downlink is None and network.broadcast_rate is None:
-        yield Fault("broadcast_rate", "missing; an ideal way down needs it", None, "give it, or a downlink")
+        yield Fault("broadcast_rate", "missing; an ideal downlink needs it", None, "give it, or a downlink")
     if network.downlink is None:
         return
     if network.broadcast_rate is not None:
@@ -162,7 +162,7 @@ def _air_faults(network: NetworkAccess, *, needed: bool) -> Iterator[Fault]:
     if network.radio is not None and network.reception is not None and rate_bps is not None:
         reception_bps = network.reception.rate_bps(network.radio.bandwidth)
         if network.reception.modes > 1:
-            problem = "it sends at one rate, and the reception has several"
+            problem = "the MAC has one rate, and the reception has several"
             yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
         elif abs(reception_bps - rate_bps) > 1e-6 * rate_bps:
             problem = f"it sends at {rate_bps / 1e6:g} Mbps, and the reception at {reception_bps / 1e6:g} Mbps"
@@ -178,7 +178,7 @@ def _probe_faults(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Faul
     if network.probe is None:
         return
     if network.radio is None and not network.outages:
-        yield Fault("probe", "there is nothing to look at", None, "give radio and channel, or outages")
+        yield Fault("probe", "there is nothing to sample", None, "give radio and channel, or outages")
     for name in ("level", "lag"):
         if getattr(network.probe, name) is not None and network.radio is None:
             yield Fault(f"probe.{name}", "has no effect: without a radio there is no SNR", None, "leave it out")

@@ -128,7 +128,7 @@ class Adversarial(Access):
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield errors of the configuration."""
         if not isinstance(self.of, DirectAccess):
-            problem = "not an access that says itself, round by round, who is heard"
+            problem = "not a direct access"
             yield Fault("of", problem, kind_of(type(self.of)), "take stationary, bernoulli, markov or the like")
         wanted, unused = ("users", "size") if self.target == "listed" else ("size", "users")
         if getattr(self, wanted) is None:
@@ -142,7 +142,7 @@ class Adversarial(Access):
         if targets > facts.users:
             yield Fault("size", f"more than the {facts.users} users", self.size, "name at most the number of users")
         if self.per_round is not None and 0 < targets <= self.per_round:
-            problem = f"has no effect: it is after {targets} at a time"
+            problem = f"has no effect: the number of targets is {targets} at a time"
             yield Fault("per_round", problem, self.per_round, "make it less, or leave it out")
         if self.until is not None and self.until < self.begin:
             yield Fault("until", f"before it begins, in round {self.begin}", self.until, "make it later")

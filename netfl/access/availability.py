@@ -126,7 +126,7 @@ class Availability(DirectAccess):
         missing = np.setdiff1d(np.arange(users), [row.user for row in rows])
         if missing.size and not faults:
             names = ", ".join(map(str, missing[:8])) + (" …" if missing.size > 8 else "")
-            problem = f"{self.file.name} tells nothing of user {names}"
+            problem = f"{self.file.name} has no row for user {names}"
             faults.append(Fault("file", problem, None, f"give a row for each of the {users} users"))
         return rows, limit_faults(faults)
 

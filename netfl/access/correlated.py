@@ -123,11 +123,13 @@ class Correlated(IntermittentAccess):
         else:
             yield from self._list_faults(self.groups, facts)
         if self.probability == 1.0:
-            yield Fault("probability", "users who are always there have no correlation", 1.0, "make it less than 1")
+            yield Fault(
+                "probability", "users that are always available have no correlation", 1.0, "make it less than 1"
+            )
         elif not isinstance(self.probability, float | LabelCorrelated):
             certain = np.flatnonzero(chances_of(self.probability, facts.users) == 1.0).tolist()
             if certain:
-                problem = "users who are always there keep their groups up for ever"
+                problem = "users that are always available keep their groups up for ever"
                 yield Fault("probability", problem, certain, "make these less than 1")
 
     def _list_faults(self, groups: tuple[tuple[int, ...], ...], facts: ScenarioFacts) -> Iterator[Fault]:
@@ -136,7 +138,7 @@ class Correlated(IntermittentAccess):
         numbers, counts = np.unique(np.array(listed, np.int64), return_counts=True)
         twice = numbers[counts > 1].tolist()
         if twice:
-            yield Fault("groups", "users who are named twice", twice, "name each once, in one group")
+            yield Fault("groups", "users that are named twice", twice, "name each once, in one group")
         if max(map(len, groups)) == 1:
             yield Fault("groups", "no two users share a group", None, "name two in one, or take bernoulli or markov")
 

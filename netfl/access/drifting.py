@@ -206,7 +206,7 @@ class Drifting(DirectAccess):
                 yield Fault(key, f"{knot.users} figures for {facts.users} users", None, "give one for each user")
         rounds = [knot.round for knot in self.knots]
         if rounds != sorted(set(rounds)):
-            yield Fault("knots", "their rounds do not rise", rounds, "put them in order, each round once")
+            yield Fault("knots", "their rounds are not ascending", rounds, "put them in order, each round once")
         elif self.repeat is not None and self.repeat <= rounds[-1] - rounds[0]:
             problem = f"no longer than the knots, which are {rounds[-1] - rounds[0]} rounds apart"
             yield Fault("repeat", problem, self.repeat, "make it longer: it counts the way back to the first knot, too")

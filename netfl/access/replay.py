@@ -183,19 +183,19 @@ def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int
     if len(index) < wanted:
         yield Fault("run", f"{len(index)} rounds are recorded, {wanted} are wanted", remedy="ask for fewer rounds")
     if not np.array_equal(index, np.arange(1, len(index) + 1)):
-        yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="mend the recording")
+        yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="fix the recording")
         return
     times_s = rounds[["opened_s", "closed_s"]].to_numpy()
     if not np.isfinite(times_s).all() or (np.diff(times_s.ravel()) < 0).any():
-        yield Fault("run", "the recorded times of the rounds are not finite, or go back", remedy="mend the recording")
+        yield Fault("run", "the recorded times of the rounds are not finite, or go back", remedy="fix the recording")
     delivery_round, user, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
     if len(user) and not 0 <= user.min() <= user.max() < users:
         problem = f"it holds user {user.min() if user.min() < 0 else user.max()}, and there are {users} users"
         yield Fault("run", problem, remedy="give the recording's number of users")
     if not np.all((base >= 0) & (base < delivery_round)):
-        yield Fault("run", "a delivery starts from a version that its round cannot know", remedy="mend the recording")
+        yield Fault("run", "a delivery starts from a version that its round cannot know", remedy="fix the recording")
     if not np.array_equal(index.repeat(rounds["delivered"]), delivery_round):
-        yield Fault("run", "rounds and deliveries disagree on who was heard", remedy="mend the recording")
+        yield Fault("run", "rounds and deliveries disagree on the delivered users", remedy="fix the recording")
 
 
 def _record(context: AccessContext, recorded: Round) -> None:

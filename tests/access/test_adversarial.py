@@ -169,11 +169,11 @@ def test_what_is_out_of_range_is_refused(said):
         ({"target": "rarest", "size": 5, "users": None}, "size: more than the 4 users"),
         ({"users": [0, 4]}, "users: no such users ([4])"),
         ({"users": [0, 0]}, "users: a user is named twice"),
-        ({"per_round": 1}, "per_round: has no effect: it is after 1 at a time"),
+        ({"per_round": 1}, "per_round: has no effect: the number of targets is 1 at a time"),
         ({"begin": 11}, "begin: never comes: there are 10 rounds"),
         ({"begin": 5, "until": 4}, "until: before it begins, in round 5"),
-        ({"of": {"kind": "replay", "run": "x"}}, "of: not an access that says itself, round by round, who is heard"),
-        ({"of": {"kind": "adversarial", "of": HALF, "users": [1]}}, "of: not an access that says itself"),
+        ({"of": {"kind": "replay", "run": "x"}}, "of: not a direct access"),
+        ({"of": {"kind": "adversarial", "of": HALF, "users": [1]}}, "of: not a direct access"),
     ],
 )
 def test_misfits_are_faults(said, told):

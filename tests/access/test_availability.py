@@ -107,7 +107,7 @@ def test_those_who_are_there_are_heard_in_random_order_or_the_first_few(written,
 @pytest.mark.parametrize(
     ("text", "said", "told"),
     [
-        ("0,on\n", {}, "file: there.csv tells nothing of user 1; give a row for each of the 2 users"),
+        ("0,on\n", {}, "file: there.csv has no row for user 1; give a row for each of the 2 users"),
         ("0,on\n1,on\n2,on\n", {}, "file: there.csv:3: no such user (2); users are numbered 0 to 1"),
         ("0,on\n1,on,5,3\n", {}, "file: there.csv:2: times do not rise: 3 comes after 5"),
         ("0,on\n1,on,5,7\n", {"repeat": 7}, "file: there.csv:2: a change at 7 is never reached: all begins anew at 7"),

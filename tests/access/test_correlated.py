@@ -116,13 +116,13 @@ def test_what_is_out_of_range_is_refused(said):
     ("said", "told"),
     [
         ({"groups": 4}, "groups: no two of the 4 users would share a group (4)"),
-        ({"groups": [[0, 1], [1, 2]]}, "groups: users who are named twice ([1])"),
+        ({"groups": [[0, 1], [1, 2]]}, "groups: users that are named twice ([1])"),
         ({"groups": [[0, 1], [2, 9]]}, "groups: no such users ([9])"),
         ({"groups": [[0], [2]]}, "groups: no two users share a group"),
-        ({"probability": 1.0}, "probability: users who are always there have no correlation (1.0)"),
+        ({"probability": 1.0}, "probability: users that are always available have no correlation (1.0)"),
         (
             {"probability": [1.0, 0.5, 0.5, 0.5]},
-            "probability: users who are always there keep their groups up for ever",
+            "probability: users that are always available keep their groups up for ever",
         ),
         ({"probability": [0.5, 0.5]}, "probability: 2 probabilities for 4 users"),
         ({"first": 5}, "first: more than the 4 users"),

@@ -216,7 +216,7 @@ def test_users_who_can_never_be_heard_are_named_before_anything_runs(make_settin
     loss_db = 20 * np.log10(4 * np.pi * 868e6 / 299792458) + 30 * np.log10(40000)
     snr_db = 20 - loss_db - (-174 + 10 * np.log10(125e3) + 6)
     assert (
-        f"users 1, 3 can never be heard: at its best the worst, user 1, reaches an SNR of {snr_db:.1f} dB"
+        f"users 1, 3 can never be received: at its best the worst, user 1, reaches an SNR of {snr_db:.1f} dB"
         in faults["channel"].problem
     )
     assert faults["channel"].remedy

@@ -115,7 +115,9 @@ class TestThreshold:
         assert [selector.choose(moment(4, index)).tolist() for index in (1, 2)] == [[0, 1, 2]] * 2
 
     def test_nobody_is_a_fault(self):
-        with pytest.raises(ScenarioError, match=r"tau: nobody holds so many examples: the most is 50 \(51\); lower it"):
+        with pytest.raises(
+            ScenarioError, match=r"tau: no user has so many examples: the maximum is 50 \(51\); lower it"
+        ):
             Threshold(tau=51).open(population(held=HELD))
 
     def test_no_data(self):
@@ -168,7 +170,7 @@ class TestScore:
         assert [fault.key for fault in Score(m=1).faults(ScenarioFacts(users=3, rounds=1))] == ["power"]
         assert not [*Score(m=1).faults(ScenarioFacts(users=3, rounds=1, networked=True))]
         assert not [*Score(m=1, power=0).faults(ScenarioFacts(users=3, rounds=1))]
-        with pytest.raises(ScenarioError, match="power: goes by airtimes"):
+        with pytest.raises(ScenarioError, match="power: depends on airtimes"):
             Score(m=1).open(population(held=HELD))
 
     def test_scores_that_are_all_one(self):

@@ -149,5 +149,5 @@ def test_nobody_may_be_chosen():
 
 
 def test_what_cannot_work_is_said_with_its_place():
-    with pytest.raises(ScenarioError, match=r"^selection: goes by how much data users hold"):
+    with pytest.raises(ScenarioError, match=r"^selection: depends on the users' amounts of data"):
         chooser(PowerOfChoice(m=1, d=2), held=None)

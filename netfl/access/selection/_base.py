@@ -45,17 +45,17 @@ class WithSelection(Access):
         """Yield a closed loop without a learner or with an ambiguous one, and a learner without effect."""
         info = self.info
         if info.needs_sample_counts and facts.classes is None:
-            yield Fault("selection", "goes by how much data users hold, and there are no data", remedy="add data")
+            yield Fault("selection", "depends on the users' amounts of data, and there are no data", remedy="add data")
         if not info.is_closed_loop:
             if self.learner is not None:
                 yield Fault("learner", "has no effect: nothing asks the learners", self.learner, "leave it out")
         elif self.learner is None and len(facts.learners) > 1:
-            problem = "which of the learners decides who is heard is not said"
+            problem = "several learners are given, and none is named"
             yield Fault("learner", problem, remedy=f"name one of {', '.join(facts.learners)}; all share its trace")
         elif self.learner is not None and self.learner not in facts.learners:
             yield Fault("learner", "no such learner", self.learner, suggest(self.learner, [*facts.learners]))
         elif not facts.learners:
-            yield Fault("", "who is heard depends on what is learned, and there are no learners", remedy="add learners")
+            yield Fault("", "the access depends on the learners, and there are none", remedy="add learners")
 
 
 class SelectionState:
@@ -141,7 +141,7 @@ def sample_counts(population: UserInfo) -> NDArray[np.float64]:
         ScenarioError: they are unknown.
     """
     if population.sample_counts is None:
-        problem = "goes by how much data users hold, and there are no data"
+        problem = "depends on the users' amounts of data, and there are no data"
         raise ScenarioError([Fault("", problem, None, "add data and partition")])
     return population.sample_counts
 

@@ -70,7 +70,7 @@ class Contract(FixedSizeSelection):
     def _check_tiers(self) -> Self:
         has_weight = [tier.weight is not None for tier in self.tiers]
         if self.by == "lottery" and not all(has_weight):
-            raise ValueError("a lottery goes by weights: give each tier one")
+            raise ValueError("a lottery needs weights: give each tier one")
         if self.by == "strict" and any(has_weight):
             raise ValueError("weights have no effect with by: strict: leave them out, or set by: lottery")
         named = [user for tier in self.tiers for user in tier.users or ()]
@@ -84,7 +84,7 @@ class Contract(FixedSizeSelection):
         for index, tier in enumerate(self.tiers):
             yield from facts.strangers(f"tiers.{index}.users", tier.users or ())
             if tier.share is not None and not tier.size(facts.users):
-                problem = f"so small a share of {facts.users} users is nobody"
+                problem = f"this share of {facts.users} users is no user"
                 yield Fault(f"tiers.{index}.share", problem, tier.share, "make it larger, or leave the tier out")
         total = sum(tier.size(facts.users) for tier in self.tiers)
         if total > facts.users:

@@ -65,7 +65,7 @@ class PowerOfChoice(FixedSizeSelection):
         """Yield errors of the configuration."""
         yield from super().faults(facts)
         if self.d < self.m:
-            yield Fault("d", f"fewer candidates than the {self.m} who may try", self.d, "draw at least m")
+            yield Fault("d", f"fewer candidates than the {self.m} selected users", self.d, "draw at least m")
         if self.d > facts.users:
             yield Fault("d", f"more than the {facts.users} users", self.d, "draw at most the number of users")
 

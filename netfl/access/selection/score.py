@@ -122,7 +122,7 @@ class _Score(Selector):
 
 
 def _airtime_fault(power: float) -> Fault:
-    problem = "goes by airtimes, and this access simulates no network"
+    problem = "depends on airtimes, and this access simulates no network"
     return Fault("power", problem, power, "set power: 0, or take access.kind: network")
 
 

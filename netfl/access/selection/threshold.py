@@ -38,7 +38,7 @@ class Threshold(Selection):
         counts = sample_counts(population)
         selected = np.flatnonzero(counts >= self.tau)
         if not selected.size:
-            problem = f"nobody holds so many examples: the most is {counts.max():g}"
+            problem = f"no user has so many examples: the maximum is {counts.max():g}"
             raise ScenarioError([Fault("tau", problem, self.tau, "lower it, or take fewer users")])
         return _Threshold(selected)
 

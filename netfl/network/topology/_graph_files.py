@@ -168,7 +168,7 @@ def read_coordinates(graph: nx.MultiGraph[str]) -> dict[str, tuple[float, float]
         if latitude is None or longitude is None:
             continue
         if abs(latitude) > 90.0 or abs(longitude) > 360.0:
-            problem = f"node {name} stands at latitude {latitude:g}°, longitude {longitude:g}°, which is nowhere"
+            problem = f"node {name} stands at latitude {latitude:g}°, longitude {longitude:g}°, which does not exist"
             raise ScenarioError([Fault("file", problem, None, "latitudes go to ±90°, longitudes to ±360°")])
         coordinates[name] = (latitude, longitude)
     return coordinates

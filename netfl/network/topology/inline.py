@@ -109,7 +109,7 @@ class Inline(Topology):
             problem = f"a second server, beside {servers[0]}"
             yield Fault(f"nodes.{name}.role", problem, "server", "there is one server: make it a router or a tower")
         if not self._with_role("tower"):
-            yield Fault("nodes", "none is a tower, so that no user is heard", [*self.nodes], "give one the role: tower")
+            yield Fault("nodes", "none is a tower", [*self.nodes], "give one the role: tower")
 
     def _link_faults(self) -> Iterator[Fault]:
         known: dict[frozenset[str], int] = {}
