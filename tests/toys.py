@@ -71,7 +71,7 @@ class Neediest(Selection):
         return 1
 
     @property
-    def asking(self):
+    def needs_learner_metrics(self):
         return True
 
     def laws(self):
@@ -85,7 +85,7 @@ class _Neediest(Selector):
     def choose(self, moment):
         return np.array([0 if np.isnan(moment.loss).any() else moment.loss.argmax()])
 
-    def asks(self, round, *told):
+    def queries(self, round, *told):
         return {"loss": np.arange(self._users)}
 
 

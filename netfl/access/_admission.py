@@ -73,7 +73,7 @@ class SelectionAdmission:
 
     def asks(self, round: int) -> dict[str, tuple[int, ...]]:
         """Return the questions of the selection, and those of the MAC, which go to all users."""
-        self._asked = self._selection.asks(round)
+        self._asked = self._selection.queries(round)
         return self._asked | dict.fromkeys(self._questions, self._all_users)
 
 

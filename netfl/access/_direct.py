@@ -154,7 +154,7 @@ class DirectAccess(WithSelection):
                 oldest=index,
                 uplink_bits=len(users) * context.uplink_bits,
                 downlink_bits=context.downlink_bits,
-                asks=selection.asks(index + 1) if index < context.rounds else {},
+                asks=selection.queries(index + 1) if index < context.rounds else {},
             )
 
     def round_batches(self, context: AccessContext) -> Iterator[RoundBatch] | None:

@@ -161,7 +161,9 @@ def _check_answerer(scenario: Scenario, learners: Mapping[str, LearnerSpec]) -> 
     access, kind = scenario.access, kind_of(type(scenario.access))
     if access.info.learner is not None and access.info.learner in learners:
         return
-    asking = [name for name in type(access).model_fields if getattr(getattr(access, name), "asking", False)]
+    flags = ("needs_learner_metrics", "asking")
+    parts = {name: getattr(access, name) for name in type(access).model_fields}
+    asking = [name for name, part in parts.items() if any(getattr(part, flag, False) for flag in flags)]
     who = f"its {asking[0]} '{kind_of(type(getattr(access, asking[0])))}'" if asking else "it"
     if not learners:
         remedy = "take netfl run, and netfl trace for a replay of that" if scenario.learners else "add learners"

@@ -160,8 +160,8 @@ class TestScore:
     def test_losses_are_asked_of_all_and_decide(self):
         selection = Score(m=1, value="loss", power=1)
         selector = selection.open(population(airtime_s=self.AIRTIME_S))
-        assert selection.asking
-        assert selector.asks(2, np.array([1]))["loss"].tolist() == [0, 1, 2, 3]
+        assert selection.needs_learner_metrics
+        assert selector.queries(2, np.array([1]))["loss"].tolist() == [0, 1, 2, 3]
         assert selector.choose(moment(4, 1)).tolist() == [1]
         assert selector.choose(moment(4, 2, loss=[3.0, 1.0, 9.0, 1.0])).tolist() == [0]
         assert selector.choose(moment(4, 2, loss=[3.0, np.nan, 9.0, 1.0])).tolist() == [1]  # (13 / 3) · 2

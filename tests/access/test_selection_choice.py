@@ -38,7 +38,7 @@ def play(one, rounds, loss=LOSS, unheard=()):
     for index in range(1, rounds + 1):
         chosen = one.choose(index, report)
         one.record_deliveries(index, np.setdiff1d(chosen, unheard))
-        asked.append(one.asks(index + 1))
+        asked.append(one.queries(index + 1))
         report = told(index, asked[-1], loss)
         found.append(chosen.tolist())
     return found, asked

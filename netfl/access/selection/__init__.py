@@ -8,8 +8,8 @@ To write a selection, add a file to this package, or a class to a package of you
 - `Selection.open` is called once for each replica.  It gets a `UserInfo` and returns a `Selector`.
 - `Selector.choose` is called as each round opens.  It gets a `RoundInfo` and returns the selected users.  Draws come
   from ``population.streams`` only, indexed by the round: ``streams.field("turn").uniform(users, moment.round)``.
-- `Selector.asks` returns what the selector needs to know of the learners before it chooses for a round.  A selection
-  that asks closes the loop between learning and network; its `Selection.asking` is true.
+- `Selector.queries` returns what the selector needs to know of the learners before it chooses for a round.  A selection
+  that asks closes the loop between learning and network; its `Selection.needs_learner_metrics` is true.
 - A selection that cannot work for a population raises a `netfl.errors.ScenarioError` in `Selection.open`, with keys
   relative to the selection.  Errors that are known before that come from ``faults``.
 
@@ -101,7 +101,7 @@ class Selector(ABC):
     def choose(self, moment: RoundInfo) -> Users:
         """Return the users selected for a round: distinct and ascending, possibly none."""
 
-    def asks(self, round: int, delivered: Users) -> Mapping[str, Users]:
+    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
         """Return the questions to the learners before `choose` for *round* (2 or later): ``{"loss": users}`` or none.
 
         Args:
@@ -127,7 +127,7 @@ class Selection(Spec):
         return users
 
     @property
-    def asking(self) -> bool:
+    def needs_learner_metrics(self) -> bool:
         """The selector asks the learners, which closes the loop."""
         return False
 

@@ -33,7 +33,7 @@ class WithSelection(Access):
         return replace(
             super().info,
             needs_sample_counts=self.selection.needs_sample_counts,
-            is_closed_loop=self.selection.asking,
+            is_closed_loop=self.selection.needs_learner_metrics,
             learner=self.learner,
         )
 
@@ -102,9 +102,9 @@ class SelectionState:
         self._delivered = np.unique(np.asarray(users, np.int64))
         self._last_round[self._delivered] = round
 
-    def asks(self, round: int) -> dict[str, tuple[int, ...]]:
+    def queries(self, round: int) -> dict[str, tuple[int, ...]]:
         """Return the questions to the learners before *round*, as in ``Round.asks``."""
-        questions = self._selector.asks(round, self._delivered)
+        questions = self._selector.queries(round, self._delivered)
         self._asked = np.asarray(questions.get("loss", ()), np.int64)
         return {question: tuple(map(int, users)) for question, users in questions.items() if len(users)}
 

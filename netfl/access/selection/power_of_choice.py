@@ -52,7 +52,7 @@ class PowerOfChoice(FixedSizeSelection):
         return (_Fresh if self.losses == "fresh" else _Last)(self, population)
 
     @property
-    def asking(self) -> bool:
+    def needs_learner_metrics(self) -> bool:
         """The selector asks for losses."""
         return True
 
@@ -106,10 +106,10 @@ class _Fresh(_Choice):
         self._loss[:] = np.inf
         return super().choose(moment)
 
-    def asks(self, round: int, delivered: Users) -> Mapping[str, Users]:
+    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
         return {"loss": np.sort(self._candidates(round))}
 
 
 class _Last(_Choice):
-    def asks(self, round: int, delivered: Users) -> Mapping[str, Users]:
+    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
         return {"loss": delivered}

@@ -63,7 +63,7 @@ class Score(FixedSizeSelection):
         return _Score(self, population)
 
     @property
-    def asking(self) -> bool:
+    def needs_learner_metrics(self) -> bool:
         """The selector asks for losses."""
         return self.value == "loss"
 
@@ -112,13 +112,13 @@ class _Score(Selector):
         self._counts = sample_counts(population) if spec.needs_sample_counts else np.ones(population.size)
 
     def choose(self, moment: RoundInfo) -> Users:
-        scores = self._cost * (_fill_unknown(moment.loss) if self._spec.asking else self._counts)
+        scores = self._cost * (_fill_unknown(moment.loss) if self._spec.needs_learner_metrics else self._counts)
         if self._spec.draw == "top":
             return np.sort(np.argsort(-scores, kind="stable")[: self._spec.m])
         return np.sort(weighted_sample(self._clocks, scores, moment.round)[: self._spec.m])
 
-    def asks(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        return {"loss": self._users} if self._spec.asking else {}
+    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
+        return {"loss": self._users} if self._spec.needs_learner_metrics else {}
 
 
 def _airtime_fault(power: float) -> Fault:
