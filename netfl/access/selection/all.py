@@ -1,4 +1,4 @@
-"""All users are selected."""
+"""Selection of every user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from netfl.types import Law
 
 
 class All(Selection):
-    """All users take part in every round.
+    """Every user takes part in every round.
 
     Example::
 

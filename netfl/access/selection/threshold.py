@@ -14,7 +14,7 @@ from netfl.types import Law
 
 
 class Threshold(Selection):
-    """All users with at least τ examples, the same in every round.
+    """The users with at least τ examples, the same in every round.
 
     The set is ``{k : n_k ≥ τ}``.  After D. Mitra and A. Khisti, "User selection in federated learning" (University of
     Toronto), who bound the resulting drift of the model from that of a central server; what only users below τ hold is
