@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from netfl.access._direct import DirectAccess, make_world
+from netfl.access._direct import DirectAccess, make_context
 from netfl.access._rates import LabelCorrelation, Zipf, correlated_rates, normalized_rates
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.cyclic import Cyclic
@@ -49,7 +49,7 @@ RHO30 = (0.0735, 0.0692, 0.0645, 0.0584, 0.0557, 0.0547, 0.0537, 0.0462, 0.0445,
 def play(access: DirectAccess, users: int, rounds: int, streams: Streams) -> NDArray[np.bool_]:
     """Who is heard, ``[rounds, users]``."""
     heard = np.zeros((rounds, users), bool)
-    for row, able in zip(heard, access.heard(make_world(users, rounds, streams), access.first), strict=True):
+    for row, able in zip(heard, access.candidates(make_context(users, rounds, streams), access.first), strict=True):
         row[able[: access.first]] = True
     return heard
 

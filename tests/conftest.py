@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items):
 
 WATCHED = '''
 import numpy as np
-from netfl.access import Access
+from netfl.access import Access, AccessInfo
 from netfl.results.statistics import delays, jain
 from netfl.types import Law, Round
 
@@ -39,8 +39,8 @@ class Watched(Access):
     rate: float = 50.0
 
     @property
-    def timed(self):
-        return True
+    def info(self):
+        return AccessInfo(can_run_timed=True)
 
     def rounds(self, setting):
         span_s = setting.duration_s / setting.rounds

@@ -104,7 +104,9 @@ def short(name):
     if whole.duration is not None:
         return whole.at(less | {"duration": whole.duration / 1000, "warmup": whole.warmup / 1000})
     less["rounds"] = 25 if "adversarial" in name else 4
-    return whole.at(less | ({"access.energy": ENERGY} if whole.access.placed and whole.access.energy is None else {}))
+    return whole.at(
+        less | ({"access.energy": ENERGY} if whole.access.info.has_positions and whole.access.energy is None else {})
+    )
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -113,7 +115,7 @@ def test_scenarios_that_netfl_brings(name, tmp_path):
     with watched() as watch:
         run = (netfl.run if name == "closed_loop" else netfl.trace)(scenario, tmp_path / "run")
     hold(run, scenario)
-    assert scenario.access.placed == (watch.worlds > 0)
+    assert scenario.access.info.has_positions == (watch.worlds > 0)
 
 
 ONCE = {"deadline": None, "database": None, "phases": [Phase.generate], "suppress_health_check": [*HealthCheck]}

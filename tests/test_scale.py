@@ -55,12 +55,12 @@ def test_rounds_come_at_once_only_where_nothing_is_to_be_said_between_them():
 
     world = AccessContext(3, 5, 0, Streams(1), np.ones(3), 8.0, 2.0, NullRecorder())
     access = Stationary(rho=(0.5, 0.3, 0.2), round_length=2.0)
-    [block] = access.blocks(world)
+    [block] = access.round_batches(world)
     assert block.closed_s.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
-    assert access.blocks(replace(world, recorder=Wants())) is None
-    assert Stationary(rho=(0.5, 0.3, 0.2), first=2).blocks(world) is None
+    assert access.round_batches(replace(world, recorder=Wants())) is None
+    assert Stationary(rho=(0.5, 0.3, 0.2), first=2).round_batches(world) is None
     picky = Stationary.model_validate({"rho": [0.5, 0.3, 0.2], "selection": {"kind": "uniform", "m": 2}})
-    assert picky.blocks(world) is None
+    assert picky.round_batches(world) is None
     rounds = [*access.rounds(world)]
     for name in ("index", "opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits"):
         assert getattr(block, name).tolist() == [getattr(one, name) for one in rounds]
@@ -72,7 +72,7 @@ def test_a_tally_of_a_block_is_that_of_its_rounds():
     world = AccessContext(5, 500, 0, Streams(2), np.ones(5), 0.1, 0.7, NullRecorder())
     access = Stationary(rho=(0.4, 0.3, 0.1, 0.1, 0.1))
     whole, single = RoundStatistics(5), RoundStatistics(5)
-    for block in access.blocks(world):
+    for block in access.round_batches(world):
         whole.extend(block)
     for one in access.rounds(world):
         single.add(one)
@@ -83,7 +83,7 @@ def test_a_tally_of_a_block_is_that_of_its_rounds():
 
 def test_a_block_of_a_round_in_which_nobody_was_heard():
     class Silent(Stationary):
-        def heard(self, setting, most=None):
+        def candidates(self, context, limit=None):
             yield np.empty(0, np.int64)
 
     [one] = Silent(rho=(0.5, 0.5)).rounds(AccessContext(2, 1, 0, Streams(1), np.ones(2), 1.0, 1.0, NullRecorder()))

@@ -1,16 +1,54 @@
-"""The access family: who gets heard, round after round — the Random Access Model (RAM).
+'''The access family: which users' updates reach the server in each round — the Random Access Model (RAM).
 
-An access is a generator of rounds.  It may be given directly (`stationary`, `bernoulli`, `markov`, `cyclic`),
-be a recording (`replay`), or emerge from a simulated network (`network`); all run on one clock and through this one
-interface, so that a learner cannot tell which it is served by.
+An access is a generator of rounds.  It is given directly (`stationary`, `bernoulli`, `markov`, `cyclic`, ...), is a
+recording (`replay`), or emerges from a simulated network (`network`).  All accesses share this interface, and learners
+see only the rounds.
 
-To write one: a file in this package, or a class in a package of your own, that derives from `Access`.
-"""
+To write an access, add a file to this package, or a class to a package of your own, that derives from `Access`.
+
+- `Access.rounds` gets an `AccessContext` and yields one `Round` after another, with the deliveries of that round.
+- All random draws come from ``context.streams``, by name and index, so that equal contexts give equal rounds.
+- Events go to ``context.recorder``; the outcome of every update is recorded once.
+- `Access.info` states what the access needs and can do.  The default is an open loop that needs nothing.
+- ``laws`` states the distributions that the draws follow; a test checks them.
+
+A complete access, in which users take turns::
+
+    class Turns(Access):
+        """One user is delivered in each round, in turn.
+
+        Example::
+
+            kind: mylab.turns:Turns
+            round_length: 10 s
+        """
+
+        round_length: Seconds = 10.0
+        """Length of a round."""
+
+        def rounds(self, context):
+            for index in range(1, context.rounds + 1):
+                opened_s, closed_s = (index - 1) * self.round_length, index * self.round_length
+                user = index % context.users
+                context.recorder.event("delivered", closed_s, round=index, user=user, node="server")
+                others = np.delete(np.arange(context.users), user)
+                outcome = "superseded" if index < context.rounds else "unfinished"
+                context.recorder.event(outcome, closed_s, round=index, user=others)
+                yield Round(index, opened_s, closed_s, (Delivery(user, index - 1, opened_s, closed_s),), oldest=index)
+
+        def max_deliveries(self, users, rounds):
+            return 1
+
+        def laws(self):
+            return (Law.none("draws nothing"),)
+'''
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,140 +58,133 @@ from netfl.streams import Streams
 from netfl.types import AccessContext, LearnerReport, Round, RoundBatch
 
 _ROUND_S, _UPDATE_S = 3e-4, 1e-6
-"""Processor time of a round, and of an update in it that is told whether it is heard."""
+"""Processor time of a round, and of the outcome of one update in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessInfo:
+    """Properties of an access that do not depend on the numbers of users and rounds.
+
+    Args:
+        needs_samples: `Access.rounds` reads ``AccessContext.samples``, the local work of each user.
+        needs_label_mix: `Access.rounds` reads ``AccessContext.label_mix``.
+        needs_sample_counts: `Access.rounds` reads ``AccessContext.held``, the training examples of each user.
+        is_closed_loop: the rounds depend on answers of the learners (``Round.asks``).
+        learner: the learner whose answers count in a closed loop; ``None`` if there is only one.
+        is_networked: the access simulates a network.
+        can_run_timed: the access accepts ``AccessContext.duration_s``: it then observes its own traffic in place of
+            updates, cuts the time into ``AccessContext.rounds`` equal windows without deliveries, and records its
+            metrics at the end.
+        has_positions: users have positions.
+        has_ranking: `Access.ranking` is on record.
+        process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
+            ``cyclic``, ``non-stationary`` or ``emergent-correlated``; ``None`` unless it is certain.
+    """
+
+    needs_samples: bool = False
+    needs_label_mix: bool = False
+    needs_sample_counts: bool = False
+    is_closed_loop: bool = False
+    learner: str | None = None
+    is_networked: bool = False
+    can_run_timed: bool = False
+    has_positions: bool = False
+    has_ranking: bool = False
+    process: str | None = None
+
+    @property
+    def needs_data(self) -> bool:
+        """The access needs the data set."""
+        return self.needs_samples or self.needs_label_mix or self.needs_sample_counts
+
+
+@dataclass(frozen=True, slots=True)
+class AccessCost:
+    """Rough cost of an access in one replica, estimated before a run.
+
+    Args:
+        updates: number of updates, or of packets and samples.
+        outage_changes: number of times that nodes go down or come up.
+        seconds: processor time.
+    """
+
+    updates: float
+    outage_changes: float
+    seconds: float
 
 
 class Access(Spec):
     """The contract of an access."""
 
     @abstractmethod
-    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        """Yield ``setting.rounds`` rounds in order; what is sent back is the learner's report on each.
+    def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
+        """Yield ``context.rounds`` rounds in order; the value sent back is the learner's report on the round.
 
-        Draws come from ``setting.streams`` only, so that the same setting gives the same rounds.
+        Draws come from ``context.streams`` only, so that equal contexts give equal rounds.
         """
 
-    def blocks(self, setting: AccessContext) -> Iterator[RoundBatch] | None:
-        """What `rounds` yields, and records, as arrays of many rounds at a time; ``None`` where that is no faster.
+    def round_batches(self, context: AccessContext) -> Iterator[RoundBatch] | None:
+        """Yield and record the same rounds as arrays of many rounds; ``None`` if that is not faster.
 
-        For a world in which nobody learns.  How many rounds there are in a block is the same in every replica.
+        Used where nobody learns.  The number of rounds in a batch is the same in every replica.
         """
         return None
 
-    def most(self, users: int, rounds: int) -> int:
-        """The largest number of deliveries that one of the *rounds* can bring."""
+    @property
+    def info(self) -> AccessInfo:
+        """Needs and abilities of this access."""
+        return AccessInfo()
+
+    def max_deliveries(self, users: int, rounds: int) -> int:
+        """Return the largest possible number of deliveries in one of the *rounds*."""
         return users
 
-    def updates(self, users: int, rounds: int) -> int:
-        """How many updates *users* make in the *rounds* at least, each of which ends in a fate."""
+    def min_updates(self, users: int, rounds: int) -> int:
+        """Return a lower bound on the number of updates, each of which has an outcome."""
         return 0
 
-    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Roughly how many updates *users* make in the *rounds*, or packets come in *duration_s*, if it has that."""
-        return float(users) * rounds
+    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+        """Return how often each user is delivered, ``[users]``, up to a factor; ``None`` if unknown.
 
-    def changes(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Roughly how often anybody goes down or comes up meanwhile, as far as that is known."""
-        return 0.0
-
-    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
-        """Roughly the processor time of all this; *counted*: whether nobody learns, and updates are only counted."""
-        return _ROUND_S * rounds + _UPDATE_S * self.work(users, rounds, duration_s)
-
-    def warnings(self, setting: AccessContext) -> Iterator[str]:
-        """What there is to say before the first round, though nothing is wrong."""
-        yield from ()
-
-    def rates(self, users: int, streams: Streams) -> NDArray | None:  # type: ignore[type-arg]
-        """How often each user is heard, ``[users]``, up to a factor; ``None`` where that emerges or is not known.
-
-        Where the server selects who may try, these are the rates that it would be heard at without that.
-
-        *streams* are those of ``Setting.streams``: rates that are drawn at random are those that `rounds` uses.
-        (A method called ``rho`` would clash with the field of that name.)
+        With a selection, these are the rates without it.  *streams* are ``AccessContext.streams``: random rates are
+        those that `rounds` uses.
         """
         return None
 
-    def heard_rates(
+    def participation_rates(
         self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64] | None:
-        """In what share of the rounds each user is heard in the long run, ``[users]``; ``None`` unless that is exact.
+        """Return the exact long-run share of rounds in which each user is delivered, ``[users]``; ``None`` if unknown.
 
-        Unlike `rates`, which order users, these are what a recording can be held to.  Where they follow the users'
-        labels they need *label_mix*, that of ``Setting.label_mix``.
+        Unlike `rates`, which only order users, these can be compared with a recording.  Rates that follow the users'
+        labels need *label_mix* (``AccessContext.label_mix``).
         """
         return None
 
-    def places(self, setting: AccessContext) -> Mapping[str, NDArray]:  # type: ignore[type-arg]
-        """Columns of the users table that this access knows, such as ``x_m``, ``y_m`` and ``distance_m``."""
+    def ranking(self, context: AccessContext) -> NDArray[np.int64] | None:
+        """Return the users from the most to the least often delivered, if that is on record."""
+        return None
+
+    def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
+        """Return columns of the users table that this access knows, such as ``x_m``, ``y_m`` and ``distance_m``."""
         return {}
 
-    def nodes(self, setting: AccessContext) -> Mapping[str, NDArray]:  # type: ignore[type-arg]
-        """Columns of the nodes table: ``node``, ``role``, ``x_m`` and ``y_m`` of towers, routers and the server."""
+    def node_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
+        """Return columns of the nodes table: ``node``, ``role``, ``x_m`` and ``y_m`` of towers, routers and server."""
         return {}
 
-    def ranking(self, setting: AccessContext) -> NDArray | None:  # type: ignore[type-arg]
-        """The users from the most to the least often heard, where that is on record; ``None`` elsewhere."""
-        return None
+    def warnings(self, context: AccessContext) -> Iterator[str]:
+        """Yield warnings about a valid configuration, before the first round."""
+        yield from ()
 
-    @property
-    def process(self) -> str | None:
-        """The kind of process that being heard is, which a diagnosis should find; ``None`` unless that is certain.
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost of the *rounds*, or of *duration_s*.
 
-        ``stationary``, ``Markovian``, ``cyclic``, ``non-stationary`` or ``emergent-correlated``.
+        Args:
+            users: number of users.
+            rounds: number of rounds.
+            duration_s: simulated time, for an access that observes traffic.
+            counted: nobody learns, and outcomes are only counted.
         """
-        return None
-
-    @property
-    def wants_label_mix(self) -> bool:
-        """Whether `rounds` needs ``Setting.label_mix``."""
-        return False
-
-    @property
-    def wants_samples(self) -> bool:
-        """Whether `rounds` needs ``Setting.samples``: how much each user has to compute."""
-        return False
-
-    @property
-    def ranked(self) -> bool:
-        """Whether `ranking` is on record."""
-        return False
-
-    @property
-    def wants_held(self) -> bool:
-        """Whether `rounds` needs ``Setting.held``: how many examples each user holds."""
-        return False
-
-    @property
-    def wants_data(self) -> bool:
-        """Whether any of this hangs on the examples."""
-        return self.wants_samples or self.wants_label_mix or self.wants_held
-
-    @property
-    def closed_loop(self) -> bool:
-        """Whether `rounds` asks the learners, so that who is heard depends on what is learned (``Round.asks``)."""
-        return False
-
-    @property
-    def follows(self) -> str | None:
-        """The learner that a closed loop listens to; ``None`` for the only one there is."""
-        return None
-
-    @property
-    def networked(self) -> bool:
-        """Whether it simulates a network."""
-        return False
-
-    @property
-    def timed(self) -> bool:
-        """Whether it can be watched for ``Setting.duration_s``, with traffic of its own in place of updates.
-
-        `rounds` then cuts that time into ``Setting.rounds`` even windows, each a round without deliveries, and tells
-        ``Setting.recorder`` its figures at the end.
-        """
-        return False
-
-    @property
-    def placed(self) -> bool:
-        """Whether users have positions."""
-        return False
+        updates = float(users) * rounds
+        return AccessCost(updates, 0.0, _ROUND_S * rounds + _UPDATE_S * updates)

@@ -1,4 +1,4 @@
-"""From what a scenario says of a network to the parts that a world is built of."""
+"""Construction of a `NetworkConfig` from the specification of a network."""
 
 from __future__ import annotations
 
@@ -29,63 +29,56 @@ if TYPE_CHECKING:
     from netfl.access.network import NetworkAccess
 
 
-_NAMED = 8
-"""How many unreachable users are named."""
-_LONGEST_S = 1e12
-"""What may take longest; at that time the clock has steps of a tenth of a millisecond."""
+_MAX_NAMES = 8
+"""Largest number of unreachable users in a message."""
+_MAX_S = 1e12
+"""Longest airtime or training time; at that time the clock has steps of a tenth of a millisecond."""
 
 
-def build_layout(network: NetworkAccess, setting: AccessContext) -> Layout:
-    """The network laid out.
+def build_layout(network: NetworkAccess, context: AccessContext) -> Layout:
+    """Return positions, links and trajectories.
 
     Raises:
-        ScenarioError: it cannot be; keys as in the scenario.
+        ScenarioError: the topology or the motion cannot be used; keys as in the scenario.
     """
     with prefix_faults("topology"):
-        sites = network.topology.open(setting.users, setting.streams.at("topology"))
+        sites = network.topology.open(context.users, context.streams.at("topology"))
     if network.motion is None:
         return sites
     with prefix_faults("motion"):
-        return replace(sites, paths=network.motion.open(sites, setting.streams.at("motion")))
+        return replace(sites, paths=network.motion.open(sites, context.streams.at("motion")))
 
 
-def compute_streams(setting: AccessContext) -> Streams:
-    """Where devices, speeds and times of training are drawn."""
-    return setting.streams.at("compute")
+def compute_streams(context: AccessContext) -> Streams:
+    """Return the streams of devices, speeds and training times."""
+    return context.streams.at("compute")
 
 
-def build_network(network: NetworkAccess, setting: AccessContext) -> NetworkConfig:
-    """The parts at work.
+def build_network(network: NetworkAccess, context: AccessContext) -> NetworkConfig:
+    """Return the parts of a network simulation.
 
     Raises:
-        ScenarioError: with all that does not fit; keys as in the scenario.
+        ScenarioError: parts do not fit each other, or the theory does not hold; keys as in the scenario.
     """
-    sites = build_layout(network, setting)
+    sites = build_layout(network, context)
     faults: list[Fault] = []
     outages = CombinedOutages()
     try:
         with prefix_faults("outages"):
-            outages = CombinedOutages.open(network.outages, sites, setting.streams)
+            outages = CombinedOutages.open(network.outages, sites, context.streams)
     except ScenarioError as error:
         faults += error.faults
-    for index, traffic in enumerate(network.traffic):
-        if traffic.enters != "users" and not sites.with_role(traffic.enters.removesuffix("s")):
-            there_are = f"there are no {traffic.enters} in this topology"
-            faults.append(Fault(f"traffic.{index}.enters", there_are, traffic.enters, "let it enter at towers"))
-    if network.shared_air and len(sites.towers) == 1:
-        faults.append(
-            Fault("shared_air", "has no effect with one tower: there are no other cells", True, "leave it out")
-        )
+    faults += _layout_faults(network, sites)
     presence = NodeState(outages, sites.nodes)
-    service = None if setting.duration_s is not None else _service(network, setting)
-    medium, spending = _medium(network, setting, sites, presence), _spending(network, setting, service)
+    service = None if context.duration_s is not None else _service(network, context)
+    medium, spending = _medium(network, context, sites, presence), _spending(network, context, service)
     if medium is not None:
         medium.energy = spending
         sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
         bits = max([*sizes, *([] if service is None else [service.segmentation.max_bits])])
         if network.radio is not None and network.reception is not None and network.unreachable == "fault":
-            faults += _unreachable(medium, network.radio, network.reception, sites.users, bits)
-        faults += _too_long(network, medium.longest_s(bits), service)
+            faults += _unreachable_faults(medium, network.radio, network.reception, sites.users, bits)
+        faults += _duration_faults(network, medium.longest_s(bits), service)
         if network.mac is not None:
             faults += [fault.under("mac") for fault in network.mac.airtime_faults(medium.longest_s(bits))]
     if faults:
@@ -104,33 +97,59 @@ def build_network(network: NetworkAccess, setting: AccessContext) -> NetworkConf
         service=service,
         spare=network.spare or NO_EXEMPTIONS,
         spending=spending,
+        sampler=_sampler(network, context, sites, outages),
+        expected=_theory_values(network, sites, context.streams),
     )
 
 
-def _spending(network: NetworkAccess, setting: AccessContext, service: RoundServiceConfig | None) -> EnergyMeter | None:
-    """The account of what users spend, if it is asked for."""
+def _layout_faults(network: NetworkAccess, sites: Layout) -> Iterator[Fault]:
+    for index, traffic in enumerate(network.traffic):
+        if traffic.enters != "users" and not sites.with_role(traffic.enters.removesuffix("s")):
+            problem = f"there are no {traffic.enters} in this topology"
+            yield Fault(f"traffic.{index}.enters", problem, traffic.enters, "let it enter at towers")
+    if network.shared_air and len(sites.towers) == 1:
+        yield Fault("shared_air", "has no effect with one tower: there are no other cells", True, "leave it out")
+
+
+def _sampler(network: NetworkAccess, context: AccessContext, sites: Layout, outages: CombinedOutages) -> Sampler | None:
+    if network.probe is None:
+        return None
+    budget = None if network.radio is None else LinkBudget(network.radio, network.channel, sites, context.streams)
+    return Sampler(network.probe, sites, budget, outages, context.warmup_s)
+
+
+def _theory_values(network: NetworkAccess, sites: Layout, streams: Streams) -> dict[str, float]:
+    if network.theory is None:
+        return {}
+    case = TheoryCase(network, sites, streams)
+    faults = [*network.theory.misfits(case)]
+    if faults:
+        raise ScenarioError(faults)
+    return dict(network.theory.predict(case))
+
+
+def _spending(network: NetworkAccess, context: AccessContext, service: RoundServiceConfig | None) -> EnergyMeter | None:
     if network.energy is None:
         return None
-    devices = np.full(setting.users, "")
+    devices = np.full(context.users, "")
     if network.compute is not None:
-        devices = network.compute.columns(setting.users, compute_streams(setting)).get("device", devices)
+        devices = network.compute.columns(context.users, compute_streams(context)).get("device", devices)
     rates = network.energy.rates(devices, np.nan if network.radio is None else network.radio.power)
     if service is None:
-        return EnergyMeter(rates, np.zeros(setting.users))
+        return EnergyMeter(rates, np.zeros(context.users))
     return EnergyMeter(
         rates, service.samples, 0.0 if service.downlink else service.broadcast_bits / service.broadcast_bps
     )
 
 
-def _medium(network: NetworkAccess, setting: AccessContext, sites: Layout, presence: NodeState) -> Medium | None:
-    """The air, if anybody sends over it."""
+def _medium(network: NetworkAccess, context: AccessContext, sites: Layout, presence: NodeState) -> Medium | None:
     spare = network.spare or NO_EXEMPTIONS
     if network.radio is not None and network.reception is not None:
         return FadingMedium(
-            LinkBudget(network.radio, network.channel, sites, setting.streams),
+            LinkBudget(network.radio, network.channel, sites, context.streams),
             network.reception,
             presence,
-            setting.streams.at("reception"),
+            context.streams.at("reception"),
             interference=network.interference,
             capture_db=network.capture,
             spare=spare,
@@ -140,28 +159,27 @@ def _medium(network: NetworkAccess, setting: AccessContext, sites: Layout, prese
     return None
 
 
-def _service(network: NetworkAccess, setting: AccessContext) -> RoundServiceConfig:
-    """What serving rounds takes."""
+def _service(network: NetworkAccess, context: AccessContext) -> RoundServiceConfig:
     if network.compute is None or network.round is None:
         raise ValueError("rounds need compute and a rule")
-    down_dbm = None if network.downlink is None else network.downlink.power
-    boost_db = 0.0 if down_dbm is None or network.radio is None else down_dbm - network.radio.power
-    given = network.update_size
-    transport = transport_of(network, setting.uplink_bits if given is None else given)
-    compute_s = network.compute.time_s(setting.samples, compute_streams(setting))
+    power_dbm = None if network.downlink is None else network.downlink.power
+    boost_db = 0.0 if power_dbm is None or network.radio is None else power_dbm - network.radio.power
+    size = network.update_size
+    transport = transport_of(network, context.uplink_bits if size is None else size)
+    compute_s = network.compute.time_s(context.samples, compute_streams(context))
     if network.spare is not None and network.spare.compute:
         compute_s = np.array(compute_s)
         compute_s[list(network.spare.compute)] = compute_s.min()
     return RoundServiceConfig(
-        update_bits=transport.up_bits(setting.uplink_bits if given is None else given),
-        samples=network.compute.work(setting.samples),
+        update_bits=transport.up_bits(context.uplink_bits if size is None else size),
+        samples=network.compute.work(context.samples),
         compute_s=compute_s,
-        luck=network.compute.training_jitter(compute_streams(setting)),
-        broadcast_bits=transport.down_bits(setting.downlink_bits if given is None else given),
+        luck=network.compute.training_jitter(compute_streams(context)),
+        broadcast_bits=transport.down_bits(context.downlink_bits if size is None else size),
         broadcast_bps=network.broadcast_rate or np.inf,
         rule=network.round,
         busy=network.busy,
-        staleness=0 if network.staleness is None and network.punctual else network.staleness,
+        staleness=0 if network.staleness is None and network.is_punctual else network.staleness,
         downlink=network.downlink,
         boost_db=boost_db,
         transport=transport,
@@ -169,9 +187,9 @@ def _service(network: NetworkAccess, setting: AccessContext) -> RoundServiceConf
 
 
 def transport_of(network: NetworkAccess, bits: float) -> Transport:
-    """What an update of *bits*, not yet compressed, is sent as."""
-    said = network.transport or Transport()
-    return said.settled(said.up_bits(bits), None if network.mac is None else network.mac.max_payload_bits)
+    """Return the transport of an update of *bits* before compression."""
+    transport = network.transport or Transport()
+    return transport.settled(transport.up_bits(bits), None if network.mac is None else network.mac.max_payload_bits)
 
 
 def update_cut(network: NetworkAccess, model_bits: float) -> Segmentation:
@@ -181,61 +199,48 @@ def update_cut(network: NetworkAccess, model_bits: float) -> Segmentation:
     return transport.cut(transport.up_bits(bits))
 
 
-def largest_frame_bits(network: NetworkAccess, setting: AccessContext) -> float:
+def largest_frame_bits(network: NetworkAccess, context: AccessContext) -> float:
     """Return the size of the largest frame that users send; of traffic, the mean."""
     sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
-    if setting.duration_s is None:
-        sizes.append(update_cut(network, setting.uplink_bits).max_bits)
+    if context.duration_s is None:
+        sizes.append(update_cut(network, context.uplink_bits).max_bits)
     return max(sizes, default=0.0)
 
 
-def _too_long(network: NetworkAccess, airtime_s: float, service: RoundServiceConfig | None) -> Iterator[Fault]:
-    """The faults of what takes longer than the clock can tell."""
-    if airtime_s > _LONGEST_S:
+def air_bps(network: NetworkAccess) -> float:
+    """Return the bit rate of the air; 0 without a radio."""
+    if network.mac is not None and network.mac.rate_bps is not None:
+        return network.mac.rate_bps
+    if network.reception is None or network.radio is None:
+        return 0.0
+    return network.reception.rate_bps(network.radio.bandwidth)
+
+
+def _duration_faults(network: NetworkAccess, airtime_s: float, service: RoundServiceConfig | None) -> Iterator[Fault]:
+    """Durations beyond the resolution of the clock."""
+    if airtime_s > _MAX_S:
         key = "mac" if network.reception is None else "reception"
-        problem = f"a frame would be on the air for {airtime_s:.3g} s, {_LONGEST_S:g} s are possible"
-        yield Fault(key, problem, None, "raise the rate, or let less be sent (update_size, traffic)")
-    if service is not None and service.compute_s.max(initial=0.0) > _LONGEST_S:
+        problem = f"a frame would be on the air for {airtime_s:.3g} s, {_MAX_S:g} s are possible"
+        yield Fault(key, problem, None, "raise the rate, or send less (update_size, traffic)")
+    if service is not None and service.compute_s.max(initial=0.0) > _MAX_S:
         problem = f"user {service.compute_s.argmax()} would train for {service.compute_s.max():.3g} s"
-        yield Fault("compute", f"{problem}, {_LONGEST_S:g} s are possible", None, "raise the speed, or lower samples")
+        yield Fault("compute", f"{problem}, {_MAX_S:g} s are possible", None, "raise the speed, or lower samples")
 
 
-def _unreachable(medium: Medium, radio: Radio, reception: Reception, users: int, bits: float) -> Iterator[Fault]:
-    """The fault of users who would not be received even at their best."""
-    snr_db, least_db = medium.best_snr_db(np.arange(users)), reception.threshold_db(radio.bandwidth, bits)
-    far = np.flatnonzero(snr_db < least_db)
-    if far.size:
-        who = ", ".join(map(str, far[:_NAMED])) + (f" and {len(far) - _NAMED} more" if len(far) > _NAMED else "")
+def _unreachable_faults(medium: Medium, radio: Radio, reception: Reception, users: int, bits: float) -> Iterator[Fault]:
+    """Users that are not received even at their best SNR."""
+    snr_db, needed_db = medium.best_snr_db(np.arange(users)), reception.threshold_db(radio.bandwidth, bits)
+    weak = np.flatnonzero(snr_db < needed_db)
+    if weak.size:
+        extra = f" and {len(weak) - _MAX_NAMES} more" if len(weak) > _MAX_NAMES else ""
+        names = ", ".join(map(str, weak[:_MAX_NAMES])) + extra
         problem = (
-            f"user{'s' * (len(far) > 1)} {who} can never be heard: at its best "
-            + (f"the worst, user {snr_db.argmin()}, " if len(far) > 1 else "it ")
-            + f"reaches an SNR of {snr_db.min():.1f} dB, {least_db - snr_db.min():.1f} dB below what it needs"
+            f"user{'s' * (len(weak) > 1)} {names} can never be received: at its best "
+            + (f"the worst, user {snr_db.argmin()}, " if len(weak) > 1 else "it ")
+            + f"reaches an SNR of {snr_db.min():.1f} dB, {needed_db - snr_db.min():.1f} dB below what it needs"
         )
         remedy = (
             "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs; "
             "or set unreachable: keep"
         )
         yield Fault("channel", problem, None, remedy)
-
-
-# What is told of a network beside what it carries: what a probe sees, and what a theory says.
-
-
-def with_probe(network: NetworkAccess, parts: NetworkConfig, setting: AccessContext) -> NetworkConfig:
-    """*parts* with the probe at work, and with what theory expects of them.
-
-    Raises:
-        ScenarioError: the theory does not hold for the scenario; one fault for each of its assumptions.
-    """
-    sites, streams = parts.sites, setting.streams
-    sampler, expected = None, {}
-    if network.probe is not None:
-        air = None if network.radio is None else LinkBudget(network.radio, network.channel, sites, streams)
-        sampler = Sampler(network.probe, sites, air, parts.outages, setting.warmup_s)
-    if network.theory is not None:
-        case = TheoryCase(network, sites, streams)
-        faults = [*network.theory.misfits(case)]
-        if faults:
-            raise ScenarioError(faults)
-        expected = dict(network.theory.predict(case))
-    return replace(parts, sampler=sampler, expected=expected)

@@ -1,4 +1,4 @@
-"""The ways in which a scenario states how often each user is heard, or is there to be heard."""
+"""Rates and probabilities of users, as a scenario states them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SHARES: TypeAdapter[tuple[float, ...]] = TypeAdapter(
     Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
 )
 _SHARE: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(gt=0, le=1)])
-_SLACK = 1e-3
+_SUM_TOLERANCE = 1e-3
 
 
 class LabelCorrelation(Spec):
-    """How the chance of being there follows a user's labels.
+    """Dependence of a user's probability on its labels.
 
     ``p_n = max(minimum, mean * C * <kappa_n, q>)``, at most 1, with ``C`` labels, ``kappa_n`` the shares of the labels
     in user n's data, and ``q`` one draw from the symmetric Dirichlet distribution over labels (Wang and Ji, "A
@@ -33,22 +33,22 @@ class LabelCorrelation(Spec):
     """
 
     concentration: Annotated[float, Field(gt=0)] = 0.1
-    """Concentration of the Dirichlet distribution; the smaller, the fewer labels are well heard."""
+    """Concentration of the Dirichlet distribution; the smaller, the fewer labels have a high probability."""
     minimum: Annotated[float, Field(gt=0, le=1)] = 0.02
-    """The least probability that a user has."""
+    """Lower bound of the probability."""
     mean: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """The mean probability before the minimum is applied."""
+    """Mean probability before the minimum is applied."""
 
 
 class LabelCorrelated(Spec):
     """Probabilities that follow the users' labels."""
 
     label_correlated: LabelCorrelation
-    """How they follow them; an empty mapping for the published figures."""
+    """Parameters of the dependence; an empty mapping for the published values."""
 
 
 def read_rho(value: Any) -> object:
-    """Choose by what is written, so that a fault names the very entry."""
+    """Validate rates by the form in which they are written, so that an error names the wrong entry."""
     if isinstance(value, Zipf) or value == "random_simplex":
         return value
     if isinstance(value, Mapping):
@@ -57,14 +57,13 @@ def read_rho(value: Any) -> object:
         raise PydanticCustomError("rho", "no rates", {"remedy": "write a list, {zipf: 1.0}, or random_simplex"})
     rates = _RATES.validate_python(value)
     total = sum(rates)
-    if abs(total - 1) > _SLACK:
-        what = f"the rates sum to {total:.6g}, not to 1"
-        raise PydanticCustomError("rho", what, {"remedy": "divide each by their sum"})
+    if abs(total - 1) > _SUM_TOLERANCE:
+        problem = f"the rates sum to {total:.6g}, not to 1"
+        raise PydanticCustomError("rho", problem, {"remedy": "divide each by their sum"})
     return rates
 
 
 def _read_probability(value: Any) -> object:
-    """Choose by what is written, so that a fault names the very entry."""
     if isinstance(value, LabelCorrelated | ZipfChances):
         return value
     if isinstance(value, Mapping):
@@ -85,7 +84,7 @@ Chances = Annotated[tuple[float, ...] | float | ZipfChances | LabelCorrelated, B
 def normalized_rates(
     rho: tuple[float, ...] | Zipf | Literal["random_simplex"], users: int, streams: Streams
 ) -> NDArray[Any]:
-    """The rates of all users, made to sum to 1."""
+    """Return the rates of all users, ``[users]``, normalized to sum to 1."""
     if isinstance(rho, Zipf):
         raw = rho.weights(users)
     elif isinstance(rho, tuple):
@@ -96,7 +95,7 @@ def normalized_rates(
 
 
 def correlated_rates(form: LabelCorrelation, label_mix: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-    """The users' probabilities, given the shares of the labels in their data, ``[users, classes]``."""
+    """Return the users' probabilities, given the shares of the labels in their data, ``[users, classes]``."""
     classes = label_mix.shape[1]
-    liking = streams.rng("labels").dirichlet(np.full(classes, form.concentration))
-    return np.asarray(np.clip(form.mean * classes * (label_mix @ liking), form.minimum, 1.0))
+    preference = streams.rng("labels").dirichlet(np.full(classes, form.concentration))
+    return np.asarray(np.clip(form.mean * classes * (label_mix @ preference), form.minimum, 1.0))

@@ -1,15 +1,16 @@
-"""An adversary on the way to the server, who holds back the updates of some users."""
+"""An adversary on the way to the server that drops updates of some users."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.access import Access
+from netfl.access import Access, AccessCost, AccessInfo
 from netfl.access._direct import DirectAccess
 from netfl.errors import Fault
 from netfl.registry import FamilyMember, kind_of
@@ -18,16 +19,16 @@ from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 
 
 class Adversarial(Access):
-    """Another direct access, of whose updates an adversary holds back those of the users that it is after.
+    """Another direct access, of whose updates an adversary drops those of its target users.
 
-    Who tries, and whose updates come through, the access `of` decides, with its own `first`, `selection` and
+    The access `of` decides which users take part and whose updates arrive, with its own `first`, `selection` and
     `round_length`.  Of these updates the adversary drops those of its targets, each with a `probability`, in the rounds
     from `begin` to `until`, every so many; at most `per_round` of them in a round, in the order of their arrival, and
-    `budget` in all.  Nobody else is heard in their place.  Their fate is ``dropped``, with the detail ``censored``.
+    `budget` in all.  No other user is delivered instead.  The outcome is ``dropped``, with the detail ``censored``.
 
-    An oblivious adversary is after the users that are ``listed``.  An adaptive one is after the `size` users whom the
-    server has heard least so far (``rarest``), or most (``most_heard``), anew in each round; between equals a fixed
-    random order decides.
+    An oblivious adversary targets the users that are ``listed``.  An adaptive adversary targets, in each round, the
+    `size` users that have been delivered least often so far (``rarest``), or most often (``most_heard``); a fixed
+    random order breaks ties.
 
     Example::
 
@@ -39,102 +40,95 @@ class Adversarial(Access):
     """
 
     of: Annotated[Access, FamilyMember()]
-    """The access that it interferes with, one that is given directly; its keys are below its own ``kind``."""
+    """The access that the adversary acts on, a direct one; its keys are below its own ``kind``."""
     target: Literal["listed", "rarest", "most_heard"] = "listed"
-    """Whom it is after."""
+    """Rule for the target users."""
     users: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
     """The users that are ``listed``."""
     size: Annotated[int, Field(ge=1)] | None = None
-    """How many users it is after at a time, if they are not listed."""
+    """Number of target users at a time, unless they are listed."""
     probability: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """How likely it succeeds, update by update."""
+    """Probability that the adversary drops an update of a target."""
     per_round: Annotated[int, Field(ge=1)] | None = None
-    """How many updates it can hold back in one round; by default all of its targets'."""
+    """Largest number of updates dropped in one round; by default all of the targets'."""
     budget: Annotated[int, Field(ge=1)] | None = None
-    """How many it can hold back in all; by default there is no end to it."""
+    """Largest number of updates dropped in all; by default without limit."""
     begin: Annotated[int, Field(ge=1)] = 1
-    """The first round in which it acts."""
+    """The first round in which the adversary acts."""
     until: Annotated[int, Field(ge=1)] | None = None
     """The last such round; by default the last of all."""
     every: Annotated[int, Field(ge=1)] = 1
-    """It acts in every so-manyth round, counted from the first."""
+    """Distance between two rounds in which the adversary acts, counted from the first."""
 
-    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        """The other access's rounds, without what is held back."""
-        yield from self._direct.played(setting, _Censor(self, setting.users, setting.streams.at("adversary")))
-
-    def most(self, users: int, rounds: int) -> int:
-        """As of the other access."""
-        return self.of.most(users, rounds)
-
-    def updates(self, users: int, rounds: int) -> int:
-        """As of the other access."""
-        return self.of.updates(users, rounds)
-
-    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """As of the other access."""
-        return self.of.work(users, rounds, duration_s)
-
-    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
-        """No round is only counted."""
-        return self.of.seconds(users, rounds, duration_s, counted=False)
-
-    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
-        """The other's rates, less what is held back of listed users; not known where limits or counts decide."""
-        rates = self.of.rates(users, streams)
-        if rates is None or len(rates) != users or self.users is None or not self._steady:
-            return None
-        return self._less(rates)
-
-    def heard_rates(
-        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64] | None:
-        """As `rates`, of those at which the other's users are heard; not where two cycles meet."""
-        rates = self.of.heard_rates(users, streams, label_mix)
-        if rates is None or self.users is None or not self._steady or (self.every > 1 and self.of.process == "cyclic"):
-            return None
-        return self._less(rates)
+    def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
+        """Yield the rounds."""
+        if not isinstance(self.of, DirectAccess):
+            raise TypeError(f"{kind_of(type(self.of))} is not given directly")
+        yield from self.of.play(context, _Censor(self, context.users, context.streams.at("adversary")))
 
     @property
-    def process(self) -> str | None:
-        """The other's, if the adversary always does the same; not known of one that goes by what was heard."""
-        if self.target != "listed" or self.of.process is None:
+    def info(self) -> AccessInfo:
+        """Needs and abilities."""
+        return replace(self.of.info, process=self._process)
+
+    @property
+    def _process(self) -> str | None:
+        process = self.of.info.process
+        if self.target != "listed" or process is None:
             return None
         if (self.budget, self.until, self.begin) != (None, None, 1):
             return "non-stationary"
         if self.per_round is not None:
-            return None  # of its targets some come through because others did not
-        return self.of.process if self.every == 1 else "cyclic" if self.of.process == "stationary" else None
+            return None  # some targets come through because others do not
+        return process if self.every == 1 else "cyclic" if process == "stationary" else None
+
+    def max_deliveries(self, users: int, rounds: int) -> int:
+        """Return the largest number of deliveries in a round."""
+        return self.of.max_deliveries(users, rounds)
+
+    def min_updates(self, users: int, rounds: int) -> int:
+        """Return a lower bound on the number of updates."""
+        return self.of.min_updates(users, rounds)
+
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost of the other access, whose rounds are never drawn in batches."""
+        return self.of.estimate_cost(users, rounds, duration_s, counted=False)
+
+    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+        """Return the other access's rates, reduced for listed users; unknown with limits or adaptive targets."""
+        rates = self.of.rates(users, streams)
+        if rates is None or len(rates) != users or self.users is None or not self._is_steady:
+            return None
+        return self._reduced(rates)
+
+    def participation_rates(
+        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64] | None:
+        """Return the other access's rates, reduced for listed users; unknown if two cycles interact."""
+        rates = self.of.participation_rates(users, streams, label_mix)
+        has_two_cycles = self.every > 1 and self.of.info.process == "cyclic"
+        if rates is None or self.users is None or not self._is_steady or has_two_cycles:
+            return None
+        return self._reduced(rates)
 
     @property
-    def wants_label_mix(self) -> bool:
-        """As of the other access."""
-        return self.of.wants_label_mix
+    def _is_steady(self) -> bool:
+        """The adversary acts in the same way from the first round to the last."""
+        return (self.per_round, self.budget, self.until, self.begin) == (None, None, None, 1)
 
-    @property
-    def wants_samples(self) -> bool:
-        """As of the other access."""
-        return self.of.wants_samples
+    def _reduced(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        dropped = np.where(np.isin(np.arange(len(rates)), self.users or ()), self.probability / self.every, 0.0)
+        return np.asarray(rates * (1.0 - dropped))
 
-    @property
-    def wants_held(self) -> bool:
-        """As of the other access."""
-        return self.of.wants_held
-
-    @property
-    def closed_loop(self) -> bool:
-        """As of the other access."""
-        return self.of.closed_loop
-
-    @property
-    def follows(self) -> str | None:
-        """As of the other access."""
-        return self.of.follows
+    def acts(self, index: int) -> bool:
+        """Return whether the adversary acts in round *index*."""
+        within = self.begin <= index and (self.until is None or index <= self.until)
+        return within and (index - self.begin) % self.every == 0
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """An access that is not given directly; targets that are not said, or said twice over; keys without effect."""
+        """Yield errors of the configuration."""
         if not isinstance(self.of, DirectAccess):
-            problem = "not an access that says itself, round by round, who is heard"
+            problem = "not a direct access"
             yield Fault("of", problem, kind_of(type(self.of)), "take stationary, bernoulli, markov or the like")
         wanted, unused = ("users", "size") if self.target == "listed" else ("size", "users")
         if getattr(self, wanted) is None:
@@ -148,79 +142,52 @@ class Adversarial(Access):
         if targets > facts.users:
             yield Fault("size", f"more than the {facts.users} users", self.size, "name at most the number of users")
         if self.per_round is not None and 0 < targets <= self.per_round:
-            problem = f"has no effect: it is after {targets} at a time"
+            problem = f"has no effect: the number of targets is {targets} at a time"
             yield Fault("per_round", problem, self.per_round, "make it less, or leave it out")
-        yield from self._window_faults(facts)
-
-    def laws(self) -> tuple[Law, ...]:
-        """How often an update of a target is held back."""
-        q = self.probability
-
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            free = Adversarial(of=self.of, users=(0,), probability=q)
-            censor, target = _Censor(free, 1, streams), np.array([0])
-            return np.array([not censor(index, target)[0] for index in range(1, size + 1)], float)
-
-        statement = "Bernoulli(probability), in the rounds in which it acts and as far as it can"
-        return (Law("an update of a target held back", statement, draw, q, q * (1.0 - q)),)
-
-    def acts(self, index: int) -> bool:
-        """Whether it acts in a round."""
-        within = self.begin <= index and (self.until is None or index <= self.until)
-        return within and (index - self.begin) % self.every == 0
-
-    @property
-    def _direct(self) -> DirectAccess:
-        """The other access."""
-        if not isinstance(self.of, DirectAccess):
-            raise TypeError(f"{kind_of(type(self.of))} is not given directly")
-        return self.of
-
-    @property
-    def _steady(self) -> bool:
-        """Whether it does the same all the time, or every time that it acts."""
-        return (self.per_round, self.budget, self.until, self.begin) == (None, None, None, 1)
-
-    def _less(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """*rates*, less what is held back of listed users."""
-        held = np.where(np.isin(np.arange(len(rates)), self.users or ()), self.probability / self.every, 0.0)
-        return np.asarray(rates * (1.0 - held))
-
-    def _window_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Rounds that never come."""
         if self.until is not None and self.until < self.begin:
             yield Fault("until", f"before it begins, in round {self.begin}", self.until, "make it later")
         if self.begin > facts.rounds:
             yield Fault("begin", f"never comes: there are {facts.rounds} rounds", self.begin, "make it earlier")
 
+    def laws(self) -> tuple[Law, ...]:
+        """Return the laws that a test checks."""
+        q = self.probability
+
+        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+            unlimited = Adversarial(of=self.of, users=(0,), probability=q)
+            censor, target = _Censor(unlimited, 1, streams), np.array([0])
+            return np.array([not censor(index, target)[0] for index in range(1, size + 1)], float)
+
+        statement = "Bernoulli(probability), in the rounds in which it acts and as far as it can"
+        return (Law("an update of a target held back", statement, draw, q, q * (1.0 - q)),)
+
 
 class _Censor:
-    """The adversary at work in one replica; asked for each round in turn."""
+    """The adversary in one replica, called for each round in order."""
 
     def __init__(self, spec: Adversarial, users: int, streams: Streams) -> None:
         self._spec, self._field = spec, streams.field("success")
-        self._heard = np.zeros(users, np.int64)
+        self._delivered = np.zeros(users, np.int64)
         self._tie = streams.rng("tie").permutation(users)
-        self._left = np.inf if spec.budget is None else spec.budget
+        self._budget = np.inf if spec.budget is None else spec.budget
 
     def __call__(self, index: int, users: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the *users*, in the order of arrival, come through in round *index*."""
-        held = np.zeros(len(users), bool)
-        if self._spec.acts(index) and self._left > 0:
-            aimed_at = np.zeros(len(self._heard), bool)
-            aimed_at[self._targets()] = True
-            held = aimed_at[users]
+        """Return which of the *users*, in the order of arrival, come through in round *index*."""
+        dropped = np.zeros(len(users), bool)
+        if self._spec.acts(index) and self._budget > 0:
+            is_target = np.zeros(len(self._delivered), bool)
+            is_target[self._targets()] = True
+            dropped = is_target[users]
             if self._spec.probability < 1.0:
-                held &= self._field.uniform(users, index) < self._spec.probability
-            most = self._left if self._spec.per_round is None else min(self._spec.per_round, self._left)
-            held &= np.cumsum(held) <= most
-            self._left -= int(held.sum())
-        self._heard[users[~held]] += 1
-        return ~held
+                dropped &= self._field.uniform(users, index) < self._spec.probability
+            limit = self._budget if self._spec.per_round is None else min(self._spec.per_round, self._budget)
+            dropped &= np.cumsum(dropped) <= limit
+            self._budget -= int(dropped.sum())
+        self._delivered[users[~dropped]] += 1
+        return ~dropped
 
     def _targets(self) -> NDArray[np.int64]:
-        """Whom it is after now."""
         if self._spec.target == "listed":
             return np.array(self._spec.users, np.int64)
-        count = self._heard if self._spec.target == "rarest" else -self._heard
+        count = self._delivered if self._spec.target == "rarest" else -self._delivered
         return np.lexsort((self._tie, count))[: self._spec.size]

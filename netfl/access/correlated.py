@@ -1,4 +1,4 @@
-"""Groups of users who are cut off together, such as those of one tower."""
+"""Groups of users that are cut off together, such as the users of one tower."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ _LISTS: TypeAdapter[tuple[tuple[int, ...], ...]] = TypeAdapter(
     Annotated[tuple[Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)], ...], Field(min_length=1)]
 )
 _NUMBER: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1)])
-_LATE = 20
-"""The round that the laws look at."""
+_LAW_ROUND = 20
 
 
 def _read_groups(value: object) -> object:
-    """Choose by what is written, so that a fault names the very entry."""
+    # by the form in which groups are written, so that an error names the wrong entry
     return (_LISTS if isinstance(value, list | tuple) else _NUMBER).validate_python(value)
 
 
 class Correlated(IntermittentAccess):
-    """Each user is there if its group is up and its own coin says so, so that users of a group fail together.
+    """Each user is available if its group is up and its own coin allows it, so that users of a group fail together.
 
-    A group is up with probability ``g``, and user n of it is then there with probability ``c_n = p_n / g``, so that
-    ``P(user n is there) = p_n``.  With the odds ``o_n = p_n / (1 - p_n)``, ``o`` the largest in the group and
+    A group is up with probability ``g``, and user n of it is then available with probability ``c_n = p_n / g``, so that
+    ``P(user n is available) = p_n``.  With the odds ``o_n = p_n / (1 - p_n)``, ``o`` the largest in the group and
     ``p`` its probability, ``g = p / (p + r (1 - p))``; two users i and j of the group are then correlated by
-    ``r sqrt(o_i o_j) / o``, which is ``r`` where all are alike.  Users of two groups are independent.  (The common
+    ``r sqrt(o_i o_j) / o``, which is ``r`` for equal users.  Users of two groups are independent.  (The common
     shock of A. W. Marshall and I. Olkin, "A multivariate exponential distribution", Journal of the American Statistical
     Association 62, 1967, with coins for exponential times.)
 
-    Groups are up or not anew in each round or, with `switch_on`, for a while: a Markov chain as of `markov`.  Users'
-    own coins are thrown anew in each round.
+    Groups are independent from round to round or, with `switch_on`, Markov chains as in `markov`.  Users' own coins are
+    independent from round to round.
 
     Example::
 
@@ -53,24 +52,23 @@ class Correlated(IntermittentAccess):
     """
 
     groups: Annotated[int | tuple[tuple[int, ...], ...], BeforeValidator(_read_groups)]
-    """How many groups, of neighbouring numbers and as even as can be; or a list of lists of users, where users who are
-    not named are on their own."""
+    """Number of groups, of neighbouring user numbers and as equal in size as possible; or a list of lists of users, in
+    which each user that is not listed is a group of its own."""
     correlation: Annotated[float, Field(gt=0, le=1)]
-    """The correlation r of two users of a group who are there as often as the one of them that is there most."""
+    """The correlation r of two users of a group that have the group's largest probability."""
     switch_on: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The probability that a group which is down is up in the next round, as of `markov`; by default groups have no
+    """Probability that a group that is down is up in the next round, as in `markov`; by default groups have no
     memory."""
 
-    def present(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
-        """Whose group is up, and whose coin says so."""
-        return self._there(self.members(len(chances)), chances, rounds, streams)
+    def availability(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
+        """Yield whether each user is available in each round."""
+        return self._grouped_availability(self.members(len(chances)), chances, rounds, streams)
 
     def members(self, users: int) -> NDArray[np.int64]:
-        """The number of each user's group, ``[users]``."""
+        """Return the number of each user's group, ``[users]``."""
         if isinstance(self.groups, int):
-            return np.repeat(
-                np.arange(self.groups), [len(part) for part in np.array_split(np.arange(users), self.groups)]
-            )
+            sizes = [len(part) for part in np.array_split(np.arange(users), self.groups)]
+            return np.repeat(np.arange(self.groups), sizes)
         member = np.full(users, -1)
         for number, group in enumerate(self.groups):
             member[list(group)] = number
@@ -78,92 +76,94 @@ class Correlated(IntermittentAccess):
         member[alone] = len(self.groups) + np.arange(len(alone))
         return member
 
+    def _grouped_availability(
+        self, member: NDArray[np.int64], chances: NDArray[np.float64], rounds: int, streams: Streams
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Yield whether each user is available in each round, user n belonging to the group ``member[n]``."""
+        highest = np.zeros(member.max() + 1)
+        np.maximum.at(highest, member, chances)
+        up = self._group_chances(highest)
+        groups = self._chain.availability(up, rounds, streams.at("groups"))
+        coins = uniform_rows(streams.field("present"), np.arange(len(chances)), rounds)
+        share = chances / up[member]
+        for is_up, draws in zip(groups, coins, strict=True):
+            yield is_up[member] & (draws < share)
+
+    def _group_chances(self, highest: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability g of groups, from the largest probability of their users."""
+        return highest / (highest + self.correlation * (1.0 - highest))
+
+    @property
+    def _chain(self) -> IntermittentAccess:
+        """The process of groups, whose probabilities are arguments."""
+        if self.switch_on is None:
+            return Bernoulli(probability=1.0)
+        return Markov(probability=1.0, switch_on=self.switch_on)
+
+    def _memory(self, highest: float) -> float:
+        """Return the correlation of a group with itself one round later."""
+        if not isinstance(self._chain, Markov):
+            return 0.0
+        on, off = self._chain.switches(self._group_chances(np.array([highest])))
+        return float(1.0 - on[0] - off[0])
+
+    @property
+    def candidate_process(self) -> str:
+        """Kind of process of the candidates."""
+        return "emergent-correlated" if self.switch_on is None else "Markovian"
+
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Users that there are not, or who are in two groups; groups of one; users who are always there."""
-        yield from IntermittentAccess.faults(self, facts)
+        """Yield errors of the configuration."""
+        yield from super().faults(facts)
         if isinstance(self.groups, int):
             if self.groups >= facts.users:
                 problem = f"no two of the {facts.users} users would share a group"
                 yield Fault("groups", problem, self.groups, "name fewer groups, or take bernoulli or markov")
                 return
         else:
-            yield from self._misnamed(facts)
+            yield from self._list_faults(self.groups, facts)
         if self.probability == 1.0:
-            yield Fault("probability", "users who are always there have no correlation", 1.0, "make it less than 1")
+            yield Fault(
+                "probability", "users that are always available have no correlation", 1.0, "make it less than 1"
+            )
         elif not isinstance(self.probability, float | LabelCorrelated):
-            sure = np.flatnonzero(chances_of(self.probability, facts.users) == 1.0).tolist()
-            if sure:
-                problem = "users who are always there keep their groups up for ever"
-                yield Fault("probability", problem, sure, "make these less than 1")
+            certain = np.flatnonzero(chances_of(self.probability, facts.users) == 1.0).tolist()
+            if certain:
+                problem = "users that are always available keep their groups up for ever"
+                yield Fault("probability", problem, certain, "make these less than 1")
 
-    @property
-    def coming(self) -> str:
-        """Correlated; Markovian, which says more, where groups have a memory."""
-        return "emergent-correlated" if self.switch_on is None else "Markovian"
+    def _list_faults(self, groups: tuple[tuple[int, ...], ...], facts: ScenarioFacts) -> Iterator[Fault]:
+        listed = [user for group in groups for user in group]
+        yield from facts.strangers("groups", listed)
+        numbers, counts = np.unique(np.array(listed, np.int64), return_counts=True)
+        twice = numbers[counts > 1].tolist()
+        if twice:
+            yield Fault("groups", "users that are named twice", twice, "name each once, in one group")
+        if max(map(len, groups)) == 1:
+            yield Fault("groups", "no two users share a group", None, "name two in one, or take bernoulli or markov")
 
     def laws(self) -> tuple[Law, ...]:
-        """For users like the first, two to a group: how often there; how correlated in a group, across, and in time."""
-        p = self.typical
+        """Law of availability, and correlations in a group, across groups and in time, of users like the first."""
+        p = self.typical_chance
 
         def pairs(streams: Streams, size: int) -> NDArray[np.float64]:
-            there = self._there(np.repeat(np.arange(size), 2), np.full(2 * size, p), _LATE, streams)
-            return np.array([*there], float).reshape(_LATE, size, 2)
+            member = np.repeat(np.arange(size), 2)
+            rows = self._grouped_availability(member, np.full(2 * size, p), _LAW_ROUND, streams)
+            return np.array([*rows], float).reshape(_LAW_ROUND, size, 2)
 
         def late(streams: Streams, size: int) -> NDArray[np.float64]:
             return pairs(streams, size)[-1, :, 0]
 
         def products(streams: Streams, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            off = pairs(streams, size) - p
-            one, other = off[-1].T
-            drawn = np.stack([one * other, one * np.roll(other, 1), off[-2, :, 0] * one], axis=1)
+            deviation = pairs(streams, size) - p
+            first, second = deviation[-1].T
+            drawn = np.stack([first * second, first * np.roll(second, 1), deviation[-2, :, 0] * first], axis=1)
             return drawn, np.full_like(drawn, p * (1.0 - p))
 
-        there = Law(f"user there in round {_LATE}", "Bernoulli(p)", late, p, p * (1.0 - p))
+        law = Law(f"user there in round {_LAW_ROUND}", "Bernoulli(p)", late, p, p * (1.0 - p))
         if p == 1.0:
-            return (there,)
+            return (law,)
         formula, at = "r; 0; r (1 - on - off) of the groups' chain", ("a group", "two groups", "a user's next round")
-        claims = (self.correlation, 0.0, self.correlation * self._memory(p))
-        figure = StatisticClaim("correlation", formula, products, claims, at)
-        return (there, Law("users there together", "by a group that is up with probability g", figures=(figure,)))
-
-    def _there(
-        self, member: NDArray[np.int64], chances: NDArray[np.float64], rounds: int, streams: Streams
-    ) -> Iterator[NDArray[np.bool_]]:
-        """Who is there, round after round, where user n belongs to the group ``member[n]``."""
-        highest = np.zeros(member.max() + 1)
-        np.maximum.at(highest, member, chances)
-        up = self._up(highest)
-        groups = self._chain.present(up, rounds, streams.at("groups"))
-        coins = uniform_rows(streams.field("present"), np.arange(len(chances)), rounds)
-        share = chances / up[member]
-        for on, draws in zip(groups, coins, strict=True):
-            yield on[member] & (draws < share)
-
-    def _up(self, highest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How likely groups are to be up whose users are there with at most these probabilities."""
-        return highest / (highest + self.correlation * (1.0 - highest))
-
-    @property
-    def _chain(self) -> IntermittentAccess:
-        """The process of a group; its probability is said elsewhere."""
-        return (
-            Bernoulli(probability=1.0) if self.switch_on is None else Markov(probability=1.0, switch_on=self.switch_on)
-        )
-
-    def _memory(self, highest: float) -> float:
-        """The correlation of a group with itself a round later."""
-        if not isinstance(self._chain, Markov):
-            return 0.0
-        on, off = self._chain.switches(self._up(np.array([highest])))
-        return float(1.0 - on[0] - off[0])
-
-    def _misnamed(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """What is wrong with groups that are listed."""
-        named = [user for group in self.groups for user in group] if isinstance(self.groups, tuple) else []
-        yield from facts.strangers("groups", named)
-        numbers, counts = np.unique(np.array(named, np.int64), return_counts=True)
-        twice = numbers[counts > 1].tolist()
-        if twice:
-            yield Fault("groups", "users who are named twice", twice, "name each once, in one group")
-        if isinstance(self.groups, tuple) and max(map(len, self.groups)) == 1:
-            yield Fault("groups", "no two users share a group", None, "name two in one, or take bernoulli or markov")
+        values = (self.correlation, 0.0, self.correlation * self._memory(p))
+        claim = StatisticClaim("correlation", formula, products, values, at)
+        return (law, Law("users there together", "by a group that is up with probability g", figures=(claim,)))

@@ -1,4 +1,4 @@
-"""Users who are there for the same part of every cycle."""
+"""Users that are available for the same part of every cycle."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from netfl.types import Law
 
 
 class Cyclic(IntermittentAccess):
-    """Each user is there for one stretch of rounds in every cycle, which begins at an offset of its own.
+    """Each user is available for one stretch of rounds in every cycle, which begins at the user's own offset.
 
-    The stretch is ``max(1, round(cycle * p_n))`` rounds long and the offset is drawn evenly (``cyclic-100`` of Wang and
+    The stretch is ``max(1, round(cycle * p_n))`` rounds long and the offset is uniform (``cyclic-100`` of Wang and
     Ji, "A lightweight method for tackling unknown participation statistics in federated averaging", ICLR 2024).
 
     Example::
@@ -30,33 +30,32 @@ class Cyclic(IntermittentAccess):
     cycle: Annotated[int, Field(ge=1)] = 100
     """Rounds in a cycle."""
 
-    def present(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
-        """Those whose clock is within their stretch."""
-        stretch = self.stretch(chances)
+    def availability(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
+        """Yield whether each user is available in each round."""
+        stretch = self._stretch(chances)
         offset = (streams.field("present").uniform(np.arange(len(chances))) * self.cycle).astype(np.int64)
         for index in range(rounds):
             yield (index + offset) % self.cycle < stretch
 
-    def stretch(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How many rounds of a cycle each user is there."""
+    def _stretch(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.maximum(1.0, np.round(self.cycle * chances))
 
     def shares(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The share of each cycle for which each user is there, a whole number of rounds."""
-        return self.stretch(chances) / self.cycle
+        """Return the share of each cycle in which each user is available, a whole number of rounds."""
+        return self._stretch(chances) / self.cycle
 
     @property
-    def coming(self) -> str:
-        """The same in every cycle, if anybody is ever away."""
-        always = self.listed and self.shares(np.array(self.listed)).min() == 1.0
-        return "stationary" if always else "cyclic"
+    def candidate_process(self) -> str:
+        """Kind of process of the candidates."""
+        is_constant = self.stated_chances and self.shares(np.array(self.stated_chances)).min() == 1.0
+        return "stationary" if is_constant else "cyclic"
 
     def laws(self) -> tuple[Law, ...]:
-        """How likely a user like the first is there in a given round."""
-        share = max(1, round(self.cycle * self.typical)) / self.cycle
+        """Return the laws that a test checks."""
+        share = max(1, round(self.cycle * self.typical_chance)) / self.cycle
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.asarray([*self.present(np.full(size, self.typical), 7, streams)][-1], float)
+            return np.asarray([*self.availability(np.full(size, self.typical_chance), 7, streams)][-1], float)
 
         statement = "Bernoulli(max(1, round(cycle p)) / cycle) over users, as offsets are even"
         return (Law("user there in round 7", statement, draw, share, share * (1 - share)),)

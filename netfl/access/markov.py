@@ -1,4 +1,4 @@
-"""Users who come and go: two-state Markov chains."""
+"""Users that come and go as two-state Markov chains."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from netfl.access._direct import IntermittentAccess, uniform_rows
 from netfl.streams import Streams
 from netfl.types import Law
 
-_CUT = 8
-"""Rounds after which the law on runs stops looking."""
+_MAX_STAY = 8
+"""Rounds at which the law of stays is truncated."""
 
 
 class Markov(IntermittentAccess):
-    """Each user is there for a while and away for a while, a Markov chain in stationarity.
+    """Each user alternates between available and away, a two-state Markov chain in stationarity.
 
     ``P(away -> there) = s`` and ``P(there -> away) = s (1 / p_n - 1)``; where the latter exceeds 1, both are scaled
     down until it is 1.  The first state is drawn from ``p_n``, which is therefore the share of rounds at all times
@@ -33,45 +33,46 @@ class Markov(IntermittentAccess):
     """
 
     switch_on: Annotated[float, Field(gt=0, le=1)] = 0.05
-    """The probability that a user who is away is there in the next round, before any scaling; the smaller, the longer
+    """Probability that a user that is away is available in the next round, before any scaling; the smaller, the longer
     users stay and stay away."""
 
-    def present(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
-        """One step of all chains per round."""
+    def availability(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
+        """Yield whether each user is available in each round."""
         on, off = self.switches(chances)
         threshold = chances
         for draws in uniform_rows(streams.field("present"), np.arange(len(chances)), rounds):
-            there = draws < threshold
-            yield there
-            threshold = np.where(there, 1.0 - off, on)
+            is_available = draws < threshold
+            yield is_available
+            threshold = np.where(is_available, 1.0 - off, on)
 
     def switches(self, chances: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The probabilities of coming and of going away, for each user."""
-        flow = np.minimum(self.switch_on * (1.0 - chances), chances)  # of coming in a round, and of going: they balance
+        """Return each user's probabilities of coming and of leaving."""
+        # in stationarity as many users come as leave
+        flow = np.minimum(self.switch_on * (1.0 - chances), chances)
         on = np.divide(flow, 1.0 - chances, out=np.ones_like(chances), where=chances < 1)
         return on, flow / chances
 
     @property
-    def coming(self) -> str:
-        """Users come and go as chains do; one that comes as surely as it stays has no memory."""
-        on, off = self.switches(np.array(self.listed))
-        return "stationary" if self.listed and np.allclose(on + off, 1.0) else "Markovian"
+    def candidate_process(self) -> str:
+        """Without memory, so stationary, if coming is as likely as staying."""
+        on, off = self.switches(np.array(self.stated_chances))
+        return "stationary" if self.stated_chances and np.allclose(on + off, 1.0) else "Markovian"
 
     def laws(self) -> tuple[Law, ...]:
-        """Stationarity after many rounds, and the lengths of stays, for users like the first."""
-        p = self.typical
+        """Return the laws that a test checks."""
+        p = self.typical_chance
         leave = float(self.switches(np.array([p]))[1][0])
 
         def late(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.asarray([*self.present(np.full(size, p), 20, streams)][-1], float)
+            return np.asarray([*self.availability(np.full(size, p), 20, streams)][-1], float)
 
         def stays(streams: Streams, size: int) -> NDArray[np.float64]:
             users = int((size + 6 * size**0.5 + 40) / p)
-            seen = np.array([*self.present(np.full(users, p), _CUT, streams)])
+            seen = np.array([*self.availability(np.full(users, p), _MAX_STAY, streams)])
             return np.asarray(np.cumprod(seen[:, seen[0]], axis=0).sum(axis=0), float)
 
-        mean = _CUT if leave == 0 else (1 - (1 - leave) ** _CUT) / leave
+        mean = _MAX_STAY if leave == 0 else (1 - (1 - leave) ** _MAX_STAY) / leave
         return (
             Law("user there in round 20", "Bernoulli(p): the chain starts and stays stationary", late, p, p * (1 - p)),
-            Law("rounds of a stay", f"geometric, by memorylessness from any round on; cut at {_CUT}", stays, mean),
+            Law("rounds of a stay", f"geometric, by memorylessness from any round on; cut at {_MAX_STAY}", stays, mean),
         )

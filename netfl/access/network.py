@@ -1,18 +1,21 @@
-"""The access that emerges: users contend in cells, updates cross routers, and the server hears whom it hears."""
+"""The access that emerges from a simulated network."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
+from netfl.access import AccessCost, AccessInfo
 from netfl.access._admission import build_admission
-from netfl.access._builder import build_layout, build_network, compute_streams, with_probe
-from netfl.access._cost import fragile_updates, idle_slots, outage_changes, overload, packet_rate, packets_of_update
-from netfl.access._validation import fast_fading, network_faults
+from netfl.access._builder import build_layout, build_network, compute_streams
+from netfl.access._cost import network_cost
+from netfl.access._validation import network_faults
+from netfl.access._warnings import network_warnings
 from netfl.access.selection._base import WithSelection
 from netfl.errors import Fault
 from netfl.network.channel import Channel
@@ -41,41 +44,38 @@ from netfl.registry import FamilyMember
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 from netfl.units import Bitrate, Bits, Decibels
 
-_SENT_S = 3e-4
-"""Processor time of an update that crosses a network, or of a packet."""
-
 
 class NetworkAccess(WithSelection):
-    """Who is heard emerges from a simulated network: towers, fading links, contention, routers, outages.
+    """Deliveries emerge from a simulated network: towers, fading links, contention, routers, outages.
 
-    **The round.**  Round r opens when the server broadcasts version r-1 to those who may try (``selection``), and
-    closes when the rule says so (``round``), at its deadline, or as soon as nothing that would count can come any more;
-    round r+1 opens at that very instant.  Updates that come after it has closed, or start from too old a version
-    (``staleness``), are late.  One clock runs through all rounds: queues, channels, outages and MACs keep their state.
+    **Round.**  Round r opens when the server broadcasts version r-1 to the selected users (``selection``).  It closes
+    by its rule (``round``), at its deadline, or as soon as no update that would count can arrive; round r+1 opens at
+    that instant.  Updates that arrive after the close, or start from too old a version (``staleness``), are late.  One
+    clock runs through all rounds: queues, channels, outages and MACs keep their state.
 
-    **The way down.**  A broadcast takes each link's delay and bits / rate on the way to a tower, then bits /
+    **Downlink.**  A broadcast takes the delay and bits / rate of each link to a tower, then bits /
     broadcast_rate on the air, which it does not share with the uplink.  If part of the route is down at that time, the
-    tower has it when the whole route is up again.  A user that is cut off then receives it when it and its tower
-    are both up, as towers repeat the newest version.  A newer version that comes first takes its place.  With a
-    ``downlink`` versions cross queues and fading channels, and can be missed.
+    tower receives it when the whole route is up again.  A disconnected user receives it when the user and its tower
+    are both up, as towers repeat the newest version.  A newer version replaces one that is pending.  With a
+    ``downlink``, versions cross queues and fading channels, and can be lost.
 
-    **The user.**  On receiving a version it trains for samples / speed seconds, cut off or not, and then its update
-    joins the backlog of its cell, the nearest tower's.  If a newer version reaches it before its update is through, it
-    abandons the update (superseded; what is on the air is sent to its end, and may arrive late), finishes it, or
-    ignores the version (``busy``).  A user that is cut off, itself or its tower being down, notices and sends nothing.
+    **User.**  On receiving a version a user trains for samples / speed seconds, connected or not.  Its update then
+    joins the backlog of its cell, that of the nearest tower.  If a newer version arrives before the update is
+    delivered, the user abandons the update (superseded; a frame on the air is sent to its end, and may arrive late),
+    finishes it, or ignores the version (``busy``).  A user that is disconnected, itself or its tower being down, knows
+    it and sends nothing.
 
-    **The air.**  The MAC decides who sends.  Attempts that overlap on one channel of a cell collide, unless one is
-    stronger than all others by ``capture``, or ``interference: sinr`` holds each against what it meets.  An attempt is
-    lost if the user or the tower goes down during it, faded if its SNR is too low for the reception: that at
-    its start, or in each block of fading that it spans, for receptions that have a law for that.  One that fails is
-    repeated as the MAC says.  At the end of its airtime the update enters its tower's output port.
+    **Air.**  The MAC decides which users send.  Attempts that overlap on one channel of a cell collide, unless one is
+    stronger than all others by ``capture``, or ``interference: sinr`` compares each with its interference.  An attempt
+    is lost if the user or the tower goes down during it, and faded if its SNR is too low for the reception: the SNR at
+    its start, or in each block of fading that it spans, for receptions that model that.  The MAC repeats failed
+    attempts.  At the end of its airtime the update enters its tower's output port.
 
-    **The way up.**  Towers and routers store and forward, by default along the route of least delay; a message is
-    dropped where a queue turns it away, and lost where a node or a link goes down while it is on it, or is down when it
-    comes.
+    **Uplink.**  Towers and routers store and forward, by default along the route of least delay.  A message is
+    dropped if a queue rejects it, and lost if its node or link is down on arrival or goes down while it is there.
 
-    **Traffic.**  Packets that come beside the updates share the same air, ports and links.  With ``duration`` in place
-    of ``rounds`` there are no updates, and the network is studied by its traffic alone.
+    **Traffic.**  Packets that are sent beside the updates share the same air, ports and links.  With ``duration`` in
+    place of ``rounds`` there are no updates, and the network carries traffic alone.
 
     Example::
 
@@ -94,157 +94,132 @@ class NetworkAccess(WithSelection):
     """
 
     topology: Annotated[Topology, FamilyMember()]
-    """Where users, towers, routers and the server stand, and the links between them."""
+    """Positions of users, towers, routers and the server, and the links between them."""
     motion: Annotated[Motion, FamilyMember()] | None = None
-    """How users move; ``null``: they stand still.  A user stays with the tower that was nearest at the start."""
+    """Motion of users; ``null``: none.  A user stays with the tower that was nearest at the start."""
     radio: Radio | None = None
-    """What users send with."""
+    """Radio of the users."""
     channel: tuple[Annotated[Channel, FamilyMember()], ...] = ()
-    """What the air does to their signals; the gains add up in dB.  None at all is a gain of 0 dB."""
+    """Channel models, whose gains add up in dB; an empty list is a gain of 0 dB."""
     reception: Annotated[Reception, FamilyMember()] | None = None
-    """Which signal is enough, and how fast bits are sent."""
+    """Condition for decoding a signal, and the bit rate."""
     interference: Literal["collide", "sinr"] = "collide"
-    """What becomes of those who meet on one channel: they ``collide``, or each is held against its ``sinr``."""
+    """Outcome of attempts that overlap on one channel: they ``collide``, or their ``sinr`` decides."""
     capture: Annotated[Decibels, Field(ge=0)] | None = None
-    """By how much a signal must exceed all that it meets, together, to be received all the same; ``null`` for never."""
+    """Ratio by which a signal must exceed the sum of its interference to be received; ``null`` for never."""
     shared_air: bool = False
-    """Whether users of other cells disturb, too; with ``sinr`` or ``capture`` only, and not with `csma_ca`."""
+    """Whether users of other cells interfere, too; with ``sinr`` or ``capture`` only, and not with `csma_ca`."""
     unreachable: Literal["fault", "keep"] = "fault"
-    """Whether users whose signal is too weak at its best are a fault, or part of what is studied."""
+    """Whether users whose best signal is too weak are an error (``fault``) or allowed (``keep``)."""
     mac: Annotated[Mac, FamilyMember()] | None = None
-    """How the users of a cell share its medium."""
+    """Medium access control of a cell."""
     queue: Annotated[Queue, FamilyMember()] = DropTail()
-    """What the output ports of towers and routers do with messages that wait."""
+    """Queue of the output ports of towers and routers."""
     queues: Mapping[str, Annotated[Queue, FamilyMember()]] = Field(default_factory=dict)
     """Other queues for the ports of a node (``router:0``) or for one port (``router:0-server``)."""
     routing: Annotated[Routing, FamilyMember()] = ShortestPath()
-    """Which way messages go."""
+    """Routes of messages."""
     outages: tuple[Annotated[Outage, FamilyMember()], ...] = ()
-    """When users, towers, routers and links are cut off; a node is up when all of them let it be."""
+    """Outages of users, towers, routers and links; a node is up if no outage affects it."""
     traffic: Annotated[tuple[Annotated[Traffic, FamilyMember()], ...], BeforeValidator(as_tuple)] = ()
-    """What comes beside the updates, or with ``duration`` in place of them: one kind, or a list."""
+    """Traffic beside the updates, or with ``duration`` in place of them: one kind, or a list."""
     probe: Probe | None = None
-    """What is looked at while a ``duration`` runs: links and outages as such."""
+    """Samples of links and outages during a ``duration``."""
     theory: Annotated[Theory, FamilyMember()] | None = None
-    """A formula whose figures are told beside those of the network, with a ``duration``."""
+    """A formula whose values are reported beside those of the network, with a ``duration``."""
     compute: Compute | None = None
-    """How long users train."""
+    """Training times of users."""
     energy: Energy | None = None
-    """What users spend, to be counted; ``null``: nobody counts."""
+    """Energy of users; ``null``: not counted."""
     broadcast_rate: Annotated[Bitrate, Field(gt=0)] | None = None
-    """The rate at which towers send the global model to their users, on an ideal way down."""
+    """Rate at which towers send the global model to their users, on an ideal downlink."""
     downlink: Downlink | None = None
-    """A way down through the network, on which versions can get lost; ``null`` for an ideal one."""
+    """A downlink through the network, on which versions can be lost; ``null`` for an ideal one."""
     update_size: Annotated[Bits, Field(gt=0)] | None = None
     """Size of an update, and of a broadcast; ``null`` takes it from the model."""
     transport: Transport | None = None
-    """What an update is sent as: whole or in packets, with headers, compressed; ``null``: as it is, and whole if a
-    frame of the MAC can hold that."""
+    """Transport of an update: whole or in packets, with headers, compressed; ``null``: uncompressed, and whole if a
+    frame of the MAC can hold it."""
     round: Annotated[RoundPolicy, FamilyMember()] | None = None
-    """When a round closes."""
+    """Rule by which a round closes."""
     busy: OnNewVersion = "restart"
-    """What a user does that is at an update when a newer version reaches it: it gives that up and starts from the new
-    one (``restart``), finishes and sends what it has, and starts from the newest then (``finish``), or goes on and
-    stays with the version that it has until the next one comes (``ignore``)."""
+    """Behaviour of a user that has an outstanding update when a newer version arrives: abandon it and start from the
+    new version (``restart``); finish and send it, and start from the then newest version (``finish``); or finish it and
+    keep the old version until the next one arrives (``ignore``)."""
     staleness: Annotated[int, Field(ge=0)] | None = None
-    """How many versions behind the newest an update may start that still counts; by default 0 where busy users restart
-    at the broadcast of an ideal way down, and any number elsewhere."""
+    """Largest number of versions between the newest and the base of an update that still counts; by default 0 if busy
+    users restart at the broadcast of an ideal downlink, and unlimited otherwise."""
     spare: Exemptions | None = None
-    """A what-if: users who are spared what keeps others from being heard; all draws stay as they are without it."""
+    """A counterfactual: users that are exempt from causes of failed deliveries; all draws stay unchanged."""
 
     @property
-    def placed(self) -> bool:
-        """Users have positions."""
-        return True
+    def info(self) -> AccessInfo:
+        """Needs and abilities."""
+        info = super().info
+        return replace(
+            info,
+            needs_samples=self.compute is not None and self.compute.samples is None,
+            is_closed_loop=info.is_closed_loop or (self.mac is not None and self.mac.needs_learner_metrics),
+            is_networked=True,
+            can_run_timed=bool(self.traffic) or self.probe is not None,
+            has_positions=True,
+        )
 
     @property
-    def timed(self) -> bool:
-        """With traffic or a probe there is something to watch."""
-        return bool(self.traffic) or self.probe is not None
+    def is_punctual(self) -> bool:
+        """Only updates from the newest version count, unless `staleness` is given."""
+        is_continuous = self.round is not None and self.round.is_continuous
+        return self.busy == "restart" and self.downlink is None and not is_continuous
 
-    @property
-    def wants_samples(self) -> bool:
-        """Unless the work is given here, it is the learners'."""
-        return self.compute is not None and self.compute.samples is None
-
-    def most(self, users: int, rounds: int) -> int:
-        """As the rule says, of those who may try; where old updates count, a user may have one old and one new."""
+    def max_deliveries(self, users: int, rounds: int) -> int:
+        """Return the limit of the rule; if old updates count, a user may deliver an old and a new one."""
         if self.round is None:
             return users
-        able = self.selection.most(users) if self.punctual and not self.staleness else 2 * users
-        return min(able, self.round.max_updates(able))
-
-    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """An update for each who may try, in each round, or its packets; or the packets and looks of a watched time."""
-        if duration_s is None:
-            return float(self.selection.most(users)) * rounds * packets_of_update(self)
-        return packet_rate(self, users) * duration_s
-
-    def changes(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Those of the outages."""
-        return outage_changes(self, users, rounds, duration_s)
-
-    def seconds(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> float:
-        """Most is what crosses the network; the packets of an update together take as long as one, at the least."""
-        sent = self.work(users, rounds, duration_s)
-        return _SENT_S * (rounds + (sent / packets_of_update(self) if duration_s is None else sent))
-
-    @property
-    def punctual(self) -> bool:
-        """Whether only updates from the newest version count, unless `staleness` says otherwise."""
-        continuous = self.round is not None and self.round.is_continuous
-        return self.busy == "restart" and self.downlink is None and not continuous
-
-    @property
-    def closed_loop(self) -> bool:
-        """Where the selection or the MAC asks."""
-        return self.selection.asking or (self.mac is not None and self.mac.needs_learner_metrics)
-
-    @property
-    def networked(self) -> bool:
-        """It is one."""
-        return True
+        updates = self.selection.max_selected(users) if self.is_punctual and not self.staleness else 2 * users
+        return min(updates, self.round.max_updates(updates))
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """What is missing for rounds, or has no effect without them; a round that cannot close."""
+        """Yield errors of the configuration."""
         yield from network_faults(self, facts)
 
-    def warnings(self, setting: AccessContext) -> Iterator[str]:
-        """Frames that outlast the coherence time, idle slots, fragile updates, and rounds that get ever longer."""
-        yield from fast_fading(self, setting)
-        yield from idle_slots(self, setting)
-        if setting.duration_s is None:
-            yield from fragile_updates(self, setting)
-            yield from overload(self, setting)
+    def warnings(self, context: AccessContext) -> Iterator[str]:
+        """Yield warnings."""
+        yield from network_warnings(self, context)
 
-    def places(self, setting: AccessContext) -> Mapping[str, NDArray[Any]]:
-        """Where each user stands, how far from its tower, the tower's number, its device, and how fast that is."""
-        sites = build_layout(self, setting)
-        x_m, y_m = sites.user_xy_m.T
-        told = {"x_m": x_m, "y_m": y_m, "distance_m": sites.distance_m, "tower": sites.cell}
-        return told if self.compute is None else told | self.compute.columns(setting.users, compute_streams(setting))
+    def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
+        """Return each user's position, distance to its tower, tower number, device and speed."""
+        layout = build_layout(self, context)
+        x_m, y_m = layout.user_xy_m.T
+        columns = {"x_m": x_m, "y_m": y_m, "distance_m": layout.distance_m, "tower": layout.cell}
+        if self.compute is None:
+            return columns
+        return columns | self.compute.columns(context.users, compute_streams(context))
 
-    def nodes(self, setting: AccessContext) -> Mapping[str, NDArray[Any]]:
-        """Towers, routers and the server."""
-        graph = build_layout(self, setting).graph
+    def node_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
+        """Return positions and roles of nodes."""
+        graph = build_layout(self, context).graph
         columns = {key: np.array([graph.nodes[name][key] for name in graph]) for key in ("role", "x_m", "y_m")}
         return {"node": np.array([*graph]), **columns}
 
-    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        """Build the network and let it run.
+    def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
+        """Build the network and simulate it.
 
         Raises:
-            netfl.errors.ScenarioError: users who can never be heard, a slot in which an update does not fit, an outage
-                that does not fit the sites.
-            netfl.errors.ModelError: a model failed, or nothing can happen any more.
+            netfl.errors.ScenarioError: users can never be received, an update does not fit a slot, or an outage does
+                not fit the layout.
+            netfl.errors.ModelError: a model failed, or no event is left.
         """
-        parts = with_probe(self, build_network(self, setting), setting)
-        world = NetworkSimulator(parts, setting.streams, setting.recorder, setting.pulse)
-        if setting.duration_s is None:
-            yield from world.rounds(setting.rounds, build_admission(self, parts, setting))
+        config = build_network(self, context)
+        simulator = NetworkSimulator(config, context.streams, context.recorder, context.pulse)
+        if context.duration_s is None:
+            yield from simulator.rounds(context.rounds, build_admission(self, config, context))
         else:
-            yield from world.windows(setting.rounds, setting.duration_s, setting.warmup_s)
+            yield from simulator.windows(context.rounds, context.duration_s, context.warmup_s)
 
     def laws(self) -> tuple[Law, ...]:
-        """What emerges has no closed form; its parts are held to theirs."""
+        """Return the laws that a test checks."""
         return (Law.none("emerges; its channels, outages, MACs and queues are held to their own laws"),)
+
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost of updates or packets that cross the network."""
+        return network_cost(self, users, rounds, duration_s)

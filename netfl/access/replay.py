@@ -1,8 +1,9 @@
-"""A recorded run's rounds, heard again."""
+"""The rounds of a recorded run."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import AfterValidator
 
-from netfl.access import Access
+from netfl.access import Access, AccessInfo
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.files import open_parquet
 from netfl.types import AccessContext, Delivery, Law, LearnerReport, Round, ScenarioFacts
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 _ROUNDS = ("round", "opened_s", "closed_s", "delivered", "oldest", "uplink_bits", "downlink_bits")
 _ENERGY = "energy_J"
-"""A column that ``rounds`` may have."""
+"""An optional column of ``rounds``."""
 _DELIVERIES = ("user", "base", "sent_s", "arrived_s", "attempts")
 _INTEGERS = {"replica", "round", "delivered", "oldest", "user", "base", "attempts"}
-"""The columns of ``rounds`` and ``deliveries`` that hold integers; all others hold floats."""
+"""Integer columns of ``rounds`` and ``deliveries``; all others are floats."""
 
 
 class Replay(Access):
-    """The rounds and deliveries of a recorded run, figure for figure; replica r replays the recorded replica r.
+    """The exact rounds and deliveries of a recorded run; replica r replays the recorded replica r.
 
     Reads ``rounds.parquet`` and ``deliveries.parquet``, so that a recording of real devices, or of another simulator,
     can be put in their place: ``rounds`` holds replica, round, opened_s, closed_s, delivered, oldest, uplink_bits and
@@ -43,33 +44,35 @@ class Replay(Access):
     """
 
     run: Annotated[Path, AfterValidator(Path.absolute)]
-    """The run directory, or any folder that holds the two tables; a relative path starts at the current directory."""
+    """The run directory, or any folder with the two tables; a relative path starts at the current directory."""
 
-    def rounds(self, setting: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        """Give each round as it was recorded.
+    def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
+        """Yield the recorded rounds.
 
         Raises:
-            ScenarioError: the recording is missing or too short, or has no such replica or user.
+            ScenarioError: the recording is missing or too short, or lacks the replica or a user.
             MachineError: a table cannot be read.
         """
-        rounds, deliveries = self._replica(setting.replica)
-        found = [*_misfits(rounds, deliveries, setting.users, setting.rounds)]
-        if found:
-            raise ScenarioError(found)
-        heard = zip(*(deliveries[name].tolist() for name in _DELIVERIES), strict=True)
+        rounds, deliveries = self._replica(context.replica)
+        faults = [*_recording_faults(rounds, deliveries, context.users, context.rounds)]
+        if faults:
+            raise ScenarioError(faults)
+        updates = zip(*(deliveries[name].tolist() for name in _DELIVERIES), strict=True)
         energy = rounds[_ENERGY].tolist() if _ENERGY in rounds else [np.nan] * len(rounds)
-        told = zip(*(rounds[name].tolist() for name in _ROUNDS), energy, strict=True)
-        needed = _Needed(deliveries["base"].tolist(), deliveries["round"].tolist())
-        for index, opened_s, closed_s, delivered, oldest, uplink, downlink, joules in islice(told, setting.rounds):
-            each = tuple(Delivery(*one) for one in islice(heard, delivered))
-            later = None if oldest == index else needed.after(index, each)
-            spent = None if np.isnan(joules) else joules
-            one = Round(index, opened_s, closed_s, each, oldest, uplink, downlink, needed=later, energy_j=spent)
-            _record(setting, one)
-            yield one
+        rows = zip(*(rounds[name].tolist() for name in _ROUNDS), energy, strict=True)
+        needed_versions = _NeededVersions(deliveries["base"].tolist(), deliveries["round"].tolist())
+        for index, opened_s, closed_s, delivered, oldest, uplink, downlink, joules in islice(rows, context.rounds):
+            round_deliveries = tuple(Delivery(*update) for update in islice(updates, delivered))
+            needed = None if oldest == index else needed_versions.after(index, round_deliveries)
+            energy_j = None if np.isnan(joules) else joules
+            recorded = Round(
+                index, opened_s, closed_s, round_deliveries, oldest, uplink, downlink, needed=needed, energy_j=energy_j
+            )
+            _record(context, recorded)
+            yield recorded
 
-    def most(self, users: int, rounds: int) -> int:
-        """The largest number recorded; 1 where nothing can be read, which is a fault of its own."""
+    def max_deliveries(self, users: int, rounds: int) -> int:
+        """Return the largest recorded number; 1 if the recording cannot be read, which is an error elsewhere."""
         try:
             table = self._table("rounds", ("round", "delivered"))
             return int(table["delivered"][table["round"] <= rounds].max())
@@ -77,41 +80,46 @@ class Replay(Access):
             return 1
 
     @property
-    def ranked(self) -> bool:
-        """Whether the recording is of a run whose partition went by who is heard."""
+    def info(self) -> AccessInfo:
+        """Needs and abilities."""
+        return replace(super().info, has_ranking=self._has_ranking)
+
+    @property
+    def _has_ranking(self) -> bool:
+        """The recorded run had a partition by participation."""
         path = self.run / "users.parquet"
         if not path.is_file():
             return False
         with open_parquet(path) as file:
             return "rank" in file.schema_arrow.names
 
-    def ranking(self, setting: AccessContext) -> NDArray[np.int64] | None:
-        """The order that the recorded run went by, so that the same users hold the same data."""
-        if not self.ranked:
+    def ranking(self, context: AccessContext) -> NDArray[np.int64] | None:
+        """Return the ranking of the recorded run, so that the same users hold the same data."""
+        if not self._has_ranking:
             return None
         table = self._table("users", ("replica", "user", "rank"))
-        own = table[table["replica"] == setting.replica].sort_values("rank")
-        return np.asarray(own["user"], np.int64)
+        ranked = table[table["replica"] == context.replica].sort_values("rank")
+        return np.asarray(ranked["user"], np.int64)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """No recording, or one that does not fit; of its first replica, the others are checked when they are opened."""
+        """Check the number of replicas and the first replica; others are checked when they are opened."""
         try:
             recorded = int(self._table("rounds", ("replica",))["replica"].nunique())
             if 0 < recorded < facts.replicas:
                 problem = f"replicas: {recorded} are recorded, {facts.replicas} are wanted"
                 yield Fault("run", problem, remedy="ask for fewer replicas")
-            yield from _misfits(*self._replica(0), facts.users, facts.rounds)
+            yield from _recording_faults(*self._replica(0), facts.users, facts.rounds)
         except ScenarioError as error:
             yield from error.faults
         except MachineError as error:
             yield Fault("run", str(error), remedy="name another recording")
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """Return the laws that a test checks."""
         return (Law.none("a recording: nothing is drawn"),)
 
     def _replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Rounds and deliveries of one replica, in order."""
+        """Return the rounds and deliveries of one replica, in order."""
         tables = (
             self._table("rounds", ("replica", *_ROUNDS), (_ENERGY,)),
             self._table("deliveries", ("replica", "round", *_DELIVERIES)),
@@ -122,7 +130,7 @@ class Replay(Access):
         return rounds, deliveries
 
     def _table(self, name: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> pd.DataFrame:
-        """Columns of a table of the recording, and those that are *optional* where they are there."""
+        """Read columns of a table, and the *optional* columns that exist."""
         path = self.run / f"{name}.parquet"
         if not path.is_file():
             problem = f"there is no file {path}" if self.run.is_dir() else f"there is no folder {self.run}"
@@ -132,10 +140,10 @@ class Replay(Access):
                 missing = [column for column in columns if column not in file.schema_arrow.names]
                 if missing:
                     raise MachineError(f"{path} has no column {', '.join(missing)}")
-                there = (*columns, *(column for column in optional if column in file.schema_arrow.names))
-                read = file.read(columns=list(there))
+                present = (*columns, *(column for column in optional if column in file.schema_arrow.names))
+                read = file.read(columns=list(present))
             if name != "users":
-                types = {column: pa.int64() if column in _INTEGERS else pa.float64() for column in there}
+                types = {column: pa.int64() if column in _INTEGERS else pa.float64() for column in present}
                 read = read.cast(pa.schema(types))
         except (OSError, pa.ArrowException) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
@@ -145,29 +153,29 @@ class Replay(Access):
         return table
 
 
-class _Needed:
-    """The versions from which the deliveries yet to come start.
+class _NeededVersions:
+    """The versions that later deliveries start from.
 
     Args:
-        bases: the versions that all deliveries start from.
-        rounds: the rounds that brought them.
+        bases: the version that each delivery starts from.
+        rounds: the round of each delivery.
     """
 
     def __init__(self, bases: Sequence[int], rounds: Sequence[int]) -> None:
-        self._last: dict[int, int] = {}
+        self._last_round: dict[int, int] = {}
         for base, index in zip(bases, rounds, strict=True):
-            self._last[base] = max(index, self._last.get(base, 0))
+            self._last_round[base] = max(index, self._last_round.get(base, 0))
 
     def after(self, index: int, deliveries: Sequence[Delivery]) -> tuple[int, ...]:
-        """Those before *index* that are needed after that round, which brought *deliveries*."""
+        """Return the versions before *index* that are needed after that round with its *deliveries*."""
         for base in {delivery.base for delivery in deliveries}:
-            if self._last[base] <= index:
-                del self._last[base]
-        return tuple(sorted(base for base in self._last if base < index))
+            if self._last_round[base] <= index:
+                del self._last_round[base]
+        return tuple(sorted(base for base in self._last_round if base < index))
 
 
-def _misfits(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted: int) -> Iterator[Fault]:
-    """What keeps a replica's recording from serving *users* users for *wanted* rounds."""
+def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted: int) -> Iterator[Fault]:
+    """Yield the reasons why a replica's recording cannot serve this number of *users* and *wanted* rounds."""
     index = rounds["round"].to_numpy()
     if not len(index):
         yield Fault("run", "no such replica is recorded", remedy="ask for fewer replicas")
@@ -175,25 +183,26 @@ def _misfits(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted:
     if len(index) < wanted:
         yield Fault("run", f"{len(index)} rounds are recorded, {wanted} are wanted", remedy="ask for fewer rounds")
     if not np.array_equal(index, np.arange(1, len(index) + 1)):
-        yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="mend the recording")
+        yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="fix the recording")
         return
     times_s = rounds[["opened_s", "closed_s"]].to_numpy()
     if not np.isfinite(times_s).all() or (np.diff(times_s.ravel()) < 0).any():
-        yield Fault("run", "the recorded times of the rounds are not finite, or go back", remedy="mend the recording")
-    at, who, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
-    if len(who) and not 0 <= who.min() <= who.max() < users:
-        strangers = f"it holds user {who.min() if who.min() < 0 else who.max()}, and there are {users} users"
-        yield Fault("run", strangers, remedy="give the recording's number of users")
-    if not np.all((base >= 0) & (base < at)):
-        yield Fault("run", "a delivery starts from a version that its round cannot know", remedy="mend the recording")
-    if not np.array_equal(index.repeat(rounds["delivered"]), at):
-        yield Fault("run", "rounds and deliveries disagree on who was heard", remedy="mend the recording")
+        yield Fault("run", "the recorded times of the rounds are not finite, or go back", remedy="fix the recording")
+    delivery_round, user, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
+    if len(user) and not 0 <= user.min() <= user.max() < users:
+        problem = f"it holds user {user.min() if user.min() < 0 else user.max()}, and there are {users} users"
+        yield Fault("run", problem, remedy="give the recording's number of users")
+    if not np.all((base >= 0) & (base < delivery_round)):
+        yield Fault("run", "a delivery starts from a version that its round cannot know", remedy="fix the recording")
+    if not np.array_equal(index.repeat(rounds["delivered"]), delivery_round):
+        yield Fault("run", "rounds and deliveries disagree on the delivered users", remedy="fix the recording")
 
 
-def _record(setting: AccessContext, one: Round) -> None:
-    """Record the broadcast and what was delivered; the fate of the other updates is not in a recording."""
-    if setting.recorder.wants("broadcast"):
-        setting.recorder.event("broadcast", one.opened_s, round=one.index, node="server", value=one.downlink_bits)
-    users = [delivery.user for delivery in one.deliveries]
-    times_s = [delivery.arrived_s for delivery in one.deliveries]
-    setting.recorder.event("delivered", times_s, round=one.index, user=users, node="server")
+def _record(context: AccessContext, recorded: Round) -> None:
+    """Record the broadcast and the deliveries; a recording does not hold the outcomes of other updates."""
+    if context.recorder.wants("broadcast"):
+        bits = recorded.downlink_bits
+        context.recorder.event("broadcast", recorded.opened_s, round=recorded.index, node="server", value=bits)
+    users = [delivery.user for delivery in recorded.deliveries]
+    times_s = [delivery.arrived_s for delivery in recorded.deliveries]
+    context.recorder.event("delivered", times_s, round=recorded.index, user=users, node="server")

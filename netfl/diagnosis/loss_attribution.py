@@ -407,7 +407,7 @@ def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
     elif not isinstance(access, NetworkAccess):
         problem = f"access '{kind}' is given directly: no network did anything to it"
         remedy = "explain a run with access: network"
-    elif access.closed_loop:
+    elif access.info.is_closed_loop:
         problem = "who is heard depends on what is learned, so that the network cannot be played without the learners"
         remedy = "explain a run whose access listens to nobody"
     else:

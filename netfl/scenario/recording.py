@@ -87,7 +87,7 @@ class RecordSpec(Spec):
 
 def too_many(record: RecordSpec, access: Access, facts: ScenarioFacts) -> Iterator[Fault]:
     """Yield a fault if more outcomes of updates would be stored than `MAX_EVENTS`."""
-    rows = access.updates(facts.users, facts.rounds) * facts.replicas // record.every
+    rows = access.min_updates(facts.users, facts.rounds) * facts.replicas // record.every
     if isinstance(record.users, int):
         rows = rows * record.users // facts.users
     elif record.users is not None:

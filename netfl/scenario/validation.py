@@ -67,17 +67,17 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         users=parts["users"],
         rounds=rounds,
         classes=None if data is None else data.classes,
-        most=access.most(parts["users"], rounds),
+        most=access.max_deliveries(parts["users"], rounds),
         rho_known=access.rates(parts["users"], Streams(0)) is not None,
-        heard_known=access.heard_rates(parts["users"], Streams(0), np.ones((parts["users"], 1))) is not None,
-        placed=access.placed,
-        ranked=access.ranked,
+        heard_known=access.participation_rates(parts["users"], Streams(0), np.ones((parts["users"], 1))) is not None,
+        placed=access.info.has_positions,
+        ranked=access.info.has_ranking,
         sized=data is not None and model is not None,
         trained=bool(parts["learners"]),
         duration_s=parts["duration"],
         replicas=parts["replicas"] or 1,
         learners=tuple(parts["learners"] or ()),
-        networked=access.networked,
+        networked=access.info.is_networked,
         weighed=any(learner.aggregation.has_user_weights for learner in (parts["learners"] or {}).values()),
     )
 
@@ -111,7 +111,7 @@ def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterat
         return
     if warmup_s is not None and warmup_s >= duration_s:
         yield Fault("warmup", f"leaves nothing of the {duration_s:g} s", warmup_s, "make it shorter than 'duration'")
-    if access is not None and not access.timed:
+    if access is not None and not access.info.can_run_timed:
         remedy = "give access.traffic, which networks have, or 'rounds' in place of 'duration'"
         yield Fault("duration", "this access has no traffic that could be watched for a time", duration_s, remedy)
 
@@ -132,12 +132,12 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
     if access is None:
         return
     works = {(spec.batch_size, spec.local_epochs, spec.local_steps) for spec in learners.values()}
-    if access.wants_samples and len(works) > 1:
+    if access.info.needs_samples and len(works) > 1:
         yield Fault(
             "access.compute", "the learners differ in local work, so its time is not one", None, "give compute.samples"
         )
-    needs = "the users' labels" if access.wants_label_mix else "how much data users hold"
-    if (access.wants_label_mix or access.wants_held) and "partition" not in present:
+    needs = "the users' labels" if access.info.needs_label_mix else "how much data users hold"
+    if (access.info.needs_label_mix or access.info.needs_sample_counts) and "partition" not in present:
         yield Fault("partition", f"missing; this access depends on {needs}", None, "add data and partition")
     if parts["partition"] is not None:
         yield from _order_faults(access, parts["partition"].ranking_source)
@@ -145,17 +145,17 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
 
 def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
     """Yield the fault of a partition and an access that depend on each other."""
-    if rarity is not None and (access.wants_label_mix or (access.wants_held and rarity == "prerun")):
+    if rarity is not None and (access.info.needs_label_mix or (access.info.needs_sample_counts and rarity == "prerun")):
         yield Fault(
             "partition", "depends on who is heard, which depends on the partition", None, "take another partition"
         )
-    elif rarity == "prerun" and access.closed_loop:
+    elif rarity == "prerun" and access.info.is_closed_loop:
         problem = "goes by a run of the access alone, but who is heard depends on what is learned"
         yield Fault("partition", problem, rarity, "take another order of the users, or another partition")
 
 
 def _may_want_data(access: Access | None) -> bool:
-    return access is None or access.wants_label_mix or access.wants_held
+    return access is None or access.info.needs_label_mix or access.info.needs_sample_counts
 
 
 def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Fault]:

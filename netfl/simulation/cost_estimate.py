@@ -107,14 +107,16 @@ def estimate_workload(scenario: Scenario, *, learning: bool = True, played: DryR
         played: a dry run of it, whose time and deliveries count in place of bounds.
     """
     access, replicas = scenario.access, scenario.replicas
-    updates = float(replicas) * access.work(scenario.users, scenario.steps, scenario.duration)
-    most = deliveries = float(access.most(scenario.users, scenario.steps)) if scenario.duration is None else 0.0
+    most = deliveries = (
+        float(access.max_deliveries(scenario.users, scenario.steps)) if scenario.duration is None else 0.0
+    )
     if played is not None and played.rounds:
         most, deliveries = played.most, played.deliveries
     delivered = deliveries * scenario.steps * replicas
-    changes = float(replicas) * access.changes(scenario.users, scenario.steps, scenario.duration)
     counted = not (learning and scenario.learners) and not any(scenario.keeping.wants(kind, 1) for kind in FATES)
-    seconds = float(replicas) * access.seconds(scenario.users, scenario.steps, scenario.duration, counted=counted)
+    cost = access.estimate_cost(scenario.users, scenario.steps, scenario.duration, counted=counted)
+    updates, changes = replicas * cost.updates, replicas * cost.outage_changes
+    seconds = float(replicas) * cost.seconds
     seconds += _CHANGE_S * changes
     if learning:
         steps = sum(one.local_steps or 1 for one in scenario.learners.values())
@@ -170,7 +172,7 @@ def _users(scenario: Scenario, learning: bool) -> float:
 
 def _examples(scenario: Scenario, learning: bool) -> float:
     """Bytes of memory that examples take that are made up."""
-    if scenario.data is None or not (learning or scenario.access.wants_data):
+    if scenario.data is None or not (learning or scenario.access.info.needs_data):
         return 0.0
     return scenario.data.memory
 
@@ -181,7 +183,7 @@ def _rows(scenario: Scenario, updates: float) -> float:
     each = sum(keeping.wants(kind, 1) for kind in ("sent", "failed", "received", "trained", "queued", "forwarded"))
     fates = any(keeping.wants(kind, 1) for kind in FATES)
     kept = 1.0 if keeping.users is None else float(keeping.users.mean())
-    return updates * (fates + (each if scenario.access.networked else 0)) * kept / keeping.every
+    return updates * (fates + (each if scenario.access.info.is_networked else 0)) * kept / keeping.every
 
 
 def _models(scenario: Scenario, most: float) -> float:

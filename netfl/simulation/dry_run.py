@@ -134,7 +134,7 @@ def _play(staged: RunSetup, learner: LearnerProtocol | None, folder: Path, watch
     writer = RunWriter(folder, len(staged.replicas), scenario.keeping, (), staged.replicas.start)
     settings = [replace(one, recorder=own) for one, own in zip(staged.settings, writer.recorders, strict=True)]
     generators = [access.rounds(setting) for setting in settings]
-    blocks = [own for one in settings if (own := access.blocks(one))] if learner is None else []
+    blocks = [own for one in settings if (own := access.round_batches(one))] if learner is None else []
     watch.restart()
 
     def play_block() -> None:

@@ -78,7 +78,7 @@ def _learning_task(staged: RunSetup, device: str) -> LearningTask:
         evaluate=scenario.evaluation,
         rounds=scenario.steps,
         rare_classes=scenario.rare_classes,
-        feedback_learner=scenario.access.follows,
+        feedback_learner=scenario.access.info.learner,
         tokens=None if scenario.data is None else scenario.data.tokens,
         device=device,
         dtype=DTYPES[scenario.precision or "float32"],
@@ -107,7 +107,7 @@ def _check_memory(staged: RunSetup, task: LearningTask, workers: int, cluster: C
     copies = processes if cluster is not None else int(where.type != "cpu" or number_bytes != data.train_x.itemsize)
     estimate = memory.MemoryEstimate(
         users=scenario.users,
-        max_deliveries=scenario.access.most(scenario.users, scenario.steps),
+        max_deliveries=scenario.access.max_deliveries(scenario.users, scenario.steps),
         parameters=task.model.parameters(data.train_x.shape[1:], data.classes, task.tokens),
         replicas=len(staged.replicas),
         workers=processes,
@@ -156,7 +156,7 @@ def open_session(staged: RunSetup, learner: LearnerProtocol | None, folder: Path
 def _participation(staged: RunSetup) -> dict[int, NDArray[np.float64]]:
     """In what share of the rounds users are heard, by replica, where the access states it."""
     access, settings = staged.scenario.access, staged.settings
-    stated = {one.replica: access.heard_rates(one.users, one.streams, one.label_mix) for one in settings}
+    stated = {one.replica: access.participation_rates(one.users, one.streams, one.label_mix) for one in settings}
     return {replica: rates for replica, rates in stated.items() if rates is not None}
 
 

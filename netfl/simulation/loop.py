@@ -35,7 +35,9 @@ def run_rounds(
         replace(setting, recorder=recorder) for setting, recorder in zip(staged.settings, recorders, strict=True)
     ]
     tallies = [RoundStatistics(scenario.users) for _ in settings]
-    blocks = [block for setting in settings if (block := access.blocks(setting))] if lessons.learner is None else []
+    blocks = (
+        [block for setting in settings if (block := access.round_batches(setting))] if lessons.learner is None else []
+    )
     if blocks:
         _play_blocks(scenario, blocks, tallies, writer, manifest, watch)
         return tallies

@@ -51,7 +51,7 @@ class RunSetup:
         setting = self.settings[at]
         columns: dict[str, NDArray[Any]] = {"user": np.arange(setting.users)}
         with locate_faults(self.scenario, "access"):
-            columns |= self.scenario.access.places(setting)
+            columns |= self.scenario.access.user_columns(setting)
         order = self.orders[at]
         if order is not None:
             columns["rank"] = np.argsort(order)
@@ -64,7 +64,7 @@ class RunSetup:
     def nodes(self, replica: int) -> Mapping[str, NDArray[Any]]:
         """The columns of the nodes table for one replica."""
         with locate_faults(self.scenario, "access"):
-            return self.scenario.access.nodes(self.settings[self.replicas.index(replica)])
+            return self.scenario.access.node_columns(self.settings[self.replicas.index(replica)])
 
 
 def streams_of(scenario: Scenario, replica: int) -> Streams:
@@ -96,11 +96,11 @@ def prepare_run(
         with locate_faults(scenario, "track"):
             tracking.check(scenario.track)
         with locate_faults(scenario, "learners"):
-            check_plugins(scenario.learners, scenario.users, access.most(scenario.users, scenario.steps))
-    if access.closed_loop:
+            check_plugins(scenario.learners, scenario.users, access.max_deliveries(scenario.users, scenario.steps))
+    if access.info.is_closed_loop:
         _check_answerer(scenario, scenario.learners if learning else {})
     dataset = None
-    if scenario.data is not None and (learning or access.wants_data):
+    if scenario.data is not None and (learning or access.info.needs_data):
         with locate_faults(scenario, "data"):
             dataset = scenario.data.load(Streams(scenario.seed).at("data"))
             _check_test_set(dataset, scenario.rare_classes)
@@ -125,7 +125,7 @@ def prepare_run(
         splits.append(rows)
         counts = label_counts(dataset, splits[-1])
         held = counts.sum(axis=1).astype(float)
-        mix = counts / held[:, None] if access.wants_label_mix else None
+        mix = counts / held[:, None] if access.info.needs_label_mix else None
         settings.append(replace(_setting(scenario, replica, held, pulse), held=held, label_mix=mix))
     return RunSetup(scenario, replicas, dataset, splits, settings, orders, validation)
 
@@ -159,17 +159,19 @@ def label_counts(dataset: Dataset, rows: Sequence[NDArray[np.int64]]) -> NDArray
 def _check_answerer(scenario: Scenario, learners: Mapping[str, LearnerSpec]) -> None:
     """An access that listens to the learners must have the one of *learners* that it listens to."""
     access, kind = scenario.access, kind_of(type(scenario.access))
-    if access.follows is not None and access.follows in learners:
+    if access.info.learner is not None and access.info.learner in learners:
         return
-    asking = [name for name in type(access).model_fields if getattr(getattr(access, name), "asking", False)]
+    flags = ("needs_learner_metrics", "asking")
+    parts = {name: getattr(access, name) for name in type(access).model_fields}
+    asking = [name for name, part in parts.items() if any(getattr(part, flag, False) for flag in flags)]
     who = f"its {asking[0]} '{kind_of(type(getattr(access, asking[0])))}'" if asking else "it"
     if not learners:
         remedy = "take netfl run, and netfl trace for a replay of that" if scenario.learners else "add learners"
         problem = f"{who} listens to the learners, and here are none: who is heard depends on what is learned"
         fault = Fault("access", problem, kind, remedy)
-    elif access.follows is not None:
+    elif access.info.learner is not None:
         problem = f"{who} listens to a learner that there is not"
-        fault = Fault("access", problem, access.follows, suggest(access.follows, [*learners]))
+        fault = Fault("access", problem, access.info.learner, suggest(access.info.learner, [*learners]))
     elif len(learners) > 1:
         fault = Fault("access", f"{who} does not say to which of the learners it listens", kind, "name one of them")
     else:
@@ -214,7 +216,7 @@ def _users_by_participation(scenario: Scenario, setting: AccessContext) -> NDArr
             raise ValueError("a partition by rho needs an access that states rho")
     elif by == "distance":
         with locate_faults(scenario, "access"):
-            heard = -scenario.access.places(setting)["distance_m"]
+            heard = -scenario.access.user_columns(setting)["distance_m"]
     else:
         heard = np.zeros(scenario.users)
         with locate_faults(scenario, "access"):

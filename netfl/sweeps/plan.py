@@ -163,7 +163,7 @@ def _point(number: int, values: Mapping[str, Any], scenario: Scenario, learning:
         del told[word]
     shared = [told, scenario.update_bits]
     works = {(one.local_epochs, one.local_steps, str(one.batch_size)) for one in scenario.learners.values()}
-    if scenario.access.wants_samples:  # who computes how long is part of the world
+    if scenario.access.info.needs_samples:  # who computes how long is part of the world
         shared.append(sorted(map(str, works)))
     if learning and _bound(scenario):
         shared.append([*learners.items()])
@@ -176,7 +176,7 @@ def _point(number: int, values: Mapping[str, Any], scenario: Scenario, learning:
 
 def _bound(scenario: Scenario) -> bool:
     """Whether what one learner does depends on the others that are there."""
-    return scenario.access.closed_loop or bool(scenario.evaluation.choose)
+    return scenario.access.info.is_closed_loop or bool(scenario.evaluation.choose)
 
 
 def _by_trace(points: Sequence[Point]) -> dict[str, list[Point]]:

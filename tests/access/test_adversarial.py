@@ -44,10 +44,10 @@ def test_in_given_rounds(make_setting, presence):
     there = presence(access, make_setting(2, 20))
     assert (np.flatnonzero(~there[:, 1]) + 1).tolist() == [4, 7, 10, 13]
     assert there[:, 0].all()
-    assert access.process == "non-stationary"
-    assert Adversarial(of=ALL, users=[1]).process == Bernoulli(probability=1.0).process == "stationary"
-    assert Adversarial(of=ALL, users=[1], every=2).process == "cyclic"
-    assert Adversarial(of=ALL, target="rarest", size=1, begin=4).process is None
+    assert access.info.process == "non-stationary"
+    assert Adversarial(of=ALL, users=[1]).info.process == Bernoulli(probability=1.0).info.process == "stationary"
+    assert Adversarial(of=ALL, users=[1], every=2).info.process == "cyclic"
+    assert Adversarial(of=ALL, target="rarest", size=1, begin=4).info.process is None
 
 
 def test_at_most_so_many_in_a_round_and_in_all(make_setting, presence, hear):
@@ -131,10 +131,10 @@ def test_the_server_does_not_take_what_it_did_not_get_for_heard(make_setting, he
 
 def test_what_it_tells_is_of_the_other_access(make_setting):
     access = Adversarial(of={"kind": "bernoulli", "probability": {"label_correlated": {}}}, users=[0])
-    assert access.wants_label_mix
+    assert access.info.needs_label_mix
     assert access.rates(3, make_setting().streams) is None
-    assert Adversarial(of=ONE, users=[0]).most(4, 9) == 1
-    assert not access.closed_loop
+    assert Adversarial(of=ONE, users=[0]).max_deliveries(4, 9) == 1
+    assert not access.info.is_closed_loop
     assert Adversarial(of=HALF, users=[0], budget=3).rates(3, make_setting().streams) is None
     assert Adversarial(of=HALF, target="rarest", size=1).rates(3, make_setting().streams) is None
     assert Adversarial(of=HALF, users=[0], every=4).rates(2, make_setting().streams).tolist() == [0.375, 0.5]
@@ -169,11 +169,11 @@ def test_what_is_out_of_range_is_refused(said):
         ({"target": "rarest", "size": 5, "users": None}, "size: more than the 4 users"),
         ({"users": [0, 4]}, "users: no such users ([4])"),
         ({"users": [0, 0]}, "users: a user is named twice"),
-        ({"per_round": 1}, "per_round: has no effect: it is after 1 at a time"),
+        ({"per_round": 1}, "per_round: has no effect: the number of targets is 1 at a time"),
         ({"begin": 11}, "begin: never comes: there are 10 rounds"),
         ({"begin": 5, "until": 4}, "until: before it begins, in round 5"),
-        ({"of": {"kind": "replay", "run": "x"}}, "of: not an access that says itself, round by round, who is heard"),
-        ({"of": {"kind": "adversarial", "of": HALF, "users": [1]}}, "of: not an access that says itself"),
+        ({"of": {"kind": "replay", "run": "x"}}, "of: not a direct access"),
+        ({"of": {"kind": "adversarial", "of": HALF, "users": [1]}}, "of: not a direct access"),
     ],
 )
 def test_misfits_are_faults(said, told):

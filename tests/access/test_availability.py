@@ -50,7 +50,7 @@ def test_a_file_begins_anew(written, make_setting, presence):
     found = rounds_of(presence, access, make_setting(4, 14))
     assert found == [[3, 4, 5, 9, 10, 11], [1, 2, 3, 7, 8, 9, 13, 14], [*range(1, 15)], []]
     assert access.rates(4, make_setting().streams).tolist() == [0.5, 0.5, 1.0, 0.0]
-    assert access.process == "cyclic"
+    assert access.info.process == "cyclic"
 
 
 @pytest.mark.parametrize(("repeat", "length"), [(6.3, 1.0), (0.75, 1.0), (100.0, 7.0), (2.5, 0.1), (1.0, 3.0)])
@@ -79,20 +79,22 @@ def test_shares_of_rounds_are_those_of_a_cycle_that_was_played(written, make_set
     access = written("".join(rows), repeat=cycle * step, **said)
     setting = make_setting(5, cycle)
     played = presence(access, setting).mean(axis=0)
-    assert access.heard_rates(5, setting.streams).tolist() == pytest.approx(played.tolist(), abs=1e-12)
+    assert access.participation_rates(5, setting.streams).tolist() == pytest.approx(played.tolist(), abs=1e-12)
 
 
 @pytest.mark.parametrize("repeat", [1e9, 1e15, 1e300])
 def test_a_long_cycle_is_not_played(written, make_setting, repeat):
     access = written("0,on,5\n1,off,5\n", unit="rounds", repeat=repeat)
-    assert access.heard_rates(2, make_setting().streams) == pytest.approx([5 / repeat, 1 - 5 / repeat], rel=1e-12)
+    assert access.participation_rates(2, make_setting().streams) == pytest.approx(
+        [5 / repeat, 1 - 5 / repeat], rel=1e-12
+    )
 
 
 def test_without_repeating_the_last_state_stays(written, make_setting, presence):
     access = written("0,off,2\n1,on,2\n", unit="rounds")
     assert rounds_of(presence, access, make_setting(2, 50)) == [[*range(3, 51)], [1, 2]]
     assert access.rates(2, make_setting().streams) is None
-    assert access.process is None
+    assert access.info.process is None
 
 
 def test_those_who_are_there_are_heard_in_random_order_or_the_first_few(written, make_setting, hear):
@@ -105,7 +107,7 @@ def test_those_who_are_there_are_heard_in_random_order_or_the_first_few(written,
 @pytest.mark.parametrize(
     ("text", "said", "told"),
     [
-        ("0,on\n", {}, "file: there.csv tells nothing of user 1; give a row for each of the 2 users"),
+        ("0,on\n", {}, "file: there.csv has no row for user 1; give a row for each of the 2 users"),
         ("0,on\n1,on\n2,on\n", {}, "file: there.csv:3: no such user (2); users are numbered 0 to 1"),
         ("0,on\n1,on,5,3\n", {}, "file: there.csv:2: times do not rise: 3 comes after 5"),
         ("0,on\n1,on,5,7\n", {"repeat": 7}, "file: there.csv:2: a change at 7 is never reached: all begins anew at 7"),

@@ -70,7 +70,7 @@ def test_probabilities_that_follow_labels(make_setting, model):
     expected = [max(0.02, 0.1 * 10 * sum(k * q for k, q in zip(row, liking, strict=True))) for row in mix]
     assert chances == pytest.approx(np.minimum(expected, 1))
     assert chances.min() == 0.02
-    assert access.wants_label_mix
+    assert access.info.needs_label_mix
     assert access.rates(250, make_setting().streams) is None
 
 
@@ -103,4 +103,7 @@ def test_rates_and_the_most(make_setting):
     streams = make_setting().streams
     assert Bernoulli(probability=[0.2, 0.4]).rates(2, streams).tolist() == [0.2, 0.4]
     assert Bernoulli(probability=0.2).rates(3, streams).tolist() == [0.2] * 3
-    assert (Bernoulli(probability=0.2).most(7, 99), Bernoulli(probability=0.2, first=2).most(7, 99)) == (7, 2)
+    assert (
+        Bernoulli(probability=0.2).max_deliveries(7, 99),
+        Bernoulli(probability=0.2, first=2).max_deliveries(7, 99),
+    ) == (7, 2)

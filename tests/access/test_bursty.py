@@ -57,7 +57,7 @@ def test_geometric_stays_are_the_chains_of_markov(make_setting, presence):
     assert stats.chi2_contingency(table).pvalue > 1e-5
     on, off = Markov(probability=0.4, switch_on=1 / 6).switches(np.array([0.4]))
     assert (on[0], off[0]) == pytest.approx((1 / 6, 1 / 4))
-    assert access.process == "Markovian"
+    assert access.info.process == "Markovian"
 
 
 def test_exponential_stays_leave_as_a_chain_looked_at_now_and_then_does(make_setting, presence):
@@ -123,7 +123,7 @@ def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hea
 def test_rates_are_the_probabilities(make_setting):
     access = Bursty(probability=[0.2, 0.4], stay={"law": "fixed", "mean": 3})
     assert access.rates(2, make_setting().streams).tolist() == [0.2, 0.4]
-    assert access.process is None
+    assert access.info.process is None
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,9 @@ def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hea
 def test_rates_are_the_probabilities(make_setting):
     access = Correlated(probability=[0.2, 0.4], groups=1, correlation=0.5)
     assert access.rates(2, make_setting().streams).tolist() == [0.2, 0.4]
-    assert access.process == "emergent-correlated"
-    assert access.model_copy(update={"switch_on": 0.1}).process == "Markovian"
-    assert Bernoulli(probability=0.5).process in {None, "stationary"}
+    assert access.info.process == "emergent-correlated"
+    assert access.model_copy(update={"switch_on": 0.1}).info.process == "Markovian"
+    assert Bernoulli(probability=0.5).info.process in {None, "stationary"}
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_what_is_out_of_range_is_refused(said):
     ("said", "told"),
     [
         ({"groups": 4}, "groups: no two of the 4 users would share a group (4)"),
-        ({"groups": [[0, 1], [1, 2]]}, "groups: users who are named twice ([1])"),
+        ({"groups": [[0, 1], [1, 2]]}, "groups: users that are named twice ([1])"),
         ({"groups": [[0, 1], [2, 9]]}, "groups: no such users ([9])"),
         ({"groups": [[0], [2]]}, "groups: no two users share a group"),
-        ({"probability": 1.0}, "probability: users who are always there have no correlation (1.0)"),
+        ({"probability": 1.0}, "probability: users that are always available have no correlation (1.0)"),
         (
             {"probability": [1.0, 0.5, 0.5, 0.5]},
-            "probability: users who are always there keep their groups up for ever",
+            "probability: users that are always available keep their groups up for ever",
         ),
         ({"probability": [0.5, 0.5]}, "probability: 2 probabilities for 4 users"),
         ({"first": 5}, "first: more than the 4 users"),

@@ -52,4 +52,4 @@ def test_a_replica_has_its_own_offsets(make_setting, presence):
 )
 def test_nobody_comes_and_goes_whose_stretch_is_the_whole_cycle(probability, process):
     """Where probabilities follow labels it is not known."""
-    assert Cyclic(probability=probability).process == process
+    assert Cyclic(probability=probability).info.process == process

@@ -28,7 +28,7 @@ def knots(*pairs, key="rho"):
 
 
 def course(index, access, users=3):
-    return access.course(users, STREAMS).of(index).tolist()
+    return access.schedule(users, STREAMS).at(index).tolist()
 
 
 @pytest.mark.parametrize(
@@ -42,19 +42,19 @@ def course(index, access, users=3):
 def test_between_knots(shape, wanted):
     access = Drifting(knots=knots((10, A), (30, B), (50, C)), shape=shape)
     assert [course(index, access)[0] for index in wanted] == pytest.approx([*wanted.values()])
-    assert access.course(3, STREAMS).of([*wanted]).sum(axis=1) == pytest.approx(1)
-    assert access.process == "non-stationary"
+    assert access.schedule(3, STREAMS).at([*wanted]).sum(axis=1) == pytest.approx(1)
+    assert access.info.process == "non-stationary"
 
 
 def test_a_course_that_repeats_goes_back_to_the_first_knot():
     access = Drifting(knots=knots((11, 0.8), (21, 0.2), key="probability"), repeat=20, shape="smooth")
     rounds = np.arange(1, 200)
     wanted = 0.5 + 0.3 * np.cos(2 * np.pi * (rounds - 11) / 20)
-    assert access.course(1, STREAMS).of(rounds)[:, 0] == pytest.approx(wanted)
-    assert access.process == "cyclic"
+    assert access.schedule(1, STREAMS).at(rounds)[:, 0] == pytest.approx(wanted)
+    assert access.info.process == "cyclic"
     assert access.rates(2, STREAMS).tolist() == pytest.approx([0.5, 0.5])
     square = access.model_copy(update={"shape": "abrupt", "repeat": 25})
-    assert square.course(1, STREAMS).of(rounds)[:, 0] == pytest.approx(np.where((rounds - 11) % 25 < 10, 0.8, 0.2))
+    assert square.schedule(1, STREAMS).at(rounds)[:, 0] == pytest.approx(np.where((rounds - 11) % 25 < 10, 0.8, 0.2))
 
 
 @pytest.mark.parametrize("shape", ["linear", "abrupt", "smooth"])
@@ -101,9 +101,9 @@ def test_what_does_not_change_is_bernoulli(make_setting, hear):
 
 def test_how_many_are_heard_by_default():
     assert Drifting(knots=knots((1, A), (5, B))).first == 1
-    assert Drifting(knots=knots((1, A), (5, B)), first=2).most(3, 9) == 2
+    assert Drifting(knots=knots((1, A), (5, B)), first=2).max_deliveries(3, 9) == 2
     there = Drifting(knots=knots((1, 0.5), (5, 1.0), key="probability"))
-    assert (there.first, there.most(7, 9)) == (None, 7)
+    assert (there.first, there.max_deliveries(7, 9)) == (None, 7)
 
 
 def test_an_abrupt_change_between_zipf_and_random_rates(make_setting, hear):
@@ -112,7 +112,7 @@ def test_an_abrupt_change_between_zipf_and_random_rates(make_setting, hear):
     assert figures[0] == pytest.approx(np.array([60, 30, 20, 15, 12, 10]) / 147)
     assert all(not np.allclose(one, other) for one, other in pairwise(figures))
     world = make_setting(6, 300)
-    assert (access.course(6, world.streams).of(300) == access.course(6, world.streams).of(201)).all()
+    assert (access.schedule(6, world.streams).at(300) == access.schedule(6, world.streams).at(201)).all()
     assert len(hear(access, world)) == 300
 
 
@@ -156,8 +156,8 @@ def test_what_is_out_of_range_is_refused(said):
         ({"knots": [{"round": 1, "rho": A, "probability": 0.5}, {"round": 2, "rho": A}]}, "knots.0: both rho and prob"),
         ({"knots": [{"round": 1, "rho": A}, {"round": 2, "probability": 0.5}]}, "knots.1: rates in one knot, prob"),
         ({"knots": knots((1, A), (5, [0.5, 0.5]))}, "knots.1.rho: 2 figures for 3 users; give one for each user"),
-        ({"knots": knots((5, A), (5, B))}, "knots: their rounds do not rise ([5, 5])"),
-        ({"knots": knots((5, A), (2, B))}, "knots: their rounds do not rise ([5, 2])"),
+        ({"knots": knots((5, A), (5, B))}, "knots: their rounds are not ascending ([5, 5])"),
+        ({"knots": knots((5, A), (2, B))}, "knots: their rounds are not ascending ([5, 2])"),
         ({"knots": knots((10, A), (22, B))}, "knots: nothing changes in the 10 rounds ([10, 22])"),
         ({"repeat": 4}, "repeat: no longer than the knots, which are 4 rounds apart (4)"),
         ({"first": 4}, "first: more than the 3 users"),
@@ -190,7 +190,7 @@ def test_the_average_over_time_is_that_of_every_round(shape, at, period):
     stated = np.random.default_rng(len(at)).random((len(at), 5))
     course = RateSchedule(np.array(at), stated, shape, period)
     rounds = np.arange(1, at[-1] + 1) if period is None else np.arange(1, period + 1)
-    np.testing.assert_allclose(course.mean(), course.of(rounds).mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(course.mean(), course.at(rounds).mean(axis=0), rtol=1e-13)
 
 
 def test_a_long_course_is_not_walked():

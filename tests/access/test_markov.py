@@ -80,7 +80,7 @@ def test_stickiness_alone_leaves_the_shares(make_setting):
     ],
 )
 def test_a_chain_has_no_memory_where_one_comes_as_surely_as_one_stays(p, switch_on, process):
-    assert Markov(probability=p, switch_on=switch_on).process == process
+    assert Markov(probability=p, switch_on=switch_on).info.process == process
 
 
 def test_a_chain_that_always_switches_is_there_in_every_second_round(make_setting, presence):
@@ -91,5 +91,5 @@ def test_a_chain_that_always_switches_is_there_in_every_second_round(make_settin
 
 def test_who_leaves_for_sure_leaves_whatever_is_drawn(drawing):
     """With the least number that can be drawn one comes whenever that is possible, and leaves all the same."""
-    there = [*Markov(probability=0.02).present(np.array([0.02, 1.0]), 4, drawing(0.0))]
+    there = [*Markov(probability=0.02).availability(np.array([0.02, 1.0]), 4, drawing(0.0))]
     assert np.array(there).T.tolist() == [[True, False, True, False], [True] * 4]

@@ -149,7 +149,7 @@ def test_another_mac_leaves_all_other_draws_as_they_were(make_setting):
         )
         seen.append(
             (
-                {name: column.tolist() for name, column in access.places(setting).items()},
+                {name: column.tolist() for name, column in access.user_columns(setting).items()},
                 air.snr_db(np.arange(12), 77.0).tolist(),
                 outages.changes(np.arange(sites.nodes), 0.0, 120.0)[0].tolist(),
                 [row[1:5] for row in rows if row[0] in {"down", "up"}],
@@ -174,8 +174,8 @@ def test_training_takes_samples_over_speed(make_setting):
 
 def test_the_learners_own_work_and_a_speed_for_each(make_setting):
     access = network(compute={"speed": [1.0, 2.0, 4.0]}, round={"kind": "first", "m": 3, "deadline": 60.0})
-    assert access.wants_samples
-    assert not network().wants_samples
+    assert access.info.needs_samples
+    assert not network().info.needs_samples
     log = Memory(unknown=None)
     setting = replace(make_setting(3, 1), recorder=log, samples=np.array([10.0, 10.0, 60.0]), downlink_bits=0.0)
     list(access.rounds(setting))
@@ -197,8 +197,8 @@ def test_the_size_of_an_update_is_the_models_unless_given(make_setting):
 
 def test_where_users_stand(make_setting):
     setting = make_setting(30)
-    places = network().places(setting)
-    assert network().placed
+    places = network().user_columns(setting)
+    assert network().info.has_positions
     towers = 2000 * np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
     distance = np.hypot(*(np.column_stack([places["x_m"], places["y_m"]])[:, None] - towers).transpose(2, 0, 1))
     np.testing.assert_allclose(places["distance_m"], distance.min(axis=1))
@@ -216,7 +216,7 @@ def test_users_who_can_never_be_heard_are_named_before_anything_runs(make_settin
     loss_db = 20 * np.log10(4 * np.pi * 868e6 / 299792458) + 30 * np.log10(40000)
     snr_db = 20 - loss_db - (-174 + 10 * np.log10(125e3) + 6)
     assert (
-        f"users 1, 3 can never be heard: at its best the worst, user 1, reaches an SNR of {snr_db:.1f} dB"
+        f"users 1, 3 can never be received: at its best the worst, user 1, reaches an SNR of {snr_db:.1f} dB"
         in faults["channel"].problem
     )
     assert faults["channel"].remedy
@@ -272,8 +272,8 @@ def test_what_is_refused(said, problem):
 
 
 def test_how_many_a_round_can_bring():
-    assert network().most(7, 99) == 3
-    assert network(round={"kind": "first", "deadline": 1.0}).most(7, 99) == 7
+    assert network().max_deliveries(7, 99) == 3
+    assert network(round={"kind": "first", "deadline": 1.0}).max_deliveries(7, 99) == 7
     assert network().rates(7, Streams(1)) is None
 
 
@@ -282,6 +282,6 @@ def test_a_given_size_is_that_of_the_broadcast_too(make_setting):
         list(network(broadcast_rate=rate, update_size="10 kB").rounds(make_setting(users=3, rounds=2)))
         for rate in ("1 kbps", "100 Gbps")
     )
-    cells = network().places(make_setting(users=3, rounds=2))["tower"]
+    cells = network().user_columns(make_setting(users=3, rounds=2))["tower"]
     assert slow[0].downlink_bits == 80_000.0 * len(set(cells.tolist())), "towers without users send nothing"
     assert slow[0].closed_s - fast[0].closed_s > 79.0

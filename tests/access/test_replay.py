@@ -79,12 +79,12 @@ def test_what_it_records(recorded, make_setting):
 
 def test_the_most_is_the_most_recorded(recorded):
     folder, replicas = recorded
-    assert Replay(run=folder).most(5, 99) == max(len(one.deliveries) for rounds in replicas for one in rounds)
+    assert Replay(run=folder).max_deliveries(5, 99) == max(len(one.deliveries) for rounds in replicas for one in rounds)
 
 
 def test_the_most_is_that_of_the_rounds_that_are_wanted(recorded):
     folder, replicas = recorded
-    assert Replay(run=folder).most(5, 1) == max(len(rounds[0].deliveries) for rounds in replicas)
+    assert Replay(run=folder).max_deliveries(5, 1) == max(len(rounds[0].deliveries) for rounds in replicas)
 
 
 def test_a_path_is_relative_to_the_current_directory(recorded, monkeypatch):
@@ -107,7 +107,7 @@ def test_a_missing_recording_is_a_fault(tmp_path, make_setting):
     absent = Replay(run=tmp_path / "absent")
     (fault,) = absent.faults(ScenarioFacts(users=5, rounds=30))
     assert (fault.key, fault.problem) == ("run", f"there is no folder {tmp_path / 'absent'}")
-    assert absent.most(5, 99) == 1
+    assert absent.max_deliveries(5, 99) == 1
     assert f"there is no file {tmp_path / 'rounds.parquet'}" in problems(tmp_path)[0]
     with pytest.raises(ScenarioError, match=r"^run: there is no folder"):
         next(absent.rounds(make_setting()))

@@ -57,9 +57,9 @@ STATED = {
 @pytest.mark.slow
 def test_rates_that_are_stated_are_those_of_being_heard(make_setting, presence, name):
     access = of(name)
-    stated = access.heard_rates(3, make_setting(3, 10_000).streams)
+    stated = access.participation_rates(3, make_setting(3, 10_000).streams)
     assert presence(access, make_setting(3, 10_000)).mean(axis=0) == pytest.approx(stated, abs=0.03)
-    assert access.process == STATED[name]
+    assert access.info.process == STATED[name]
 
 
 FOLLOWS = {"label_correlated": {"concentration": 0.1, "minimum": 0.1, "mean": 0.3}}
@@ -76,8 +76,8 @@ FOLLOWING = {
 def test_rates_that_follow_labels_are_stated_where_these_are_known(make_setting, presence, name):
     access, mix = FOLLOWING[name], np.array([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0, 0.2, 0.8]])
     setting = replace(make_setting(3, 10_000), label_mix=mix)
-    assert access.heard_rates(3, setting.streams) is None
-    stated = access.heard_rates(3, setting.streams, mix)
+    assert access.participation_rates(3, setting.streams) is None
+    stated = access.participation_rates(3, setting.streams, mix)
     assert np.ptp(stated) > 0.1
     assert presence(access, setting).mean(axis=0) == pytest.approx(stated, abs=0.03)
 
@@ -85,32 +85,32 @@ def test_rates_that_follow_labels_are_stated_where_these_are_known(make_setting,
 @pytest.mark.parametrize("name", STATED)
 def test_a_selection_leaves_nothing_to_state(make_setting, name):
     access = of(name, selection=OLDEST)
-    assert access.heard_rates(3, make_setting().streams) is None
-    assert access.process is None
+    assert access.participation_rates(3, make_setting().streams) is None
+    assert access.info.process is None
     assert access.rates(3, make_setting().streams) is not None  # the order of users, before the selection
     aimed = Adversarial(of=access, users=[0])
-    assert aimed.process is None
-    assert aimed.heard_rates(3, make_setting().streams) is None
+    assert aimed.info.process is None
+    assert aimed.participation_rates(3, make_setting().streams) is None
 
 
 @pytest.mark.parametrize("name", STATED)
 def test_less_room_leaves_no_rates_to_state(make_setting, name):
     first = 2 if name in {"stationary", "drifting"} else 1
-    assert of(name, first=first).heard_rates(3, make_setting().streams) is None
-    wide = of(name, first=3).heard_rates(3, make_setting().streams)
+    assert of(name, first=first).participation_rates(3, make_setting().streams) is None
+    wide = of(name, first=3).participation_rates(3, make_setting().streams)
     assert (wide is None) == (name in {"stationary", "drifting"})
 
 
 def test_users_cut_off_together_cannot_be_seen_where_one_is_heard():
-    assert of("correlated", first=1).process == "stationary"
-    assert of("correlated", first=2).process is None
-    assert of("correlated", first=1, switch_on=0.05).process == "Markovian"
+    assert of("correlated", first=1).info.process == "stationary"
+    assert of("correlated", first=2).info.process is None
+    assert of("correlated", first=1, switch_on=0.05).info.process == "Markovian"
 
 
 def test_users_who_are_always_there_neither_come_nor_go():
-    assert Markov(probability=1.0).process == Cyclic(probability=1.0).process == "stationary"
-    assert Markov(probability=0.05, switch_on=0.05).process == "stationary"
-    assert Bursty(probability=1.0, stay={"law": "pareto", "mean": 2, "shape": 3}).process == "stationary"
+    assert Markov(probability=1.0).info.process == Cyclic(probability=1.0).info.process == "stationary"
+    assert Markov(probability=0.05, switch_on=0.05).info.process == "stationary"
+    assert Bursty(probability=1.0, stay={"law": "pareto", "mean": 2, "shape": 3}).info.process == "stationary"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_users_who_are_always_there_neither_come_nor_go():
 @pytest.mark.quick_first
 def test_an_adversary_takes_off_what_it_holds_back(make_setting, presence, base, said):
     access = Adversarial(of=base, users=[0], **said)
-    stated = access.heard_rates(3, make_setting(3, 10_000).streams)
+    stated = access.participation_rates(3, make_setting(3, 10_000).streams)
     assert presence(access, make_setting(3, 10_000)).mean(axis=0) == pytest.approx(stated, abs=0.04)
 
 
@@ -135,26 +135,28 @@ def test_an_adversary_takes_off_what_it_holds_back(make_setting, presence, base,
     ],
 )
 def test_an_adversary_states_no_rates_that_do_not_hold(make_setting, base, said):
-    assert Adversarial(of=base, **{"users": [0], **said}).heard_rates(3, make_setting().streams) is None
+    assert Adversarial(of=base, **{"users": [0], **said}).participation_rates(3, make_setting().streams) is None
 
 
 def test_an_adversary_with_a_limit_in_a_round_is_no_longer_the_other_access():
-    assert Adversarial(of=HALF, users=[0, 1], per_round=1).process is None
-    assert Adversarial(of=HALF, users=[0, 1], per_round=1, begin=9).process == "non-stationary"
+    assert Adversarial(of=HALF, users=[0, 1], per_round=1).info.process is None
+    assert Adversarial(of=HALF, users=[0, 1], per_round=1, begin=9).info.process == "non-stationary"
 
 
 def test_a_file_is_seen_as_rounds_close(make_setting, presence, file):
     access = Availability(file=file, unit="rounds", repeat=6)
-    stated = access.heard_rates(3, make_setting().streams)
+    stated = access.participation_rates(3, make_setting().streams)
     assert stated.tolist() == presence(access, make_setting(3, 60)).mean(axis=0).tolist() == [5 / 6, 0.5, 1.0]
-    assert access.process == "cyclic"
-    assert Availability(file=file, unit="rounds", repeat=6.5).heard_rates(3, make_setting().streams) is None
-    assert Availability(file=file, unit="rounds", repeat=6, first=1).heard_rates(3, make_setting().streams) is None
+    assert access.info.process == "cyclic"
+    assert Availability(file=file, unit="rounds", repeat=6.5).participation_rates(3, make_setting().streams) is None
+    assert (
+        Availability(file=file, unit="rounds", repeat=6, first=1).participation_rates(3, make_setting().streams) is None
+    )
 
 
 def test_drift_has_no_rates(make_setting):
     access = Drifting(knots=KNOTS)
-    assert access.process == "non-stationary"
-    assert access.heard_rates(3, make_setting().streams) is None
-    assert Access.heard_rates(access, 3, make_setting().streams) is None
+    assert access.info.process == "non-stationary"
+    assert access.participation_rates(3, make_setting().streams) is None
+    assert Access.participation_rates(access, 3, make_setting().streams) is None
     assert np.isfinite(access.rates(3, make_setting().streams)).all()

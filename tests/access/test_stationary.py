@@ -68,12 +68,12 @@ def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hea
 @pytest.mark.parametrize("rounds", [1, 5, 16_384, 16_385, 16_386])
 def test_every_round_is_told_at_once_where_one_user_is_heard(make_setting, hear, rounds):
     access = Stationary(rho=[0.5, 0.3, 0.2])
-    blocks = [*access.heard_at_once(make_setting(3, rounds), 1)]
+    blocks = [*access.candidate_batches(make_setting(3, rounds), 1)]
     assert all(block.shape[1] == 1 and len(block) for block in blocks)
-    assert np.concatenate(blocks).tolist() == [[*one] for one in access.heard(make_setting(3, rounds), 1)]
+    assert np.concatenate(blocks).tolist() == [[*one] for one in access.candidates(make_setting(3, rounds), 1)]
     assert sum(map(len, blocks)) == rounds
-    assert access.heard_at_once(make_setting(3, rounds), 2) is None
-    assert access.heard_at_once(make_setting(3, rounds)) is None
+    assert access.candidate_batches(make_setting(3, rounds), 2) is None
+    assert access.candidate_batches(make_setting(3, rounds)) is None
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_every_round_is_told_at_once_where_one_user_is_heard(make_setting, hear,
 )
 def test_users_of_rate_zero_are_not_heard_at_the_edges_of_shares_either(make_setting, drawing, rho, drawn, heard):
     setting = replace(make_setting(len(rho), 3), streams=drawing(drawn))
-    assert [one.tolist() for one in Stationary(rho=rho).heard(setting, 1)] == [[heard]] * 3
+    assert [one.tolist() for one in Stationary(rho=rho).candidates(setting, 1)] == [[heard]] * 3
 
 
 def test_users_of_the_same_luck_are_heard_in_the_order_of_their_rates(make_setting, drawing):
     setting = replace(make_setting(4, 3), streams=drawing(0.4))
-    heard = Stationary(rho=[0.2, 0.5, 0.0, 0.3], first=3).heard(setting)
+    heard = Stationary(rho=[0.2, 0.5, 0.0, 0.3], first=3).candidates(setting)
     assert [one.tolist() for one in heard] == [[1, 3, 0]] * 3
 
 
@@ -156,7 +156,7 @@ def test_every_update_has_one_fate(make_setting):
 @pytest.mark.slow
 def test_a_million_rounds_of_a_million_users_can_be_asked(make_setting):
     access = Stationary(rho={"zipf": 1.0})
-    users = [one[0] for one in islice(access.heard(make_setting(10**6, 10**6)), 25)]
+    users = [one[0] for one in islice(access.candidates(make_setting(10**6, 10**6)), 25)]
     assert len(set(users)) > 10
 
 

@@ -299,8 +299,8 @@ def test_a_model_of_the_user_s_that_fails_shows_where(folder):
     (folder / "mine.py").write_text(
         "from netfl.access.stationary import Stationary\n"
         "class Mine(Stationary):\n"
-        "    def heard(self, setting, most=None):\n"
-        "        yield from list(super().heard(setting, most))[:4]\n"
+        "    def candidates(self, context, limit=None):\n"
+        "        yield from list(super().candidates(context, limit))[:4]\n"
         "        raise LookupError('no more luck')\n"
     )
     environment = os.environ | {"PYTHONPATH": str(folder)}

@@ -43,7 +43,7 @@ def play(users=10, rounds=20, seed=3, wanted=(), **said):
     """The rounds and the record of a world of the plain network, with some keys said otherwise."""
     access, log = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said), Memory(*wanted)
     setting = AccessContext(users, rounds, 0, Streams(seed), np.full(users, 50.0), 1e4, 1e4, log)
-    return [*access.rounds(setting)], log, access.places(setting)
+    return [*access.rounds(setting)], log, access.user_columns(setting)
 
 
 def faults(said, **facts):

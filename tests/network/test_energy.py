@@ -64,7 +64,7 @@ def play(users=USERS, rounds=15, seed=5, **said):
     """The rounds, the record and the places of a world of the plain network, with some keys said otherwise."""
     access, log = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said), Memory(unknown=None)
     setting = AccessContext(users, rounds, 0, Streams(seed), np.full(users, SAMPLES), 1e4, 1e4, log)
-    return [*access.rounds(setting)], log, access.places(setting)
+    return [*access.rounds(setting)], log, access.user_columns(setting)
 
 
 def trained(log, places, end_s, *, goes_on):

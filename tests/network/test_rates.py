@@ -98,5 +98,7 @@ def test_what_is_no_probability_is_a_located_fault(probability, message):
 
 
 def test_users_who_are_always_there_are_found_in_a_formula_too():
-    with pytest.raises(ScenarioError, match=r"access\.probability: users who are always there keep their groups up"):
+    with pytest.raises(
+        ScenarioError, match=r"access\.probability: users that are always available keep their groups up"
+    ):
         scenario({"zipf": 1}, kind="correlated", groups=2, correlation=0.3)

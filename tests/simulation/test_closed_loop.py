@@ -198,7 +198,7 @@ def test_a_selection_that_listens_is_named(tmp_path):
         ScenarioError, match=r"access: its selection 'support\.listening_models:Neediest' listens to the learners"
     ):
         coupling.trace(scenario(access=NEEDIEST), tmp_path / "run")
-    with pytest.raises(ScenarioError, match="access: who is heard depends on what is learned, and there are no"):
+    with pytest.raises(ScenarioError, match="access: the access depends on the learners, and there are no"):
         untaught(access={name: value for name, value in NEEDIEST.items() if name != "learner"})
 
 
@@ -263,6 +263,8 @@ def test_what_users_hold_cannot_go_by_who_is_heard_which_goes_by_that():
 def test_who_goes_by_what_users_hold_wants_data():
     with pytest.raises(ScenarioError) as raised:
         untaught(access=RICHEST)
-    assert "access.selection: goes by how much data users hold, and there are no data; add data" in str(raised.value)
+    assert "access.selection: depends on the users' amounts of data, and there are no data; add data" in str(
+        raised.value
+    )
     with pytest.raises(ScenarioError, match="partition: missing; this access depends on how much data users hold"):
         scenario(access=RICHEST, partition=None, model=None, learners=None, evaluate=None)

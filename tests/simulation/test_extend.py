@@ -283,13 +283,13 @@ class TestCrashes:
         self.unchanged(two.folder, before)
 
     def test_a_model_that_fails_leaves_the_run(self, two, monkeypatch):
-        before, real = {name: two.table(name) for name in NETWORK}, Bernoulli.heard
+        before, real = {name: two.table(name) for name in NETWORK}, Bernoulli.candidates
 
-        def heard(self, setting, most=None):
-            yield from list(real(self, setting, most))[:4]
+        def candidates(self, context, limit=None):
+            yield from list(real(self, context, limit))[:4]
             raise LookupError("no more luck")
 
-        monkeypatch.setattr(Bernoulli, "heard", heard)
+        monkeypatch.setattr(Bernoulli, "candidates", candidates)
         with pytest.raises(ModelError, match="no more luck"):
             netfl.extend(two.folder, 5)
         self.unchanged(two.folder, before)

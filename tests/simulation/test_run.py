@@ -411,15 +411,15 @@ class TestFailing:
             coupling.run(a_scenario(), tmp_path / "run")
 
     def test_an_access_that_fails_is_named(self, tmp_path, monkeypatch):
-        real = Bernoulli.heard
+        real = Bernoulli.candidates
 
-        def heard(self, setting, most=None):
-            for index, users in enumerate(real(self, setting, most)):
+        def candidates(self, context, limit=None):
+            for index, users in enumerate(real(self, context, limit)):
                 if index == 4:
                     raise IndexError("no such user")
                 yield users
 
-        monkeypatch.setattr(Bernoulli, "heard", heard)
+        monkeypatch.setattr(Bernoulli, "candidates", candidates)
         with pytest.raises(ModelError) as raised:
             coupling.trace(trace_scenario(), tmp_path / "run")
         assert str(raised.value) == "bernoulli, at 4 s of simulated time: IndexError: no such user"

@@ -162,7 +162,7 @@ def _replay(path: Path) -> None:
     faults = [*access.faults(FACTS)]
     if faults:
         raise ScenarioError(faults)
-    access.most(USERS, ROUNDS)
+    access.max_deliveries(USERS, ROUNDS)
     access.ranking(setting())
     deque(access.rounds(setting()), 0)
 

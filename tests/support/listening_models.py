@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from netfl.access import Access
+from netfl.access import Access, AccessInfo
 from netfl.access.selection import Selection, Selector
 from netfl.types import Delivery, Law, Round
 
@@ -28,16 +28,12 @@ class Listening(Access):
             reply = yield Round(index, at_s, end_s, deliveries, max(0, index - 1), 1.0, 1.0, asks)
             at_s = end_s
 
-    def most(self, users, rounds):
+    def max_deliveries(self, users, rounds):
         return self.m
 
     @property
-    def closed_loop(self):
-        return True
-
-    @property
-    def follows(self):
-        return self.learner
+    def info(self):
+        return AccessInfo(is_closed_loop=True, learner=self.learner)
 
     def laws(self):
         return (Law.none("a toy"),)
@@ -58,7 +54,7 @@ class Hurried(Access):
             needed = tuple(int(base) for base in np.unique(holds) if base < index)
             yield Round(index, index - 1.0, float(index), tuple(deliveries), int(holds.min()), needed=needed)
 
-    def most(self, users, rounds):
+    def max_deliveries(self, users, rounds):
         return 4
 
     def laws(self):
@@ -71,11 +67,11 @@ class Neediest(Selection):
     def open(self, population):
         return _Neediest(population.size)
 
-    def most(self, users):
+    def max_selected(self, users):
         return 1
 
     @property
-    def asking(self):
+    def needs_learner_metrics(self):
         return True
 
     def laws(self):
@@ -89,7 +85,7 @@ class _Neediest(Selector):
     def choose(self, moment):
         return np.array([0 if np.isnan(moment.loss).any() else moment.loss.argmax()])
 
-    def asks(self, round, *told):
+    def queries(self, round, *told):
         return {"loss": np.arange(self._users)}
 
 
@@ -97,10 +93,10 @@ class Richest(Selection):
     """Those who hold more than the others on average may try."""
 
     def open(self, population):
-        return _Richest(np.flatnonzero(population.held > population.held.mean()))
+        return _Richest(np.flatnonzero(population.sample_counts > population.sample_counts.mean()))
 
     @property
-    def wants_held(self):
+    def needs_sample_counts(self):
         return True
 
     def laws(self):

@@ -23,7 +23,7 @@ class Slow(Access):
                 index, index - 1.0, index + 0.0, (Delivery(user, index - 1, index - 1.0, index + 0.0),), index - 1
             )
 
-    def most(self, users, rounds):
+    def max_deliveries(self, users, rounds):
         return 1
 
     def laws(self):

@@ -1,22 +1,22 @@
-'''The selection family: whom the server lets try in a round; who of them is heard, the access still decides.
+'''The selection family: the users that the server allows to take part in a round.
 
-A selection is opened once for a replica, and asked as each round opens.  Users that it does not choose do not train,
-do not send, and are not heard.
+Users that are not selected do not train, do not send and are not delivered.  Which of the selected users are delivered
+is up to the access.
 
-To write one: a file in this package, or a class in a package of your own, that derives from `Selection`.
+To write a selection, add a file to this package, or a class to a package of your own, that derives from `Selection`.
 
-- `Selection.open` gets a `UserInfo`, what is known of the users once and for all, and gives a `Selector`.
-- `Selector.choose` gets a `RoundInfo`, what is known as a round opens, and gives the users who may try.  Draws come
-  from ``population.streams`` only, by the number of the round: ``streams.field("turn").uniform(users, moment.round)``.
-- `Selector.asks` says what it wants to know of the learners before it chooses for a round.  A selection that asks
-  closes the loop between learning and network, and says so by `Selection.asking`.
-- A selection that cannot work for a population raises a `netfl.errors.ScenarioError` in `Selection.open`, its keys
-  relative to the selection; what can be known before that it says by ``faults``.
+- `Selection.open` is called once for each replica.  It gets a `UserInfo` and returns a `Selector`.
+- `Selector.choose` is called as each round opens.  It gets a `RoundInfo` and returns the selected users.  Draws come
+  from ``population.streams`` only, indexed by the round: ``streams.field("turn").uniform(users, moment.round)``.
+- `Selector.queries` returns what the selector needs to know of the learners before it chooses for a round.  A selection
+  that asks closes the loop between learning and network; its `Selection.needs_learner_metrics` is true.
+- A selection that cannot work for a population raises a `netfl.errors.ScenarioError` in `Selection.open`, with keys
+  relative to the selection.  Errors that are known before that come from ``faults``.
 
-A complete selection, which lets users try in shifts::
+A complete selection, in which users take part in shifts::
 
     class Shifts(Selection):
-        """Users try in shifts: in round r those whose number leaves the rest r mod n.
+        """Round r selects the users whose number is congruent to r modulo n.
 
         Example::
 
@@ -25,12 +25,12 @@ A complete selection, which lets users try in shifts::
         """
 
         n: Annotated[int, Field(ge=1)]
-        """How many shifts there are."""
+        """Number of shifts."""
 
         def open(self, population):
             return _Shifts(self.n, population.size)
 
-        def most(self, users):
+        def max_selected(self, users):
             return -(-users // self.n)
 
         def laws(self):
@@ -61,32 +61,32 @@ Users = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """What is known of the users once and for all.
+    """Properties of the users that do not change during a run.
 
     Args:
-        size: how many there are.
+        size: number of users.
         streams: this replica's random streams for the selection.
-        held: how many training examples each holds, ``[size]``; ``None`` where there are no data.
-        airtime_s: how long each is expected to be on the air for one update, attempts that fade included, ``[size]``;
-            ``None`` where there is no network, or nobody wants it.
+        sample_counts: training examples of each user, ``[size]``; ``None`` without data.
+        airtime_s: expected airtime of one update of each user, including faded attempts, ``[size]``; ``None`` without
+            a network, or if the selection does not need it.
     """
 
     size: int
     streams: Streams
-    held: NDArray[np.float64] | None = None
+    sample_counts: NDArray[np.float64] | None = None
     airtime_s: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RoundInfo:
-    """What is known as a round opens.
+    """State of the users as a round opens.
 
     Args:
         round: the round that opens, from 1.
-        age: rounds since each user was last heard, ``[users]``: 1 for those heard in the round before, ``round`` for
-            those never heard.
-        loss: the mean training loss of the version that is about to be sent, by user, for those that were asked about,
-            ``[users]``; NaN for all others, and for everybody before round 2.
+        age: rounds since each user was last delivered, ``[users]``: 1 for users delivered in the previous round,
+            ``round`` for users never delivered.
+        loss: mean training loss of each user under the version that is about to be sent, ``[users]``; NaN for users
+            that were not asked, and for all users before round 2.
     """
 
     round: int
@@ -95,18 +95,18 @@ class RoundInfo:
 
 
 class Selector(ABC):
-    """A selection at work in one replica."""
+    """A selection in one replica."""
 
     @abstractmethod
     def choose(self, moment: RoundInfo) -> Users:
-        """Who may try in a round: distinct users in rising order, possibly none."""
+        """Return the users selected for a round: distinct and ascending, possibly none."""
 
-    def asks(self, round: int, heard: Users) -> Mapping[str, Users]:
-        """What it wants to know before it chooses for *round* (2 or later): ``{"loss": users}``, or nothing.
+    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
+        """Return the questions to the learners before `choose` for *round* (2 or later): ``{"loss": users}`` or none.
 
         Args:
-            round: the round that it will choose for.
-            heard: who was heard in the round before, in rising order.
+            round: the round to choose for.
+            delivered: the users delivered in the round before, ascending.
         """
         return {}
 
@@ -116,27 +116,27 @@ class Selection(Spec):
 
     @abstractmethod
     def open(self, population: UserInfo) -> Selector:
-        """The selection at work.
+        """Return the selector of one replica.
 
         Raises:
-            netfl.errors.ScenarioError: it cannot work for this population; keys relative to the selection.
+            netfl.errors.ScenarioError: the selection cannot work for this population; keys relative to the selection.
         """
 
-    def most(self, users: int) -> int:
-        """The largest number of *users* that it chooses in one round."""
+    def max_selected(self, users: int) -> int:
+        """Return the largest number of *users* that one round selects."""
         return users
 
     @property
-    def asking(self) -> bool:
-        """Whether it asks the learners, which closes the loop."""
+    def needs_learner_metrics(self) -> bool:
+        """The selector asks the learners, which closes the loop."""
         return False
 
     @property
-    def wants_held(self) -> bool:
-        """Whether it needs to know how many examples each user holds."""
+    def needs_sample_counts(self) -> bool:
+        """The selector reads ``UserInfo.sample_counts``."""
         return False
 
     @property
-    def wants_airtime(self) -> bool:
-        """Whether it needs to know how long users are on the air."""
+    def needs_airtime(self) -> bool:
+        """The selector reads ``UserInfo.airtime_s``."""
         return False

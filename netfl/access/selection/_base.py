@@ -1,8 +1,9 @@
-"""What accesses share in which the server selects who may try."""
+"""The selection of an access: the field, its validation, its state in a run, and sampling without replacement."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl import streams
-from netfl.access import Access
+from netfl.access import Access, AccessCost, AccessInfo
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
 from netfl.access.selection.all import All
 from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
@@ -19,155 +20,147 @@ from netfl.types import LearnerReport, ScenarioFacts
 
 
 class WithSelection(Access):
-    """An access in which the server selects who may try."""
+    """An access in which the server selects the users of a round."""
 
     selection: Annotated[Selection, FamilyMember()] = All()
-    """Whom the server lets try in each round; who of them is heard, this access decides."""
+    """Users that the server allows to take part in each round; the access decides which of them are delivered."""
     learner: str | None = None
-    """The learner whose answers a closed loop goes by, where there are several."""
-
-    def work(self, users: int, rounds: int, duration_s: float | None) -> float:
-        """Of those who may try."""
-        return float(self.selection.most(users)) * rounds
+    """The learner whose answers count in a closed loop, if there are several."""
 
     @property
-    def closed_loop(self) -> bool:
-        """Where the selection asks."""
-        return self.selection.asking
+    def info(self) -> AccessInfo:
+        """Needs and abilities."""
+        return replace(
+            super().info,
+            needs_sample_counts=self.selection.needs_sample_counts,
+            is_closed_loop=self.selection.needs_learner_metrics,
+            learner=self.learner,
+        )
 
-    @property
-    def follows(self) -> str | None:
-        """The learner that is named."""
-        return self.learner
+    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
+        """Estimate the cost of the selected users' updates."""
+        return super().estimate_cost(self.selection.max_selected(users), rounds, duration_s, counted=counted)
 
-    @property
-    def wants_held(self) -> bool:
-        """Where the selection does."""
-        return self.selection.wants_held
-
-
-def selection_faults(access: WithSelection, facts: ScenarioFacts) -> Iterator[Fault]:
-    """A closed loop without a learner, or with several of which none is named; a learner that nobody listens to."""
-    if access.wants_held and facts.classes is None:
-        yield Fault("selection", "goes by how much data users hold, and there are no data", remedy="add data")
-    if not access.closed_loop:
-        if access.learner is not None:
-            yield Fault("learner", "has no effect: nothing asks the learners", access.learner, "leave it out")
-    elif access.learner is None and len(facts.learners) > 1:
-        problem = "which of the learners decides who is heard is not said"
-        yield Fault("learner", problem, remedy=f"name one of {', '.join(facts.learners)}; all share its trace")
-    elif access.learner is not None and access.learner not in facts.learners:
-        yield Fault("learner", "no such learner", access.learner, suggest(access.learner, [*facts.learners]))
-    elif not facts.learners:
-        yield Fault("", "who is heard depends on what is learned, and there are no learners", remedy="add learners")
+    def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        """Yield a closed loop without a learner or with an ambiguous one, and a learner without effect."""
+        info = self.info
+        if info.needs_sample_counts and facts.classes is None:
+            yield Fault("selection", "depends on the users' amounts of data, and there are no data", remedy="add data")
+        if not info.is_closed_loop:
+            if self.learner is not None:
+                yield Fault("learner", "has no effect: nothing asks the learners", self.learner, "leave it out")
+        elif self.learner is None and len(facts.learners) > 1:
+            problem = "several learners are given, and none is named"
+            yield Fault("learner", problem, remedy=f"name one of {', '.join(facts.learners)}; all share its trace")
+        elif self.learner is not None and self.learner not in facts.learners:
+            yield Fault("learner", "no such learner", self.learner, suggest(self.learner, [*facts.learners]))
+        elif not facts.learners:
+            yield Fault("", "the access depends on the learners, and there are none", remedy="add learners")
 
 
 class SelectionState:
-    """The selection of one replica, round after round.
+    """The selection of one replica during a run.
 
     Args:
-        selection: who may try.
-        population: what is known of the users.
+        selection: the selection.
+        population: properties of the users.
 
     Raises:
-        ScenarioError: the selection cannot work for them; keys relative to the access.
+        ScenarioError: the selection cannot work for these users; keys relative to the access.
     """
 
     def __init__(self, selection: Selection, population: UserInfo) -> None:
-        self.everybody = isinstance(selection, All)
+        self.selects_all = isinstance(selection, All)
         self._name, self._users = kind_of(type(selection)), population.size
         with prefix_faults("selection"):
             self._selector = selection.open(population)
-        self._last = np.zeros(population.size, np.int64)
-        self._asked = self._heard = np.empty(0, np.int64)
+        self._last_round = np.zeros(population.size, np.int64)
+        self._asked = self._delivered = np.empty(0, np.int64)
 
     def choose(self, round: int, report: LearnerReport | None) -> NDArray[np.int64]:
-        """Who may try in *round*, which opens after *report*.
+        """Return the users selected for *round*, which opens after *report*.
 
         Raises:
-            ModelError: the selection gave what are no distinct users in rising order.
+            ModelError: the selector returned something other than distinct ascending users.
         """
         loss = np.full(self._users, np.nan)
-        told = None if report is None else report.answer("loss")
-        if told is not None and self._asked.size:
-            loss[self._asked] = told
+        answers = None if report is None else report.answer("loss")
+        if answers is not None and self._asked.size:
+            loss[self._asked] = answers
         chosen = np.asarray(self._selector.choose(RoundInfo(round, self.age(round), loss)))
-        whole = chosen.dtype.kind == "i" and chosen.ndim == 1 and (np.diff(chosen) > 0).all()
-        if chosen.size and not (whole and chosen[0] >= 0 and chosen[-1] < self._users):
+        is_ascending = chosen.dtype.kind == "i" and chosen.ndim == 1 and (np.diff(chosen) > 0).all()
+        if chosen.size and not (is_ascending and chosen[0] >= 0 and chosen[-1] < self._users):
             raise ModelError(self._name, f"chose {chosen!r} in round {round}: no distinct users in rising order")
         return chosen.astype(np.int64)
 
     def age(self, round: int) -> NDArray[np.int64]:
-        """How many rounds ago each user was last heard, as *round* opens; *round* if never."""
-        return np.asarray(round - self._last)
+        """Return the rounds since each user was last delivered, as *round* opens; *round* if never."""
+        return np.asarray(round - self._last_round)
 
-    def heard(self, round: int, users: Sequence[int] | NDArray[np.int64]) -> None:
-        """*users* were heard in *round*."""
-        self._heard = np.unique(np.asarray(users, np.int64))
-        self._last[self._heard] = round
+    def record_deliveries(self, round: int, users: Sequence[int] | NDArray[np.int64]) -> None:
+        """Note that *users* were delivered in *round*."""
+        self._delivered = np.unique(np.asarray(users, np.int64))
+        self._last_round[self._delivered] = round
 
-    def asks(self, round: int) -> dict[str, tuple[int, ...]]:
-        """What is to be asked of the learners before *round*, as a `Round` says it."""
-        wanted = self._selector.asks(round, self._heard)
-        self._asked = np.asarray(wanted.get("loss", ()), np.int64)
-        return {question: tuple(map(int, users)) for question, users in wanted.items() if len(users)}
-
-
-# How users are drawn without replacement, and what the selections share that let a given number of them try.
+    def queries(self, round: int) -> dict[str, tuple[int, ...]]:
+        """Return the questions to the learners before *round*, as in ``Round.asks``."""
+        questions = self._selector.queries(round, self._delivered)
+        self._asked = np.asarray(questions.get("loss", ()), np.int64)
+        return {question: tuple(map(int, users)) for question, users in questions.items() if len(users)}
 
 
 class FixedSizeSelection(Selection):
     """A selection of m users."""
 
     m: Annotated[int, Field(ge=1)]
-    """How many may try in a round."""
+    """Number of users selected in a round."""
 
-    def most(self, users: int) -> int:
-        """So many."""
+    def max_selected(self, users: int) -> int:
+        """Return the largest number of selected users."""
         return min(self.m, users)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """More than there are."""
+        """Yield errors of the configuration."""
         if self.m > facts.users:
             yield Fault("m", f"more than the {facts.users} users", self.m, "name at most the number of users")
 
 
 def weighted_sample(clocks: streams.RandomField, weights: NDArray[np.float64], round: int) -> Users:
-    """All users of positive weight, in the order in which they are drawn one after another, in proportion to weight.
+    """Order all users of positive weight as successive draws in proportion to weight would.
 
-    Each runs an exponential clock whose rate is its weight; whose clock ends first is drawn first.
+    Each user runs an exponential clock whose rate is its weight; the earliest clock is drawn first.
     """
-    able = np.flatnonzero(weights > 0)
-    return able[np.argsort(clocks.exponential(able, round) / weights[able], kind="stable")]
+    candidates = np.flatnonzero(weights > 0)
+    return candidates[np.argsort(clocks.exponential(candidates, round) / weights[candidates], kind="stable")]
 
 
 def sample_counts(population: UserInfo) -> NDArray[np.float64]:
-    """How many examples each user holds.
+    """Return the training examples of each user.
 
     Raises:
-        ScenarioError: that is not known.
+        ScenarioError: they are unknown.
     """
-    if population.held is None:
-        problem = "goes by how much data users hold, and there are no data"
+    if population.sample_counts is None:
+        problem = "depends on the users' amounts of data, and there are no data"
         raise ScenarioError([Fault("", problem, None, "add data and partition")])
-    return population.held
+    return population.sample_counts
 
 
 def miss_probability(size: float, others: int, places: int) -> float:
-    """The probability that a user of weight *size* is not among the first *places* drawn, all others being of weight 1.
+    """Return the probability that a user of weight *size* is not among the first *places* drawn, all others weighing 1.
 
-    Each draw that has missed it so far leaves one of the others less: Π (n - i) / (n - i + size), i < places.
+    Π (n - i) / (n - i + size), i < places: each draw that misses the user removes one of the n others.
     """
-    left = others - np.arange(min(places, others + 1))
-    return float(np.prod(left / (left + size)))
+    remaining = others - np.arange(min(places, others + 1))
+    return float(np.prod(remaining / (remaining + size)))
 
 
 def selected_rounds(
     selector: Selector, users: int, rounds: int, loss: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Who may try (1 or 0) where nobody is ever heard, ``[rounds, users]``: to hold a selection to its laws."""
-    told = np.full(users, np.nan) if loss is None else loss
+    """Simulate selections without any delivery, for tests of laws: 1 or 0, ``[rounds, users]``."""
+    losses = np.full(users, np.nan) if loss is None else loss
     rows = np.zeros((rounds, users))
     for index, row in enumerate(rows, start=1):
-        row[selector.choose(RoundInfo(index, np.full(users, index), told))] = 1.0
+        row[selector.choose(RoundInfo(index, np.full(users, index), losses))] = 1.0
     return rows

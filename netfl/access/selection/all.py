@@ -1,4 +1,4 @@
-"""Everybody may try."""
+"""Selection of every user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from netfl.types import Law
 
 
 class All(Selection):
-    """All users may try in every round.
+    """Every user takes part in every round.
 
     Example::
 
@@ -17,20 +17,17 @@ class All(Selection):
     """
 
     def open(self, population: UserInfo) -> Selector:
-        """Nothing to decide."""
+        """Return the selector of one replica."""
         return _All(population.size)
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """Return the laws that a test checks."""
         return (Law.none("everybody, always: nothing is drawn"),)
 
 
 class _All(Selector):
-    """Everybody."""
-
     def __init__(self, users: int) -> None:
-        self._everybody = np.arange(users)
+        self._users = np.arange(users)
 
     def choose(self, moment: RoundInfo) -> Users:
-        """All of them."""
-        return self._everybody
+        return self._users

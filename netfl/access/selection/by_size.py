@@ -1,4 +1,4 @@
-"""A few users, drawn in proportion to how much data they hold."""
+"""A few users, drawn in proportion to their amounts of data."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LAW_SIZE = 3.0
 
 
 class BySize(FixedSizeSelection):
-    """m users drawn one after another without replacement, each in proportion to the examples that it holds.
+    """m users drawn one after another without replacement, each in proportion to its number of examples.
 
     The first is user k with probability ``n_k / Σ n``, the next of those left likewise, and so on: successive sampling.
-    With m > 1 the probability of being among them is therefore less than in proportion to n_k.  Users without
-    examples are never chosen.  So T. Li, M. Sanjabi, A. Beirami and V. Smith sample devices for q-FFL ("Fair resource
-    allocation in federated learning", ICLR 2020, 10 in a round, each with probability n_k / Σ n).
+    With m > 1 the probability of being selected therefore grows less than in proportion to n_k.  Users without
+    examples are never selected.  T. Li, M. Sanjabi, A. Beirami and V. Smith sample devices in this way for q-FFL ("Fair
+    resource allocation in federated learning", ICLR 2020, 10 in a round, each with probability n_k / Σ n).
 
     Example::
 
@@ -34,22 +34,22 @@ class BySize(FixedSizeSelection):
     """
 
     def open(self, population: UserInfo) -> Selector:
-        """At work."""
+        """Return the selector of one replica."""
         return _BySize(self.m, population)
 
     @property
-    def wants_held(self) -> bool:
-        """How many examples users hold decides."""
+    def needs_sample_counts(self) -> bool:
+        """The selector reads sample counts."""
         return True
 
     def laws(self) -> tuple[Law, ...]:
-        """How often one user is chosen that holds more than the others, who are two more than are chosen."""
+        """Probability that one user with more examples than the others is selected, with K = m + 3."""
         users = self.m + 3
         share = 1.0 - miss_probability(_LAW_SIZE, users - 1, self.m)
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            held = np.array([_LAW_SIZE, *[1.0] * (users - 1)])
-            selector = self.open(UserInfo(users, streams, held))
+            counts = np.array([_LAW_SIZE, *[1.0] * (users - 1)])
+            selector = self.open(UserInfo(users, streams, counts))
             return selected_rounds(selector, users, size)[:, 0]
 
         statement = f"1 - Π (n-i)/(n-i+s), i < m, of a user of size s = {_LAW_SIZE:g} among n = {users - 1} of size 1"
@@ -57,12 +57,9 @@ class BySize(FixedSizeSelection):
 
 
 class _BySize(Selector):
-    """At work."""
-
     def __init__(self, m: int, population: UserInfo) -> None:
-        self._m, self._held = m, sample_counts(population)
+        self._m, self._counts = m, sample_counts(population)
         self._clocks = population.streams.field("by_size")
 
     def choose(self, moment: RoundInfo) -> Users:
-        """The first m of a race."""
-        return np.sort(weighted_sample(self._clocks, self._held, moment.round)[: self._m])
+        return np.sort(weighted_sample(self._clocks, self._counts, moment.round)[: self._m])

@@ -1,4 +1,4 @@
-"""Priority by contract: users of higher tiers may try first, or more often."""
+"""Priority by contract: users of higher tiers are selected first, or more often."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ _LAW_USERS = 20
 
 
 class Tier(Spec):
-    """Users who have the same contract: those that are named, or a share of all."""
+    """Users with the same contract: a list of users, or a share of all."""
 
     users: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
     """The users, by number; exactly one of this and ``share``."""
     share: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Which share of all users: so many, rounded, of those not named in any tier, drawn evenly once per replica."""
+    """Share of all users, rounded to a number, drawn uniformly once per replica from the users that no tier lists."""
     weight: Annotated[float, Field(gt=0)] | None = None
-    """With ``by: lottery`` the weight of each of them, in relation to 1 of users in no tier."""
+    """With ``by: lottery``, the weight of each of these users, relative to 1 for users in no tier."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        """One way to say it, and nobody twice."""
+    def _check_users(self) -> Self:
         if (self.users is None) == (self.share is None):
             raise ValueError("give users or share, exactly one of them")
         if self.users is not None and len(set(self.users)) < len(self.users):
@@ -39,16 +38,16 @@ class Tier(Spec):
         return self
 
     def size(self, users: int) -> int:
-        """How many they are, of so many *users*."""
+        """Return the number of users in the tier, out of *users*."""
         return round((self.share or 0.0) * users) if self.users is None else len(self.users)
 
 
 class Contract(FixedSizeSelection):
-    """m users by the tiers of their contracts; those in no tier are the last.
+    """m users by the tiers of their contracts; users in no tier come last.
 
-    - ``strict``: the m places are filled from the first tier downwards, and evenly by lot where a tier has more users
-      than there are places left.  With r places left to a tier of k users each has ``min(1, r/k)``; who is in a tier
-      that no place is left to never may try.
+    - ``strict``: the m places are filled from the first tier downwards, and uniformly at random if a tier has more
+      users than places are left.  With r places left to a tier of k users, each is selected with probability
+      ``min(1, r/k)``; users of a tier without places are never selected.
     - ``lottery``: users are drawn one after another without replacement, in proportion to the weights of their tiers,
       as in `by_size`: the first is of tier t with probability ``w_t k_t / Σ w k``.
 
@@ -65,15 +64,14 @@ class Contract(FixedSizeSelection):
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)]
     """The tiers, the first one first."""
     by: Literal["strict", "lottery"] = "strict"
-    """How the tiers decide."""
+    """Rule by which tiers decide."""
 
     @model_validator(mode="after")
-    def _weights_with_a_lottery(self) -> Self:
-        """Weights for all tiers of a lottery, and for none else; nobody in two tiers."""
-        weighed = [tier.weight is not None for tier in self.tiers]
-        if self.by == "lottery" and not all(weighed):
-            raise ValueError("a lottery goes by weights: give each tier one")
-        if self.by == "strict" and any(weighed):
+    def _check_tiers(self) -> Self:
+        has_weight = [tier.weight is not None for tier in self.tiers]
+        if self.by == "lottery" and not all(has_weight):
+            raise ValueError("a lottery needs weights: give each tier one")
+        if self.by == "strict" and any(has_weight):
             raise ValueError("weights have no effect with by: strict: leave them out, or set by: lottery")
         named = [user for tier in self.tiers for user in tier.users or ()]
         if len(set(named)) < len(named):
@@ -81,12 +79,12 @@ class Contract(FixedSizeSelection):
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Users that there are not; tiers without users, or with more than there are."""
-        yield from FixedSizeSelection.faults(self, facts)
+        """Yield errors of the configuration."""
+        yield from super().faults(facts)
         for index, tier in enumerate(self.tiers):
             yield from facts.strangers(f"tiers.{index}.users", tier.users or ())
             if tier.share is not None and not tier.size(facts.users):
-                problem = f"so small a share of {facts.users} users is nobody"
+                problem = f"this share of {facts.users} users is no user"
                 yield Fault(f"tiers.{index}.share", problem, tier.share, "make it larger, or leave the tier out")
         total = sum(tier.size(facts.users) for tier in self.tiers)
         if total > facts.users:
@@ -94,11 +92,11 @@ class Contract(FixedSizeSelection):
             yield Fault("tiers", problem, None, "make shares smaller, or name fewer users")
 
     def open(self, population: UserInfo) -> Selector:
-        """At work."""
+        """Return the selector of one replica."""
         return _Contract(self, population)
 
     def laws(self) -> tuple[Law, ...]:
-        """How often the first user of each tier is chosen, or in a lottery, of which tier the first one drawn is."""
+        """Probability that the first user of each tier is selected, or in a lottery, the tier of the first draw."""
         users = max(_LAW_USERS, self.m, 1 + max((user for tier in self.tiers for user in tier.users or ()), default=0))
         sizes = np.array([tier.size(users) for tier in self.tiers])
         sizes = np.append(sizes, users - sizes.sum())
@@ -112,30 +110,28 @@ class Contract(FixedSizeSelection):
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
             selector = _Contract(model, UserInfo(users, streams))
-            of = selector.tier[:, None] == np.arange(len(sizes))
-            counted = of & (np.cumsum(of, axis=0) == 1) if self.by == "strict" else of
+            is_in = selector.tier[:, None] == np.arange(len(sizes))
+            counted = is_in & (np.cumsum(is_in, axis=0) == 1) if self.by == "strict" else is_in
             return np.asarray(selected_rounds(selector, users, size) @ counted)
 
-        return (
-            Law("who may try", name, figures=(StatisticClaim("inclusion", f"{name}, K = {users}", draw, means, at),)),
-        )
+        claim = StatisticClaim("inclusion", f"{name}, K = {users}", draw, means, at)
+        return (Law("who may try", name, figures=(claim,)),)
 
 
 class _Contract(Selector):
-    """At work.
+    """The contracts in one replica.
 
     Attributes:
-        tier: that of each user, from 0; the number of tiers for those in none.
+        tier: tier of each user, from 0; the number of tiers for users in none.
     """
 
-    def __init__(self, said: Contract, population: UserInfo) -> None:
-        self._m, self._strict = said.m, said.by == "strict"
-        self.tier = _tiers(said.tiers, population)
-        self._weights = np.array([*(tier.weight or 1.0 for tier in said.tiers), 1.0])[self.tier]
+    def __init__(self, spec: Contract, population: UserInfo) -> None:
+        self._m, self._strict = spec.m, spec.by == "strict"
+        self.tier = _tiers(spec.tiers, population)
+        self._weights = np.array([*(tier.weight or 1.0 for tier in spec.tiers), 1.0])[self.tier]
         self._draws = population.streams.field("contract")
 
     def choose(self, moment: RoundInfo) -> Users:
-        """By tier and then by lot, or by weight."""
         if self._strict:
             keys = self._draws.uniform(np.arange(len(self.tier)), moment.round)
             return np.sort(np.lexsort((keys, self.tier))[: self._m])
@@ -143,14 +139,13 @@ class _Contract(Selector):
 
 
 def _tiers(tiers: Sequence[Tier], population: UserInfo) -> NDArray[np.int64]:
-    """The tier of each user."""
-    of = np.full(population.size, len(tiers))
+    tier_of = np.full(population.size, len(tiers))
     for index, tier in enumerate(tiers):
-        of[list(tier.users or ())] = index
-    free = np.flatnonzero(of == len(tiers))
+        tier_of[list(tier.users or ())] = index
+    free = np.flatnonzero(tier_of == len(tiers))
     free = free[np.argsort(population.streams.field("tiers").uniform(free), kind="stable")]
     for index, tier in enumerate(tiers):
         if tier.share is not None:
             size = tier.size(population.size)
-            of[free[:size]], free = index, free[size:]
-    return of
+            tier_of[free[:size]], free = index, free[size:]
+    return tier_of

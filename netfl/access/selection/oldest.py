@@ -1,4 +1,4 @@
-"""The users who have gone unheard for longest."""
+"""The users with the longest time since their last delivery."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from netfl.types import Law
 
 
 class Oldest(FixedSizeSelection):
-    """The m users of the largest age, evenly drawn among equals.
+    """The m users of the largest age; ties are broken at random.
 
-    The age of a user's information is the number of rounds since it was last heard, and the round's own number if it
-    never was.  Where all who may try are heard, that is a round-robin: everybody is heard every K/m rounds.  Where the
-    access fails some of them, they stay chosen until they get through, however poor their chances are.  After H. H.
+    The age of a user's information is the number of rounds since its last delivery, and the round's own number if it
+    never had one.  If all selected users are delivered, this is a round-robin with a period of K/m rounds.  If the
+    access fails some of them, they stay selected until they are delivered, however poor their chances are.  After H. H.
     Yang, A. Arafa, T. Q. S. Quek and H. V. Poor, "Age-based scheduling policy for federated learning in mobile edge
-    networks", IEEE ICASSP 2020, who let the age of updates decide, among other things.
+    networks", IEEE ICASSP 2020, in which the age of updates is one of several criteria.
 
     Example::
 
@@ -27,11 +27,11 @@ class Oldest(FixedSizeSelection):
     """
 
     def open(self, population: UserInfo) -> Selector:
-        """At work."""
+        """Return the selector of one replica."""
         return _Oldest(self.m, population)
 
     def laws(self) -> tuple[Law, ...]:
-        """How often one of equals is chosen."""
+        """Return the laws that a test checks."""
         users = self.m + 2
         share = self.m / users
 
@@ -42,13 +42,10 @@ class Oldest(FixedSizeSelection):
 
 
 class _Oldest(Selector):
-    """At work."""
-
     def __init__(self, m: int, population: UserInfo) -> None:
         self._m, self._users = m, np.arange(population.size)
         self._keys = population.streams.field("oldest")
 
     def choose(self, moment: RoundInfo) -> Users:
-        """By age, then by random numbers."""
         keys = self._keys.uniform(self._users, moment.round)
         return np.sort(np.lexsort((keys, -moment.age))[: self._m])

@@ -1,4 +1,4 @@
-"""Network-aware and data-aware at once: what a user is worth, and what it costs to hear it."""
+"""Users by a score of their value and their airtime."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from netfl.types import Law, ScenarioFacts
 
 
 class Score(FixedSizeSelection):
-    """The m users of the highest score of worth and airtime, or m drawn in proportion to it.
+    """The m users of the highest score of value and airtime, or m users drawn in proportion to it.
 
-    The score is ``s_k = v_k a_k^power``.  v_k is what a user is worth: its data ``size``, its current ``loss``, or
-    ``one`` and the same for all.  a_k is what it costs: the airtime that one update of it is expected to take, attempts
-    that fade included.  A power of -1 is worth per airtime, 1 the product of the two, which favours those who are hard
-    to hear, and 0 leaves the network out.  This is the outlook of D. Mitra and A. Khisti, "User selection in federated
-    learning" (University of Toronto): a selection that goes by data and by network at once.
+    The score is ``s_k = v_k a_k^power``.  v_k is the value of a user: its data ``size``, its current ``loss``, or
+    ``one``, the same for all.  a_k is its cost: the expected airtime of one update, including faded attempts.  A power
+    of -1 is value per airtime, 1 is the product of the two, which favours users with poor channels, and 0 ignores the
+    network.  After D. Mitra and A. Khisti, "User selection in federated learning" (University of Toronto): a selection
+    by data and network together.
 
-    ``draw: top`` takes the highest scores, the lowest number first among equals; unless losses are in them these are
-    the same users in every round.  ``draw: proportional`` draws one after another without replacement, as in `by_size`,
-    so that nobody of a positive score is left out for good.
+    ``draw: top`` takes the highest scores, the lowest number first among equals; unless scores depend on losses, these
+    are the same users in every round.  ``draw: proportional`` draws one after another without replacement, as in
+    `by_size`, so that no user of a positive score is excluded for good.
 
-    Losses are asked of everybody before each round.  Before the first, where none is known, all are worth the same; a
-    loss that is not known later counts as the mean of those that are.
+    Losses are asked of all users before each round.  Before the first, when none is known, all users have the same
+    value; a loss that is unknown later counts as the mean of the known ones.
 
     Example::
 
@@ -42,97 +42,91 @@ class Score(FixedSizeSelection):
     """
 
     value: Literal["size", "loss", "one"] = "size"
-    """What a user is worth."""
+    """Value of a user."""
     power: float = -1.0
-    """How its airtime counts."""
+    """Exponent of its airtime."""
     draw: Literal["top", "proportional"] = "top"
-    """How scores decide."""
+    """Rule by which scores decide."""
 
     @model_validator(mode="after")
-    def _something_to_go_by(self) -> Self:
-        """Scores that differ."""
+    def _check_scores_differ(self) -> Self:
         if self.value == "one" and self.power == 0:
             raise ValueError("all scores are 1: give value: size or loss, or a power, or take kind: uniform")
         return self
 
     def open(self, population: UserInfo) -> Selector:
-        """At work.
+        """Return the selector.
 
         Raises:
-            ScenarioError: airtimes are wanted, and there is no network.
+            ScenarioError: scores depend on airtimes, and there is no network.
         """
         return _Score(self, population)
 
     @property
-    def asking(self) -> bool:
-        """Losses are the learner's."""
+    def needs_learner_metrics(self) -> bool:
+        """The selector asks for losses."""
         return self.value == "loss"
 
     @property
-    def wants_held(self) -> bool:
-        """Where sizes are what users are worth."""
+    def needs_sample_counts(self) -> bool:
+        """The selector reads sample counts."""
         return self.value == "size"
 
     @property
-    def wants_airtime(self) -> bool:
-        """Unless the network is left out."""
+    def needs_airtime(self) -> bool:
+        """The selector reads airtimes."""
         return self.power != 0
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Airtimes of an access that has none."""
-        yield from FixedSizeSelection.faults(self, facts)
-        if self.wants_airtime and not facts.networked:
-            yield _airless(self.power)
+        """Yield errors of the configuration."""
+        yield from super().faults(facts)
+        if self.needs_airtime and not facts.networked:
+            yield _airtime_fault(self.power)
 
     def laws(self) -> tuple[Law, ...]:
-        """How often the user of the highest score is drawn first."""
+        """Probability that the user of the highest score is drawn first."""
         if self.draw == "top":
             return (Law.none("the highest scores: nothing is drawn"),)
-        held, airtime_s = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([1.0, 2.0, 3.0, 1.0, 2.0])
-        scores = (np.ones_like(held) if self.value == "one" else held) * airtime_s**self.power
+        counts, airtime_s = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([1.0, 2.0, 3.0, 1.0, 2.0])
+        scores = (np.ones_like(counts) if self.value == "one" else counts) * airtime_s**self.power
         best = int(scores.argmax())
         share = float(scores[best] / scores.sum())
-        one = self.model_copy(update={"m": 1})
+        single = self.model_copy(update={"m": 1})
 
         def first(streams: Streams, size: int) -> NDArray[np.float64]:
-            selector = one.open(UserInfo(len(held), streams, held, airtime_s))
-            return selected_rounds(selector, len(held), size, held)[:, best]
+            selector = single.open(UserInfo(len(counts), streams, counts, airtime_s))
+            return selected_rounds(selector, len(counts), size, counts)[:, best]
 
         return (Law("the best is drawn first", "s_k / Σ s", first, share, share * (1 - share)),)
 
 
 class _Score(Selector):
-    """At work."""
-
-    def __init__(self, said: Score, population: UserInfo) -> None:
-        self._said, self._users = said, np.arange(population.size)
+    def __init__(self, spec: Score, population: UserInfo) -> None:
+        self._spec, self._users = spec, np.arange(population.size)
         self._clocks = population.streams.field("score")
-        self._price = np.ones(population.size)
-        if said.wants_airtime:
+        self._cost = np.ones(population.size)
+        if spec.needs_airtime:
             if population.airtime_s is None:
-                raise ScenarioError([_airless(said.power)])
-            self._price = population.airtime_s**said.power
-        self._held = sample_counts(population) if said.wants_held else np.ones(population.size)
+                raise ScenarioError([_airtime_fault(spec.power)])
+            self._cost = population.airtime_s**spec.power
+        self._counts = sample_counts(population) if spec.needs_sample_counts else np.ones(population.size)
 
     def choose(self, moment: RoundInfo) -> Users:
-        """By score."""
-        scores = self._price * (_known(moment.loss) if self._said.asking else self._held)
-        if self._said.draw == "top":
-            return np.sort(np.argsort(-scores, kind="stable")[: self._said.m])
-        return np.sort(weighted_sample(self._clocks, scores, moment.round)[: self._said.m])
+        scores = self._cost * (_fill_unknown(moment.loss) if self._spec.needs_learner_metrics else self._counts)
+        if self._spec.draw == "top":
+            return np.sort(np.argsort(-scores, kind="stable")[: self._spec.m])
+        return np.sort(weighted_sample(self._clocks, scores, moment.round)[: self._spec.m])
 
-    def asks(self, round: int, heard: Users) -> Mapping[str, Users]:
-        """The losses of all, if they are in the score."""
-        return {"loss": self._users} if self._said.asking else {}
+    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
+        return {"loss": self._users} if self._spec.needs_learner_metrics else {}
 
 
-def _airless(power: float) -> Fault:
-    """The fault of airtimes without air."""
-    problem = "goes by airtimes, and this access simulates no network"
+def _airtime_fault(power: float) -> Fault:
+    problem = "depends on airtimes, and this access simulates no network"
     return Fault("power", problem, power, "set power: 0, or take access.kind: network")
 
 
-def _known(loss: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The losses, with the mean of those that are known for the others; 1 for all where none is."""
+def _fill_unknown(loss: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace unknown losses by the mean of the known ones; by 1 if none is known."""
     known = ~np.isnan(loss)
     return np.where(known, loss, loss[known].mean() if known.any() else 1.0)

@@ -1,4 +1,4 @@
-"""The users who hold enough data."""
+"""The users with enough data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from netfl.types import Law
 
 
 class Threshold(Selection):
-    """All users who hold at least τ examples, always the same.
+    """The users with at least τ examples, the same in every round.
 
-    Those are ``{k : n_k ≥ τ}``.  After D. Mitra and A. Khisti, "User selection in federated learning" (University of
-    Toronto), who bound how far the model then drifts from that of a central server; the price is that what only users
-    below τ hold is never learned.
+    The set is ``{k : n_k ≥ τ}``.  After D. Mitra and A. Khisti, "User selection in federated learning" (University of
+    Toronto), who bound the resulting drift of the model from that of a central server; what only users below τ hold is
+    never learned.
 
     Example::
 
@@ -27,37 +27,34 @@ class Threshold(Selection):
     """
 
     tau: Annotated[int, Field(ge=1)]
-    """τ, the fewest training examples of a user who may try."""
+    """τ, the smallest number of training examples of a selected user."""
 
     def open(self, population: UserInfo) -> Selector:
-        """At work.
+        """Return the selector.
 
         Raises:
-            ScenarioError: nobody holds so many.
+            ScenarioError: no user has τ examples.
         """
-        held = sample_counts(population)
-        chosen = np.flatnonzero(held >= self.tau)
-        if not chosen.size:
-            problem = f"nobody holds so many examples: the most is {held.max():g}"
+        counts = sample_counts(population)
+        selected = np.flatnonzero(counts >= self.tau)
+        if not selected.size:
+            problem = f"no user has so many examples: the maximum is {counts.max():g}"
             raise ScenarioError([Fault("tau", problem, self.tau, "lower it, or take fewer users")])
-        return _Threshold(chosen)
+        return _Threshold(selected)
 
     @property
-    def wants_held(self) -> bool:
-        """How many examples users hold decides."""
+    def needs_sample_counts(self) -> bool:
+        """The selector reads sample counts."""
         return True
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """Return the laws that a test checks."""
         return (Law.none("the same users always: nothing is drawn"),)
 
 
 class _Threshold(Selector):
-    """At work."""
-
-    def __init__(self, chosen: Users) -> None:
-        self._chosen = chosen
+    def __init__(self, selected: Users) -> None:
+        self._selected = selected
 
     def choose(self, moment: RoundInfo) -> Users:
-        """The same always."""
-        return self._chosen
+        return self._selected

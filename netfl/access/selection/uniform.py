@@ -1,4 +1,4 @@
-"""A few users, drawn evenly."""
+"""A few users, drawn uniformly."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from netfl.types import Law, StatisticClaim
 
 
 class Uniform(FixedSizeSelection):
-    """m users drawn evenly, without replacement and anew in each round: the server of FedAvg.
+    """m users drawn uniformly without replacement, independently in each round: the server of FedAvg.
 
-    ``P(user k may try) = m / K``, and that both of two may is ``m (m-1) / (K (K-1))`` (H. B. McMahan et al.,
+    ``P(user k is selected) = m / K``, and ``m (m-1) / (K (K-1))`` for both of two users (H. B. McMahan et al.,
     "Communication-efficient learning of deep networks from decentralized data", AISTATS 2017, algorithm 1, with m =
     max(C K, 1)).
 
@@ -25,31 +25,27 @@ class Uniform(FixedSizeSelection):
     """
 
     def open(self, population: UserInfo) -> Selector:
-        """At work."""
+        """Return the selector of one replica."""
         return _Uniform(self.m, population)
 
     def laws(self) -> tuple[Law, ...]:
-        """How often one user is chosen, and two together, of two more than are chosen."""
+        """Probabilities that one user, and that two users together, are selected, with K = m + 2."""
         users, m = self.m + 2, self.m
         means = (m / users, m * (m - 1) / (users * (users - 1)))
 
         def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            one, other = selected_rounds(self.open(UserInfo(users, streams)), users, size).T[:2]
-            return np.column_stack([one, one * other])
+            first, second = selected_rounds(self.open(UserInfo(users, streams)), users, size).T[:2]
+            return np.column_stack([first, first * second])
 
-        figure = StatisticClaim(
-            "inclusion", f"m/K and m (m-1)/(K (K-1)), K = {users}", draw, means, ("one user", "two users")
-        )
-        return (Law("who may try", "evenly drawn without replacement", figures=(figure,)),)
+        statement = f"m/K and m (m-1)/(K (K-1)), K = {users}"
+        claim = StatisticClaim("inclusion", statement, draw, means, ("one user", "two users"))
+        return (Law("who may try", "evenly drawn without replacement", figures=(claim,)),)
 
 
 class _Uniform(Selector):
-    """At work."""
-
     def __init__(self, m: int, population: UserInfo) -> None:
         self._m, self._users = m, np.arange(population.size)
         self._keys = population.streams.field("uniform")
 
     def choose(self, moment: RoundInfo) -> Users:
-        """Those of the smallest random numbers."""
         return np.sort(np.argsort(self._keys.uniform(self._users, moment.round), kind="stable")[: self._m])

@@ -39,8 +39,8 @@ def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     except NetflError:
         return ExpectedProcess("the scenario, whose access cannot be loaded here", alphas=alphas)
     access = scenario.access
-    stated = access.heard_rates(scenario.users, streams_of(scenario, replica or 0).at("access"))
-    return ExpectedProcess(f"access {kind_of(type(access))}", access.process, stated, alphas)
+    stated = access.participation_rates(scenario.users, streams_of(scenario, replica or 0).at("access"))
+    return ExpectedProcess(f"access {kind_of(type(access))}", access.info.process, stated, alphas)
 
 
 def print_diagnosis(found: Diagnosis, rare: int = 5, console: Console | None = None) -> None:

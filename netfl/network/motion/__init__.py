@@ -1,4 +1,38 @@
-"""The motion family: where users are as time goes on, from the places that the topology gave them."""
+'''The motion family: positions of users over time, from those of the topology at time 0.
+
+To write a motion, add a file to this package, or a class to a package of your own, that derives from `Motion`.
+`Motion.open` returns `netfl.network.layout.Trajectories`.  Its ``xy_m(users, time_s)`` returns positions, ``[n, 2]``;
+the answers must not depend on the order of the calls.  ``laws`` states the distributions of what is drawn, which a
+test checks.
+
+A complete motion, in which users drive east::
+
+    class Drive(Motion):
+        """Each user moves east at a constant speed.
+
+        Example::
+
+            kind: mylab.drive:Drive
+            speed: 10
+        """
+
+        speed: Annotated[Speed, Field(gt=0)]
+        """Speed in m/s."""
+
+        def open(self, sites, streams):
+            return _Drive(self.speed, sites.user_xy_m)
+
+        def laws(self):
+            return (Law.none("draws nothing"),)
+
+    class _Drive(Trajectories):
+        def __init__(self, speed_m_s, start_m):
+            self._speed_m_s, self._start_m = speed_m_s, start_m
+
+        def xy_m(self, users, time_s):
+            east_m = np.broadcast_to(self._speed_m_s * np.asarray(time_s, float), users.shape)
+            return self._start_m[users] + np.column_stack([east_m, np.zeros(len(users))])
+'''
 
 from __future__ import annotations
 
@@ -12,13 +46,17 @@ from netfl.streams import Streams
 class Motion(Spec):
     """The contract of a motion.
 
-    Its paths are functions of (user, time), whatever was asked before; at time 0 each user is at ``sites.user_xy_m``.
+    Trajectories are functions of (user, time); at time 0 each user is at ``sites.user_xy_m``.
     """
 
     @abstractmethod
     def open(self, sites: Layout, streams: Streams) -> Trajectories:
-        """The paths of the users of *sites*.
+        """Return the trajectories of one replica.
+
+        Args:
+            sites: the layout at time 0.
+            streams: this replica's random streams for the motion.
 
         Raises:
-            netfl.errors.ScenarioError: the motion does not fit the places; keys relative to the motion.
+            netfl.errors.ScenarioError: the motion does not fit the positions; keys relative to the motion.
         """

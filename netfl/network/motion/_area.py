@@ -1,7 +1,7 @@
-"""Areas to move in, around the origin: a disk or a rectangle.
+"""Areas of the random waypoint model around the origin: a disk or a rectangle.
 
-What the random waypoint model asks of them besides: directions through a place, drawn in proportion to a bound of
-behind · ahead, the ways from the place backwards and forwards to the edge.
+The stationary start of the model draws directions through a position in proportion to a bound of behind · ahead, the
+distances from the position to the edge backwards and forwards.
 """
 
 from __future__ import annotations
@@ -17,61 +17,60 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class DiskArea:
-    """A disk: behind · ahead is the power of the place, R² - r², in every direction."""
+    """A disk: behind · ahead is the power of the position, R² - r², in every direction."""
 
     radius_m: float
 
     @property
     def size_m2(self) -> float:
-        """πR²."""
+        """Area, πR²."""
         return math.pi * self.radius_m**2
 
     @property
     def mean_leg_m(self) -> float:
-        """128R / 45π."""
+        """Mean length of a leg, 128R / 45π."""
         return 128.0 * self.radius_m / (45.0 * math.pi)
 
     @property
     def mean_square_leg_m2(self) -> float:
-        """R²: twice the mean square distance to the centre."""
+        """Mean square length of a leg, R²: twice the mean square distance to the centre."""
         return self.radius_m**2
 
     @property
     def longest_m(self) -> float:
-        """The diameter."""
+        """Longest leg, the diameter."""
         return 2.0 * self.radius_m
 
     def holds(self, xy_m: Floats) -> NDArray[np.bool_]:
-        """Whether each place is in it, but for rounding: within R of the centre."""
+        """Return whether each position is within R of the centre, but for rounding."""
         return np.asarray(np.hypot(*xy_m.T) <= self.radius_m * (1.0 + 1e-12))
 
     def inward(self, xy_m: Floats) -> Floats:
-        """The places, moved in to R less a billionth, so that a line through each has a length."""
+        """Move positions inside R less a billionth, so that a line through each has a length."""
         distance = np.maximum(np.hypot(*xy_m.T), self.radius_m * 1e-9)
         return np.asarray(xy_m * np.minimum(1.0, self.radius_m * (1.0 - 1e-9) / distance)[:, None])
 
     def place(self, first: Floats, second: Floats) -> Floats:
-        """Places uniform in it, from two uniform draws each: distance and direction, ``[…, 2]``."""
+        """Return uniform positions from two uniform draws each: distance and direction, ``[…, 2]``."""
         distance, angle = self.radius_m * np.sqrt(first), 2.0 * np.pi * second
         return np.stack([distance * np.cos(angle), distance * np.sin(angle)], axis=-1)
 
     def reach_m(self, xy_m: Floats, towards: Floats) -> Floats:
-        """The way to the edge along a unit vector: the root of |xy + s · towards| = R that is not negative."""
+        """Return the distance to the edge along a unit vector: the nonnegative root of |xy + s · towards| = R."""
         along = (xy_m * towards).sum(axis=-1)
         power = np.maximum(self.radius_m**2 - (xy_m**2).sum(axis=-1), 0.0)
         root = np.sqrt(along**2 + power)
         return np.asarray(np.where(along > 0.0, power / (root + np.maximum(along, 0.0)), root - along))
 
     def heading(self, xy_m: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """Directions in rad from two uniform draws each, and the bound there: all directions alike."""
+        """Return directions in rad from two uniform draws each, and the bound, equal in all directions."""
         return 2.0 * np.pi * first, self._power(xy_m)
 
     def headings(self, xy_m: Floats) -> Floats:
-        """The integral of the bound over all directions."""
+        """Return the integral of the bound over all directions."""
         return 2.0 * np.pi * self._power(xy_m)
 
     def _power(self, xy_m: Floats) -> Floats:
-        """R² - r²."""
         return np.asarray(self.radius_m**2 - (xy_m**2).sum(axis=-1))
 
 
@@ -79,7 +78,7 @@ class DiskArea:
 class RectangleArea:
     """A rectangle: behind · ahead is at most min(A / cos²φ, B / sin²φ).
 
-    A and B are the products of the ways to the two sides east and west, and to the two sides north and south.
+    A and B are the products of the distances to the sides east and west, and to the sides north and south.
     """
 
     width_m: float
@@ -87,54 +86,53 @@ class RectangleArea:
 
     @property
     def size_m2(self) -> float:
-        """Width times height."""
+        """Area, width times height."""
         return self.width_m * self.height_m
 
     @property
     def mean_leg_m(self) -> float:
-        """The closed form of B. Ghosh, "Random distances within a rectangle", Bull. Calcutta Math. Soc. 43 (1951)."""
+        """Mean leg, by B. Ghosh, "Random distances within a rectangle", Bull. Calcutta Math. Soc. 43 (1951)."""
         a, b, d = self.width_m, self.height_m, self.longest_m
         logs = b**2 / a * math.log((a + d) / b) + a**2 / b * math.log((b + d) / a)
         return (a**3 / b**2 + b**3 / a**2 + d * (3.0 - a**2 / b**2 - b**2 / a**2) + 2.5 * logs) / 15.0
 
     @property
     def mean_square_leg_m2(self) -> float:
-        """Of both coordinates a sixth of the side's square."""
+        """Mean square length of a leg: a sixth of the square of each side."""
         return (self.width_m**2 + self.height_m**2) / 6.0
 
     @property
     def longest_m(self) -> float:
-        """The diagonal."""
+        """Longest leg, the diagonal."""
         return math.hypot(self.width_m, self.height_m)
 
     @property
     def _half(self) -> Floats:
-        """Half the sides."""
         return np.array([self.width_m, self.height_m]) / 2.0
 
     def holds(self, xy_m: Floats) -> NDArray[np.bool_]:
-        """Whether each place is in it, but for rounding."""
+        """Return whether each position is inside, but for rounding."""
         return np.asarray((np.abs(xy_m) <= self._half * (1.0 + 1e-12)).all(axis=-1))
 
     def inward(self, xy_m: Floats) -> Floats:
-        """The places, moved in to half a side less a billionth, so that a line through each has a length."""
+        """Move positions inside half a side less a billionth, so that a line through each has a length."""
         inner = self._half * (1.0 - 1e-9)
         return np.clip(xy_m, -inner, inner)
 
     def place(self, first: Floats, second: Floats) -> Floats:
-        """Places uniform in it, from two uniform draws each: east and north, ``[…, 2]``."""
+        """Return uniform positions from two uniform draws each: east and north, ``[…, 2]``."""
         return np.stack([self.width_m * (first - 0.5), self.height_m * (second - 0.5)], axis=-1)
 
     def reach_m(self, xy_m: Floats, towards: Floats) -> Floats:
-        """The way to the edge along a unit vector: to the nearer of the two sides ahead."""
+        """Return the distance to the edge along a unit vector, to the nearer of the two sides ahead."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ways = np.where(towards == 0.0, np.inf, (self._half - np.sign(towards) * xy_m) / np.abs(towards))
         return np.asarray(np.maximum(ways.min(axis=-1), 0.0))
 
     def heading(self, xy_m: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """Directions in rad from two uniform draws each, and the bound there.
+        """Return directions in rad from two uniform draws each, and the bound there.
 
-        tan φ is U √(B/A) or √(B/A) / U, either with probability one half; the quadrant is any.
+        tan φ is U √(B/A) or √(B/A) / U, either with probability one half; the quadrant is uniform.
         """
         east, north = self._products(xy_m)
         quadrant, rest = np.divmod(4.0 * second, 1.0)
@@ -146,15 +144,14 @@ class RectangleArea:
         return np.where(quadrant >= 2, -mirrored, mirrored), bound
 
     def headings(self, xy_m: Floats) -> Floats:
-        """The integral of the bound over all directions: √(AB) for each half of each quadrant."""
+        """Return the integral of the bound over all directions: √(AB) for each half of each quadrant."""
         east, north = self._products(xy_m)
         return 8.0 * np.sqrt(east * north)
 
     def _products(self, xy_m: Floats) -> tuple[Floats, Floats]:
-        """A and B."""
+        """Return A and B."""
         products = self._half**2 - xy_m**2
         return products[..., 0], products[..., 1]
 
 
 Area = DiskArea | RectangleArea
-"""An area to move in."""

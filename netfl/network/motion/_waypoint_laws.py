@@ -1,53 +1,48 @@
-"""What the random waypoint model claims."""
+"""Laws of the random waypoint model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.network.motion._area import Area, DiskArea, Floats, RectangleArea
-from netfl.network.motion._waypoint_legs import WaypointJourneys, mean_inverse_speed, paused_share
+from netfl.network.motion._waypoint_paths import WaypointModel, WaypointPaths
 from netfl.streams import Streams
 from netfl.types import Law
-
-Opened = Callable[[Floats, Streams], WaypointJourneys]
-"""Opens the model for users at given places, the area's centre being the origin."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 
-def waypoint_laws(
-    area: Area, speed: tuple[float, float], pause: tuple[float, float], opened: Opened, *, stationary: bool
-) -> tuple[Law, ...]:
-    """The laws of legs and, from a stationary start, of what is seen at any instant."""
-    (least, most), share = speed, paused_share(area, speed, pause)
-    logs, instant_s = math.log(most / least), 1.3 * (sum(pause) / 2.0 + area.mean_leg_m * mean_inverse_speed(speed))
-    view = _View(area, share, instant_s, opened)
+def waypoint_laws(model: WaypointModel) -> tuple[Law, ...]:
+    """Return the laws of legs and, from a stationary start, of the state at any instant."""
+    model = replace(model, centre_m=(0.0, 0.0))
+    area, (slow, fast), share = model.area, model.speed_m_s, model.pause_share
     laws = [
         Law(
             "length of a leg in m",
             "the distance of two uniform places: mean 128R/45π in a disk, Ghosh's (0.5214 sides) in a rectangle",
-            draw=lambda streams, size: _leg_m(area, opened, streams, size),
+            draw=lambda streams, size: _leg_m(model, streams, size),
             mean=area.mean_leg_m,
             variance=area.mean_square_leg_m2 - area.mean_leg_m**2,
         )
     ]
-    if not stationary:
+    if not model.is_stationary:
         return tuple(laws)
-    if most > least:
-        mean = (most - least) / logs
+    instant_s = 1.3 * (sum(model.pause_s) / 2.0 + area.mean_leg_m * model.mean_inverse_speed)
+    snapshot = _Snapshot(model, instant_s)
+    if fast > slow:
+        logs = math.log(fast / slow)
+        mean = (fast - slow) / logs
         laws.append(
             Law(
                 "speed on the way, at any instant, in m/s",
                 "density 1 / (v ln(max/min)): a slow leg is seen for longer; mean (max - min) / ln(max/min)",
-                draw=view.speeds,
+                draw=snapshot.moving_speeds,
                 mean=mean,
-                variance=(most**2 - least**2) / (2.0 * logs) - mean**2,
-                cdf=lambda v: np.log(np.clip(v, least, most) / least) / logs,
+                variance=(fast**2 - slow**2) / (2.0 * logs) - mean**2,
+                cdf=lambda v: np.log(np.clip(v, slow, fast) / slow) / logs,
             )
         )
     if share > 0.0:
@@ -55,91 +50,86 @@ def waypoint_laws(
             Law(
                 "whether a user pauses, at any instant (1 is yes)",
                 "with probability E[P] / (E[P] + E[L] E[1/V])",
-                draw=view.pausing,
+                draw=lambda streams, size: np.asarray(snapshot.state(streams, size)[1] == 0.0, float),
                 mean=share,
                 variance=share * (1.0 - share),
             )
         )
-    return (*laws, _place_law(view))
+    return (*laws, _position_law(snapshot))
 
 
-def stationary_places(area: Area, pause_share: float, count: int, streams: Streams) -> Floats:
-    """Places as at any late instant: uniform if pausing, else uniform along a leg drawn by length (Navidi, Camp)."""
+def stationary_positions(area: Area, pause_share: float, count: int, streams: Streams) -> Floats:
+    """Draw positions at a late instant: uniform if pausing, else uniform along a leg drawn by length (Navidi, Camp)."""
     rng = streams.rng("places")
     ends = np.empty((0, 2, 2))
     while len(ends) < count:
-        one, other = (area.place(*rng.random((2, 2 * count))) for _ in range(2))
-        kept = rng.random(2 * count) * area.longest_m < np.hypot(*(other - one).T)
-        ends = np.concatenate([ends, np.stack([one, other], axis=1)[kept]])
-    one, other = ends[:count, 0], ends[:count, 1]
-    on_the_way = one + rng.random((count, 1)) * (other - one)
-    return np.where(rng.random((count, 1)) < pause_share, area.place(*rng.random((2, count))), on_the_way)
+        first, second = (area.place(*rng.random((2, 2 * count))) for _ in range(2))
+        accepted = rng.random(2 * count) * area.longest_m < np.hypot(*(second - first).T)
+        ends = np.concatenate([ends, np.stack([first, second], axis=1)[accepted]])
+    first, second = ends[:count, 0], ends[:count, 1]
+    moving = first + rng.random((count, 1)) * (second - first)
+    return np.where(rng.random((count, 1)) < pause_share, area.place(*rng.random((2, count))), moving)
 
 
-def _leg_m(area: Area, opened: Opened, streams: Streams, size: int) -> Floats:
-    """The lengths of the third legs, the first that are between two waypoints."""
-    legs = opened(np.zeros((size, 2)), streams).legs(np.arange(size), np.full(size, 2))
+def _leg_m(model: WaypointModel, streams: Streams, size: int) -> Floats:
+    """Return lengths of third legs, the first legs between two waypoints."""
+    legs = WaypointPaths(model, np.zeros((size, 2)), streams).legs(np.arange(size), np.full(size, 2))
     return np.asarray(np.hypot(*(legs.target_m - legs.origin_m).T))
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """Many users at one instant, who began where a user is at any late instant."""
+class _Snapshot:
+    """Many users at one instant, from a stationary start.
 
-    area: Area
-    share: float
+    Args:
+        model: the parameters.
+        instant_s: the instant.
+    """
+
+    model: WaypointModel
     instant_s: float
-    opened: Opened
 
-    def seen(self, streams: Streams, size: int) -> tuple[Floats, Floats]:
-        """Where users are, and how fast; 0 for who pauses."""
+    def state(self, streams: Streams, size: int) -> tuple[Floats, Floats]:
+        """Return positions and speeds; the speed of a pausing user is 0."""
         users, step_s = np.arange(size), 1e-5 * self.instant_s
-        paths = self.opened(stationary_places(self.area, self.share, size, streams), streams)
+        start_m = stationary_positions(self.model.area, self.model.pause_share, size, streams)
+        paths = WaypointPaths(self.model, start_m, streams)
         instants_s = (self.instant_s - step_s, self.instant_s, self.instant_s + step_s)
         before_m, now_m, after_m = (paths.xy_m(users, at_s) for at_s in instants_s)
         before, after = (np.hypot(*way_m.T) / step_s for way_m in (now_m - before_m, after_m - now_m))
-        # who begins or ends a leg in these steps has two speeds: the first counts
+        # a user that begins or ends a leg in these steps has two speeds: the first counts
         return now_m, np.where(np.isclose(before, after, rtol=1e-6), after, before)
 
-    def places(self, streams: Streams, size: int) -> Floats:
-        """Where users are."""
-        return self.seen(streams, size)[0]
-
-    def pausing(self, streams: Streams, size: int) -> Floats:
-        """Which users pause."""
-        return np.asarray(self.seen(streams, size)[1] == 0.0, float)
-
-    def speeds(self, streams: Streams, size: int) -> Floats:
-        """The speeds of *size* users who are on their way."""
-        found = self.seen(streams, math.ceil(size / (1.0 - self.share) * 1.2) + 100)[1]
-        return np.asarray(found[found > 0.0])
+    def moving_speeds(self, streams: Streams, size: int) -> Floats:
+        """Return the speeds of about *size* moving users."""
+        speeds = self.state(streams, math.ceil(size / (1.0 - self.model.pause_share) * 1.2) + 100)[1]
+        return np.asarray(speeds[speeds > 0.0])
 
 
-def _place_law(view: _View) -> Law:
-    """Where a user is at any instant."""
-    area, share = view.area, view.share
+def _position_law(snapshot: _Snapshot) -> Law:
+    area, share = snapshot.model.area, snapshot.model.pause_share
     if isinstance(area, DiskArea):
         radius = area.radius_m
         table = np.linspace(0.0, 1.0, 4001)
-        found = share * table**2 + (1.0 - share) * _on_the_way(table)
+        cdf = share * table**2 + (1.0 - share) * _moving_cdf(table)
         return Law(
             "distance to the centre, at any instant, in m",
             "pausing uniform; on the way of density 4R(R² - r²) E(r/R) / A²E[L], E the elliptic integral",
-            draw=lambda streams, size: np.hypot(*view.places(streams, size).T),
-            cdf=lambda r: np.interp(r / radius, table, found),
+            draw=lambda streams, size: np.hypot(*snapshot.state(streams, size)[0].T),
+            cdf=lambda r: np.interp(r / radius, table, cdf),
         )
-    variance = share * area.width_m**2 / 12.0 + (1.0 - share) * _variance_on_the_way(area)
+    variance = share * area.width_m**2 / 12.0 + (1.0 - share) * _moving_variance(area)
     return Law(
         "distance east of the centre, at any instant, in m",
         "variance width²/12 pausing; on the way E[L (x₁² + x₁x₂ + x₂²)] / 3E[L], x₁ and x₂ of a leg's ends",
-        draw=lambda streams, size: view.places(streams, size)[:, 0],
+        draw=lambda streams, size: snapshot.state(streams, size)[0][:, 0],
         mean=0.0,
         variance=variance,
     )
 
 
-def _on_the_way(r: NDArray[np.float64]) -> Floats:
-    """P(distance / R ≤ r) of who is on the way in a disk: E. Hyytiä, P. Lassila and J. Virtamo, IEEE TMC 5 (2006)."""
+def _moving_cdf(r: Floats) -> Floats:
+    """Return P(distance ≤ rR) of a moving user in a disk: E. Hyytiä, P. Lassila and J. Virtamo, IEEE TMC 5 (2006)."""
     from scipy import special
 
     at = r[:, None] * (_NODES + 1.0) / 2.0
@@ -147,8 +137,8 @@ def _on_the_way(r: NDArray[np.float64]) -> Floats:
     return np.asarray((density * _WEIGHTS).sum(axis=1) * r / 2.0)
 
 
-def _variance_on_the_way(area: RectangleArea) -> float:
-    """The variance of the place east, by quadrature over a leg's extents u east and v north.
+def _moving_variance(area: RectangleArea) -> float:
+    """Return the variance of the position east of a moving user, by quadrature over a leg's extents u east and v north.
 
     Given u, the two ends have E[x₁² + x₁x₂ + x₂²] = ((W - u)² + u²) / 4.
     """

@@ -1,4 +1,4 @@
-"""Users who move as a CSV file tells."""
+"""Users that move along the points of a CSV file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NEAR_M = 0.01
 
 
 class Trajectory(Motion):
-    """Along the points of a CSV file with the columns ``user``, ``time_s``, ``x_m`` and ``y_m``.
+    """Motion along the points of a CSV file with the columns ``user``, ``time_s``, ``x_m`` and ``y_m``.
 
-    Between two points a user goes straight at one speed; before its first and after its last it stays there.  Users
-    without a line stand still.  Lines may come in any order.  At time 0 a user must be where the topology puts it
+    Between two points a user moves straight at one speed; before the first and after the last it stands still, as do
+    users without a line.  Lines may come in any order.  At time 0 a user must be at its position in the topology
     (within a centimetre): ``placement: {kind: table, file: …}`` places users by the first line of each in the same
-    file; or, with ``relative``, the positions are counted from where each user is put.
+    file; or, with ``relative``, positions are relative to that of the topology.
 
     Example::
 
@@ -38,10 +38,10 @@ class Trajectory(Motion):
     file: Annotated[Path, AfterValidator(Path.absolute)]
     """The CSV file; a relative path starts at the current directory."""
     relative: bool = False
-    """Whether positions are counted from the user's place at time 0."""
+    """Whether positions are relative to the user's position at time 0."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """A file that cannot be read, users that there are not, points that contradict each other."""
+        """Yield errors of the file."""
         try:
             rows = self._rows()
         except ScenarioError as error:
@@ -51,38 +51,37 @@ class Trajectory(Motion):
         yield from rows.duplicate_faults(("user", "time_s"))
 
     def open(self, sites: Layout, streams: Streams) -> Trajectories:
-        """The paths of the file.
+        """Return the trajectories in the file.
 
         Raises:
-            ScenarioError: the file cannot be used, or a user does not start where it is put.
+            ScenarioError: the file cannot be used, or a user does not start at its position in the topology.
         """
         rows = self._rows()
-        found = [*user_faults(rows, sites.users), *rows.duplicate_faults(("user", "time_s"))]
-        if found:
-            raise ScenarioError(found)
+        faults = [*user_faults(rows, sites.users), *rows.duplicate_faults(("user", "time_s"))]
+        if faults:
+            raise ScenarioError(faults)
         paths = _Tracks(rows, sites.user_xy_m, relative=self.relative)
         users = np.arange(sites.users)
         away_m = np.hypot(*(paths.xy_m(users, 0.0) - sites.user_xy_m).T)
         if (away_m > _NEAR_M).any():
             user = int(np.argmax(away_m > _NEAR_M))
-            (x, y), (there_x, there_y) = paths.xy_m(users, 0.0)[user], sites.user_xy_m[user]
-            problem = f"user {user} is at ({x:g}, {y:g}) m at time 0, but is placed at ({there_x:g}, {there_y:g}) m"
+            (x, y), (placed_x, placed_y) = paths.xy_m(users, 0.0)[user], sites.user_xy_m[user]
+            problem = f"user {user} is at ({x:g}, {y:g}) m at time 0, but is placed at ({placed_x:g}, {placed_y:g}) m"
             remedy = "set relative: true, or give the topology's placement the same file, with kind: table"
             remedy = "let it start at 0, 0" if self.relative else remedy
             raise ScenarioError([Fault("file", problem, str(self.file), remedy)])
         return paths
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """Return the laws that a test checks."""
         return (Law.none("users move as the file says"),)
 
     def _rows(self) -> CsvRows:
-        """The file."""
         return read_csv(self.file, ("user", "time_s", "x_m", "y_m"))
 
 
 class _Tracks(Trajectories):
-    """Points in the order of users and time, and where those of each user begin."""
+    """Points in the order of users and time."""
 
     def __init__(self, rows: CsvRows, placed_m: NDArray[np.float64], *, relative: bool) -> None:
         users, still = rows.users, np.setdiff1d(np.arange(len(placed_m)), rows.users)
@@ -94,7 +93,7 @@ class _Tracks(Trajectories):
         self._first = np.searchsorted(users[order], np.arange(len(placed_m) + 1))
 
     def xy_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """Between the last point that is not after *time_s* and the next, found by halving."""
+        """Interpolate between the last point that is not after *time_s* and the next, found by bisection."""
         users = np.asarray(users)
         time = np.broadcast_to(np.asarray(time_s, float), users.shape)
         low, high = self._first[users], self._first[users + 1] - 1
@@ -105,6 +104,6 @@ class _Tracks(Trajectories):
             low, high = np.where(passed, middle, low), np.where(passed, high, middle - 1)
         after = np.minimum(low + 1, last)
         span_s = self._times_s[after] - self._times_s[low]
-        gone_s = time - self._times_s[low]
-        share = np.clip(np.divide(gone_s, span_s, out=np.zeros(len(users)), where=span_s > 0.0), 0.0, 1.0)
+        elapsed_s = time - self._times_s[low]
+        share = np.clip(np.divide(elapsed_s, span_s, out=np.zeros(len(users)), where=span_s > 0.0), 0.0, 1.0)
         return np.asarray(self._points_m[low] + share[:, None] * (self._points_m[after] - self._points_m[low]))

@@ -1,4 +1,4 @@
-"""Users in clusters, around towers or anywhere."""
+"""Users in clusters around towers or other centres."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._sampling import in_disk
+from netfl.network.placement._sampling import disk_distance_law, in_disk
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres
 
 
 class Clusters(Placement):
-    """Around centres: each user belongs to one of them, all equally likely, and stands near it.
+    """Clusters: each user belongs to one of several centres, all equally likely, and stands near it.
 
     With ``sigma``, each coordinate is normal around the centre's (a Thomas cluster): the distance r to the centre
     follows Rayleigh's law, P(r ≤ x) = 1 - exp(-x²/2σ²).  With ``radius``, a place is uniform over the area of a disk
@@ -36,7 +35,7 @@ class Clusters(Placement):
     """
 
     centres: Literal["towers"] | Annotated[int, Field(ge=1, le=1_000_000)] = "towers"
-    """``towers``, or how many centres are drawn."""
+    """``towers``, or the number of centres drawn."""
     area: Annotated[Metres, Field(gt=0)] | None = None
     """Radius of the disk over which drawn centres are spread."""
     sigma: Annotated[Metres, Field(gt=0)] | None = None
@@ -45,8 +44,7 @@ class Clusters(Placement):
     """R, the radius of each cluster."""
 
     @model_validator(mode="after")
-    def _fitting_keys(self) -> Clusters:
-        """One law; an area where centres are drawn."""
+    def _check_keys(self) -> Clusters:
         if (self.sigma is None) == (self.radius is None):
             raise ValueError("give sigma or radius, exactly one of them")
         if self.centres == "towers" and self.area is not None:
@@ -56,22 +54,22 @@ class Clusters(Placement):
         return self
 
     def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """A place for each user."""
+        """Return a position for each user."""
         centres = towers_xy_m
         if self.centres != "towers":
             centres = in_disk(self.centres, self.area or 0.0, streams.at("centres"))
-        own = (streams.field("cluster").uniform(np.arange(users)) * len(centres)).astype(np.int64)
-        return centres[own] + self._offsets(users, streams)
+        cluster = (streams.field("cluster").uniform(np.arange(users)) * len(centres)).astype(np.int64)
+        return centres[cluster] + self._offsets(users, streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """The distance to the own centre."""
+        """Return the laws that a test checks."""
 
         def distance(streams: Streams, size: int) -> NDArray[np.float64]:
             return np.asarray(np.hypot(*self._offsets(size, streams).T))
 
         quantity, sigma = "distance to the cluster's centre in m", self.sigma
         if sigma is None:
-            return (disk_distance(quantity, self.radius or 0.0, distance),)
+            return (disk_distance_law(quantity, self.radius or 0.0, distance),)
         return (
             Law(
                 quantity,
@@ -84,7 +82,7 @@ class Clusters(Placement):
         )
 
     def _offsets(self, users: int, streams: Streams) -> NDArray[np.float64]:
-        """Where each user stands from its centre, ``[users, 2]``."""
+        """Return the positions relative to the centres, ``[users, 2]``."""
         if self.sigma is None:
             return in_disk(users, self.radius or 0.0, streams.at("offset"))
         return self.sigma * streams.field("offset").normal(np.arange(users)[:, None], draw=np.arange(2))

@@ -1,4 +1,4 @@
-"""Users spread over a disk."""
+"""Users uniform over a disk."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._sampling import Point, in_disk
+from netfl.network.placement._sampling import Point, disk_distance_law, in_disk
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres
@@ -28,16 +27,16 @@ class Disk(Placement):
     radius: Annotated[Metres, Field(gt=0)]
     """R, the radius of the disk."""
     centre: Point = (0.0, 0.0)
-    """Its centre [x, y]."""
+    """Centre [x, y] of the disk."""
 
     def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """A place for each user."""
+        """Return a position for each user."""
         return in_disk(users, self.radius, streams) + self.centre
 
     def laws(self) -> tuple[Law, ...]:
-        """The distance to the centre."""
+        """Return the laws that a test checks."""
 
         def distance(streams: Streams, size: int) -> NDArray[np.float64]:
             return np.asarray(np.hypot(*(self.open(size, np.zeros((1, 2)), streams) - self.centre).T))
 
-        return (disk_distance("distance to the centre in m", self.radius, distance),)
+        return (disk_distance_law("distance to the centre in m", self.radius, distance),)

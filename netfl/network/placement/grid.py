@@ -17,7 +17,7 @@ from netfl.units import Metres
 
 
 class Grid(Placement):
-    """On a square lattice, row by row from the south-west; the last row may be short.
+    """A square lattice, filled row by row from the south-west; the last row may be short.
 
     Example::
 
@@ -26,19 +26,19 @@ class Grid(Placement):
     """
 
     spacing: Annotated[Metres, Field(gt=0)]
-    """Distance of neighbours."""
+    """Distance between neighbours."""
     columns: Annotated[int, Field(ge=1)] | None = None
-    """Users in a row; by default as many as make the lattice nearly square."""
+    """Users in a row; by default such that the lattice is nearly square."""
     centre: Point = (0.0, 0.0)
-    """The middle [x, y] of the whole lattice."""
+    """Centre [x, y] of the lattice."""
 
     def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """A place for each user."""
+        """Return a position for each user."""
         columns = self.columns or math.ceil(math.sqrt(max(users, 1)))
         row, column = np.divmod(np.arange(users), columns)
         middle = (min(users, columns) - 1) / 2.0, (math.ceil(users / columns) - 1) / 2.0
         return self.spacing * (np.column_stack([column, row]) - middle) + self.centre
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """Return the laws that a test checks."""
         return (Law.none("nothing is drawn: a lattice"),)

@@ -1,4 +1,4 @@
-"""Users at places that the scenario lists."""
+"""Users at listed positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netfl.types import Law, ScenarioFacts
 
 
 class Listed(Placement):
-    """At the given positions, one for each user in the order of their numbers.
+    """Positions from a list, one for each user in the order of their numbers.
 
     Example::
 
@@ -27,14 +27,14 @@ class Listed(Placement):
     """Position [x, y] of each user."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """As many places as users."""
+        """Yield a wrong number of positions."""
         if len(self.places) != facts.users:
             yield Fault("places", f"{len(self.places)} places for {facts.users} users", remedy="give one each")
 
     def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """The places."""
+        """Return a position for each user."""
         return np.asarray(self.places, float).reshape(-1, 2)
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
+        """Return the laws that a test checks."""
         return (Law.none("users stand where the scenario says"),)

@@ -1,4 +1,4 @@
-"""Users spread over a rectangle."""
+"""Users uniform over a rectangle."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import uniform
-from netfl.network.placement._sampling import Point, in_rectangle
+from netfl.network.placement._sampling import Point, in_rectangle, uniform_law
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres
@@ -32,19 +31,19 @@ class Rectangle(Placement):
     height: Annotated[Metres, Field(gt=0)]
     """Extent from south to north."""
     centre: Point = (0.0, 0.0)
-    """Its centre [x, y]."""
+    """Centre [x, y] of the rectangle."""
 
     def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """A place for each user."""
+        """Return a position for each user."""
         return in_rectangle(users, self.width, self.height, streams) + self.centre
 
     def laws(self) -> tuple[Law, ...]:
-        """Both coordinates."""
+        """Return the laws that a test checks."""
 
         def coordinate(axis: int, streams: Streams, size: int) -> NDArray[np.float64]:
             return np.asarray((self.open(size, np.zeros((1, 2)), streams) - self.centre)[:, axis])
 
         return (
-            uniform("distance east of the centre in m", self.width, partial(coordinate, 0)),
-            uniform("distance north of the centre in m", self.height, partial(coordinate, 1)),
+            uniform_law("distance east of the centre in m", self.width, partial(coordinate, 0)),
+            uniform_law("distance north of the centre in m", self.height, partial(coordinate, 1)),
         )

@@ -11,18 +11,17 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import uniform
-from netfl.network.placement._sampling import Point, at_distance
+from netfl.network.placement._sampling import Point, at_distance, uniform_law
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import Metres
 
 
 class Rings(Placement):
-    """On circles of given radii, each user in a direction drawn for it, uniform on the circle.
+    """Circles of given radii, each user in a uniform random direction.
 
-    With ``counts``, the first users stand on the first ring, the next on the second, and so on; without, users take the
-    rings in turn: user u stands on ring u modulo their number.
+    With ``counts``, the first users stand on the first ring, the next on the second, and so on; without them,
+    user u stands on ring u modulo the number of rings.
 
     Example::
 
@@ -33,24 +32,23 @@ class Rings(Placement):
     radii: Annotated[tuple[Annotated[Metres, Field(gt=0)], ...], Field(min_length=1)]
     """Radius of each ring."""
     counts: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """How many users stand on each ring; ``null`` for rings taken in turn."""
+    """Number of users on each ring; ``null`` assigns users to the rings in turn."""
     centre: Point = (0.0, 0.0)
-    """The centre [x, y] of all rings."""
+    """Centre [x, y] of all rings."""
 
     @model_validator(mode="after")
-    def _a_count_for_each(self) -> Rings:
-        """As many counts as radii."""
+    def _check_counts(self) -> Rings:
         if self.counts is not None and len(self.counts) != len(self.radii):
             raise ValueError(f"{len(self.counts)} counts for {len(self.radii)} radii; give one each")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Counts that do not add up to the users."""
+        """Yield counts that do not add up to the number of users."""
         if self.counts is not None and sum(self.counts) != facts.users:
             yield Fault("counts", f"{sum(self.counts)} places for {facts.users} users", self.counts, "make them add up")
 
     def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """A place for each user."""
+        """Return a position for each user."""
         if self.counts is None:
             distance_m = np.asarray(self.radii)[np.arange(users) % len(self.radii)]
         else:
@@ -58,10 +56,10 @@ class Rings(Placement):
         return np.asarray(at_distance(users, distance_m, streams) + self.centre)
 
     def laws(self) -> tuple[Law, ...]:
-        """The direction; distances are given."""
+        """Return the laws that a test checks."""
 
         def direction(streams: Streams, size: int) -> NDArray[np.float64]:
             x_m, y_m = (Rings(radii=self.radii).open(size, np.zeros((1, 2)), streams)).T
             return np.asarray(np.arctan2(y_m, x_m))
 
-        return (uniform("direction from the centre in rad", 2.0 * np.pi, direction),)
+        return (uniform_law("direction from the centre in rad", 2.0 * np.pi, direction),)

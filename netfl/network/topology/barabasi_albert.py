@@ -1,4 +1,4 @@
-"""Routers that joined one by one, and linked to those that had many links already."""
+"""A scale-free mesh of routers, grown by preferential attachment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._sampling import in_square
+from netfl.network.placement._sampling import in_rectangle
 from netfl.network.placement.rectangle import Rectangle
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import build_mesh, draw_tower_routers, place_users
@@ -28,10 +28,10 @@ class BarabasiAlbert(Topology):
     For many routers P(degree = k) tends to 2m(m+1) / (k(k+1)(k+2)), k ≥ m (S. N. Dorogovtsev, J. F. F. Mendes and
     A. N. Samukhin, Phys. Rev. Lett. 85 (2000)).  The mesh is connected.
 
-    Routers stand uniformly in a square, wherever their links lead; a link's delay is its length over the speed of
+    Routers stand uniformly in a square, independently of their links; a link's delay is its length over the speed of
     light.  Some, drawn at random, carry a tower each; the server stands at the router with the most links, the first
     among equals.  Both are joined to their router by a link of no length.  Users stand uniformly in the square, or as
-    a placement says; each belongs to the nearest tower.
+    a placement states; each belongs to the nearest tower.
 
     Example::
 
@@ -44,21 +44,20 @@ class BarabasiAlbert(Topology):
     """
 
     routers: Annotated[int, Field(ge=2, le=10_000)]
-    """How many routers there are."""
+    """Number of routers."""
     m: Annotated[int, Field(ge=1)]
-    """With how many earlier routers each new one is linked."""
+    """Number of earlier routers that each new router is linked to."""
     towers: Annotated[int, Field(ge=1)]
-    """How many routers carry a tower."""
+    """Number of routers that carry a tower."""
     side: Annotated[Metres, Field(gt=0)]
     """Side of the square."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     placement: Annotated[Placement, FamilyMember()] | None = None
-    """Where users stand; ``null`` for anywhere in the square."""
+    """Positions of users; ``null`` for uniform in the square."""
 
     @model_validator(mode="after")
-    def _enough_routers(self) -> BarabasiAlbert:
-        """A router for each tower, and more than m."""
+    def _check_routers(self) -> BarabasiAlbert:
         if self.towers > self.routers:
             raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
         if self.m >= self.routers:
@@ -66,17 +65,17 @@ class BarabasiAlbert(Topology):
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Strew the routers, and let the mesh grow."""
-        places = in_square(self.routers, self.side, streams.at("routers"))
-        hosts = draw_tower_routers(self.routers, self.towers, streams)
+        """Return the layout of one replica."""
+        positions = in_rectangle(self.routers, self.side, self.side, streams.at("routers"))
+        tower_routers = draw_tower_routers(self.routers, self.towers, streams)
         ends = grow_meshes(1, self.routers, self.m, streams.rng("links"))[0]
-        core = int(np.bincount(ends).argmax())
-        graph = build_mesh(places, ends.reshape(-1, 2), hosts, core, self.rate)
+        server_router = int(np.bincount(ends).argmax())
+        graph = build_mesh(positions, ends.reshape(-1, 2), tower_routers, server_router, self.rate)
         placement = self.placement or Rectangle(width=self.side, height=self.side)
         return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """The number of links of a router, tower and server not counted."""
+        """Return the laws that a test checks."""
         shares = _tree_degrees(self.routers) if self.m == 1 else None
         links = self.m * (self.routers - self.m)
         return (
@@ -90,40 +89,40 @@ class BarabasiAlbert(Topology):
         )
 
     def _degrees(self, streams: Streams, size: int) -> NDArray[np.float64]:
-        """The degree of one router, any of them, in each of *size* meshes."""
+        """Return the degree of a random router in each of *size* meshes."""
         rng = streams.rng("degrees")
-        found = []
+        degrees = []
         batch = max(1, 4_000_000 // (2 * self.m * self.routers))
         for begin in range(0, size, batch):
             count = min(batch, size - begin)
             chosen = rng.integers(self.routers, size=(count, 1))
-            found.append((grow_meshes(count, self.routers, self.m, rng) == chosen).sum(axis=1))
-        return np.concatenate(found).astype(float)
+            degrees.append((grow_meshes(count, self.routers, self.m, rng) == chosen).sum(axis=1))
+        return np.concatenate(degrees).astype(float)
 
 
 def grow_meshes(meshes: int, routers: int, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The ends of all links of several independent meshes, two by two, ``[meshes, 2m(routers - m)]``.
+    """Return the ends of all links of independent meshes, in pairs, ``[meshes, 2m(routers - m)]``.
 
-    A uniformly chosen end of a link is a router in proportion to its degree; one that was chosen before is drawn again.
+    A uniformly chosen end of a link is a router with probability proportional to its degree; a repeated one is redrawn.
     """
     ends = np.empty((meshes, 2 * m * (routers - m)), np.int64)
     ends[:, : 2 * m : 2], ends[:, 1 : 2 * m : 2] = m, np.arange(m)
-    each = np.arange(meshes)
+    rows = np.arange(meshes)
     for router in range(m + 1, routers):
-        known = 2 * m * (router - m)
-        ends[:, known : known + 2 * m : 2] = router
+        drawn = 2 * m * (router - m)
+        ends[:, drawn : drawn + 2 * m : 2] = router
         for link in range(m):
-            taken = ends[:, known + 1 : known + 2 * link : 2]
-            todo = each
+            taken = ends[:, drawn + 1 : drawn + 2 * link : 2]
+            todo = rows
             while todo.size:
-                partner = ends[todo, rng.integers(known, size=todo.size)]
-                ends[todo, known + 2 * link + 1] = partner
+                partner = ends[todo, rng.integers(drawn, size=todo.size)]
+                ends[todo, drawn + 2 * link + 1] = partner
                 todo = todo[(taken[todo] == partner[:, None]).any(axis=1)]
     return ends
 
 
 def _tree_degrees(routers: int) -> NDArray[np.float64]:
-    """P(degree = k), k from 0, of a router of a tree (m = 1): a newcomer adds a leaf, and one to a degree."""
+    """Return P(degree = k), k from 0, of a tree (m = 1): a new router adds a leaf and raises one degree."""
     degree = np.arange(routers + 1)
     number = np.zeros(routers + 1)
     number[1] = 2.0

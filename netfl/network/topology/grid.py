@@ -1,4 +1,4 @@
-"""Routers on a rectangular lattice, each linked to its neighbours."""
+"""Routers on a rectangular lattice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import uniform
+from netfl.network.placement._sampling import uniform_law
 from netfl.network.placement.rectangle import Rectangle
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import build_mesh, place_users
@@ -23,17 +23,17 @@ from netfl.units import Bitrate, Metres
 Cell = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 """A router of the lattice: its row from the south and its column from the west, both from 0."""
 
-_MOST_ROUTERS = 10_000
+_MAX_ROUTERS = 10_000
 
 
 class Grid(Topology):
     """Routers in rows and columns around the origin, linked to the next in each row and column.
 
     ``router:i`` with i = row · columns + column stands in that row, from the south, and column, from the west.  All or
-    some of them carry a tower; the server stands at one, by default in the middle (the lower of two).  A tower and the
+    some routers carry a tower; the server stands at one, by default in the middle (the lower of two).  A tower and the
     server are joined to their router by a link of no length; a link's delay is its length over the speed of light.
     Users stand uniformly in the rectangle that gives each router a square of its own, columns · spacing wide and
-    rows · spacing high, or as a placement says; each belongs to the nearest tower.
+    rows · spacing high, or as a placement states; each belongs to the nearest tower.
 
     Example::
 
@@ -50,7 +50,7 @@ class Grid(Topology):
     columns: Annotated[int, Field(ge=1)]
     """Routers from west to east."""
     spacing: Annotated[Metres, Field(gt=0)]
-    """Distance of neighbours."""
+    """Distance between neighbours."""
     towers: Literal["all"] | Annotated[tuple[Cell, ...], Field(min_length=1)] = "all"
     """``all`` routers carry a tower, or those at the listed [row, column]."""
     server: Cell | None = None
@@ -58,13 +58,12 @@ class Grid(Topology):
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     placement: Annotated[Placement, FamilyMember()] | None = None
-    """Where users stand; ``null`` for anywhere in the rectangle."""
+    """Positions of users; ``null`` for uniform in the rectangle."""
 
     @model_validator(mode="after")
-    def _inside(self) -> Grid:
-        """Towers and the server at routers that there are."""
-        if self.rows * self.columns > _MOST_ROUTERS:
-            raise ValueError(f"{self.rows * self.columns} routers; {_MOST_ROUTERS} are the most")
+    def _check_cells(self) -> Grid:
+        if self.rows * self.columns > _MAX_ROUTERS:
+            raise ValueError(f"{self.rows * self.columns} routers; {_MAX_ROUTERS} are the most")
         cells = [*(self.towers if self.towers != "all" else ()), *([self.server] if self.server else [])]
         for row, column in cells:
             if row >= self.rows or column >= self.columns:
@@ -75,36 +74,34 @@ class Grid(Topology):
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Lay the lattice out."""
+        """Return the layout of one replica."""
         row, column = np.divmod(np.arange(self.rows * self.columns), self.columns)
         middle = ((self.columns - 1) / 2.0, (self.rows - 1) / 2.0)
-        places = self.spacing * (np.column_stack([column, row]) - middle)
-        hosts = range(len(places)) if self.towers == "all" else map(self._router, self.towers)
-        core = self._router(self.server or ((self.rows - 1) // 2, (self.columns - 1) // 2))
-        graph = build_mesh(places, self._links(), hosts, core, self.rate)
+        positions = self.spacing * (np.column_stack([column, row]) - middle)
+        tower_routers = range(len(positions)) if self.towers == "all" else map(self._router, self.towers)
+        server_router = self._router(self.server or ((self.rows - 1) // 2, (self.columns - 1) // 2))
+        graph = build_mesh(positions, self._links(), tower_routers, server_router, self.rate)
         return Layout(graph, place_users(self.placement or self._rectangle, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """A user's coordinate."""
+        """Return the laws that a test checks."""
         if self.placement is not None:
             return (Law.none("users stand as the placement claims"),)
 
         def east(streams: Streams, size: int) -> NDArray[np.float64]:
             return self.open(size, streams).user_xy_m[:, 0]
 
-        return (uniform("distance of a user east of the origin in m", self._rectangle.width, east),)
+        return (uniform_law("distance of a user east of the origin in m", self._rectangle.width, east),)
 
     @property
     def _rectangle(self) -> Rectangle:
-        """Where users stand if nothing else is said."""
+        """Area of the users without a placement."""
         return Rectangle(width=self.columns * self.spacing, height=self.rows * self.spacing)
 
     def _router(self, cell: Cell) -> int:
-        """The number of the router at a row and column."""
         return cell[0] * self.columns + cell[1]
 
     def _links(self) -> Iterator[tuple[int, int]]:
-        """Each router with the next in its row, and the next in its column."""
         for router in range(self.rows * self.columns):
             if (router + 1) % self.columns:
                 yield router, router + 1

@@ -28,29 +28,29 @@ class Node(Spec):
     """The server, a router or a tower."""
 
     role: Literal["server", "router", "tower"]
-    """What it is."""
+    """Role of the node."""
     at: Point
-    """Its position [x, y]."""
+    """Position [x, y] of the node."""
 
 
 class Link(Spec):
-    """A link between two nodes, the same both ways."""
+    """A link between two nodes, equal in both directions."""
 
     between: tuple[Name, Name]
-    """The names of its ends."""
+    """Names of its two nodes."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
-    """Its rate."""
+    """Rate of the link."""
     delay: Annotated[Seconds, Field(ge=0)] = 0.005
-    """Its propagation delay."""
+    """Propagation delay of the link."""
     weight: Annotated[float, Field(gt=0)] | None = None
-    """What it costs, where routes go by weight; ``null`` for no weight."""
+    """Cost of the link, for routes by weight; ``null`` for none."""
 
 
 class Inline(Topology):
-    """The infrastructure as the scenario writes it, node by node and link by link.
+    """An infrastructure written into the scenario, node by node and link by link.
 
     One node is the server, at least one a tower, and every tower has a route to the server.  Users stand as the
-    placement says; each belongs to the nearest tower.
+    placement states; each belongs to the nearest tower.
 
     Example::
 
@@ -70,27 +70,25 @@ class Inline(Topology):
     links: tuple[Link, ...]
     """The links."""
     placement: Annotated[Placement, FamilyMember()]
-    """Where users stand."""
+    """Positions of users."""
 
     @model_validator(mode="after")
-    def _usable(self) -> Inline:
-        """One server, towers, links between nodes that there are, and routes."""
-        found = [*self._wrong_roles(), *self._wrong_links()] or [*self._cut_off()]
-        if found:
-            raise ValidationError.from_exception_data("Inline", [_line_error(fault) for fault in found])
+    def _check(self) -> Inline:
+        faults = [*self._role_faults(), *self._link_faults()] or [*self._route_faults()]
+        if faults:
+            raise ValidationError.from_exception_data("Inline", [_line_error(fault) for fault in faults])
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """The network as it is written."""
+        """Return the layout of one replica."""
         graph = self._graph()
         return Layout(graph, place_users(self.placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn here."""
+        """Return the laws that a test checks."""
         return (Law.none("the network is written down; users stand as the placement claims"),)
 
     def _graph(self) -> nx.Graph[str]:
-        """The infrastructure."""
         graph: nx.Graph[str] = nx.Graph()
         for name, node in self.nodes.items():
             add_site(graph, name, node.at, node.role)
@@ -101,11 +99,9 @@ class Inline(Topology):
         return graph
 
     def _with_role(self, role: str) -> list[str]:
-        """The names of the nodes of one role."""
         return [name for name, node in self.nodes.items() if node.role == role]
 
-    def _wrong_roles(self) -> Iterator[Fault]:
-        """No server, more than one, or no tower."""
+    def _role_faults(self) -> Iterator[Fault]:
         servers = self._with_role("server")
         if not servers:
             yield Fault("nodes", "none is the server", [*self.nodes], "give one the role: server")
@@ -113,40 +109,37 @@ class Inline(Topology):
             problem = f"a second server, beside {servers[0]}"
             yield Fault(f"nodes.{name}.role", problem, "server", "there is one server: make it a router or a tower")
         if not self._with_role("tower"):
-            yield Fault("nodes", "none is a tower, so that no user is heard", [*self.nodes], "give one the role: tower")
+            yield Fault("nodes", "none is a tower", [*self.nodes], "give one the role: tower")
 
-    def _wrong_links(self) -> Iterator[Fault]:
-        """Ends that are no nodes, loops, and links that are there already."""
+    def _link_faults(self) -> Iterator[Fault]:
         known: dict[frozenset[str], int] = {}
         for index, link in enumerate(self.links):
             key, ends = f"links.{index}.between", frozenset(link.between)
-            strangers = [name for name in link.between if name not in self.nodes]
-            yield from (Fault(key, "no such node", name, suggest(name, [*self.nodes])) for name in strangers)
-            if len(ends) == 1 and not strangers:
+            unknown = [name for name in link.between if name not in self.nodes]
+            yield from (Fault(key, "no such node", name, suggest(name, [*self.nodes])) for name in unknown)
+            if len(ends) == 1 and not unknown:
                 yield Fault(key, "a link from a node to itself", [*link.between], "name two nodes, or leave it out")
             if ends in known:
                 yield Fault(key, f"the same ends as links.{known[ends]}", [*link.between], "leave one of them out")
             known.setdefault(ends, index)
 
-    def _cut_off(self) -> Iterator[Fault]:
-        """Towers without a route to the server."""
+    def _route_faults(self) -> Iterator[Fault]:
         graph = self._graph()
         joined = nx.node_connected_component(graph, self._with_role("server")[0])
         for name in self._with_role("tower"):
             if name not in joined:
-                near = min(joined, key=lambda other: (_apart(graph, name, other), other))
+                near = min(joined, key=lambda other: (_squared_distance(graph, name, other), other))
                 remedy = f"link it to a node that has one; the nearest is {near}"
                 yield Fault(f"nodes.{name}", "this tower has no route to the server", None, remedy)
 
 
-def _apart(graph: nx.Graph[str], one: str, other: str) -> float:
-    """The squared distance of two nodes."""
-    first, second = graph.nodes[one], graph.nodes[other]
-    return cast(float, (first["x_m"] - second["x_m"]) ** 2 + (first["y_m"] - second["y_m"]) ** 2)
+def _squared_distance(graph: nx.Graph[str], first: str, second: str) -> float:
+    a, b = graph.nodes[first], graph.nodes[second]
+    return cast(float, (a["x_m"] - b["x_m"]) ** 2 + (a["y_m"] - b["y_m"]) ** 2)
 
 
 def _line_error(fault: Fault) -> InitErrorDetails:
-    """A fault as pydantic carries it; a number in its key is a place in a list."""
-    where = tuple(int(part) if part.isdecimal() else part for part in fault.key.split("."))
+    """Return a fault as a pydantic error; a number in its key is an index of a list."""
+    location = tuple(int(part) if part.isdecimal() else part for part in fault.key.split("."))
     problem = PydanticCustomError("inconsistent", cast(Any, fault.problem), {"remedy": fault.remedy})
-    return InitErrorDetails(type=problem, loc=where, input=fault.value)
+    return InitErrorDetails(type=problem, loc=location, input=fault.value)

@@ -1,4 +1,4 @@
-"""Routers strewn over a square and linked where they are near enough."""
+"""Routers in a square, linked within a maximum distance."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import uniform
-from netfl.network.placement._sampling import in_square
+from netfl.network.placement._sampling import in_rectangle, uniform_law
 from netfl.network.placement.rectangle import Rectangle
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import bottleneck_hop, build_mesh, draw_tower_routers, place_users
@@ -28,8 +27,8 @@ class RandomGeometric(Topology):
 
     Some of the routers, drawn at random, carry a tower each; the server stands at the router nearest the centre.
     A tower and the server are joined to their router by a link of no length.  A link's delay is its length over the
-    speed of light: radio relays, no processing.  Users stand uniformly in the square, or as a placement says; each
-    belongs to the nearest tower.  A tower that no chain of routers joins to the server is a fault: E. N. Gilbert,
+    speed of light: radio relays, no processing.  Users stand uniformly in the square, or as a placement states; each
+    belongs to the nearest tower.  A tower that no chain of routers joins to the server is an error: E. N. Gilbert,
     "Random plane networks", J. SIAM 9 (1961), shows how rare that is for a given reach.
 
     Example::
@@ -43,53 +42,52 @@ class RandomGeometric(Topology):
     """
 
     routers: Annotated[int, Field(ge=1, le=5000)]
-    """How many routers there are."""
+    """Number of routers."""
     towers: Annotated[int, Field(ge=1)]
-    """How many of them carry a tower."""
+    """Number of routers that carry a tower."""
     side: Annotated[Metres, Field(gt=0)]
     """Side of the square."""
     reach: Annotated[Metres, Field(gt=0)]
-    """Longest distance that a link spans."""
+    """Largest distance of linked routers."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     placement: Annotated[Placement, FamilyMember()] | None = None
-    """Where users stand; ``null`` for anywhere in the square."""
+    """Positions of users; ``null`` for uniform in the square."""
 
     @model_validator(mode="after")
-    def _enough_routers(self) -> RandomGeometric:
-        """A router for each tower."""
+    def _check_routers(self) -> RandomGeometric:
         if self.towers > self.routers:
             raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Strew, link, and see that every tower has a route.
+        """Return the layout of one replica.
 
         Raises:
-            ScenarioError: a tower has no route to the server; the fault tells the reach that would do.
+            ScenarioError: a tower has no route to the server; the error names the reach that is enough.
         """
-        places = in_square(self.routers, self.side, streams.at("routers"))
-        hosts = draw_tower_routers(self.routers, self.towers, streams)
-        centre = int(np.hypot(*places.T).argmin())
-        length = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
-        self._see_routes(bottleneck_hop(length, centre)[hosts])
+        positions = in_rectangle(self.routers, self.side, self.side, streams.at("routers"))
+        tower_routers = draw_tower_routers(self.routers, self.towers, streams)
+        server_router = int(np.hypot(*positions.T).argmin())
+        length = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
+        self._check_routes(bottleneck_hop(length, server_router)[tower_routers])
         links = np.argwhere(np.triu(length <= self.reach, k=1))
-        graph = build_mesh(places, links, hosts, centre, self.rate)
+        graph = build_mesh(positions, links, tower_routers, server_router, self.rate)
         placement = self.placement or Rectangle(width=self.side, height=self.side)
         return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """A user's coordinate."""
+        """Return the laws that a test checks."""
         if self.placement is not None:
             return (Law.none("users stand as the placement claims"),)
 
         def coordinates(streams: Streams, size: int) -> NDArray[np.float64]:
-            return in_square(size, self.side, streams.at("users")).ravel()
+            return in_rectangle(size, self.side, self.side, streams.at("users")).ravel()
 
-        return (uniform("coordinate of a user in m", self.side, coordinates),)
+        return (uniform_law("coordinate of a user in m", self.side, coordinates),)
 
-    def _see_routes(self, needed_m: NDArray[np.float64]) -> None:
-        """Stop with a fault if a tower needs a longer reach than there is."""
+    def _check_routes(self, needed_m: NDArray[np.float64]) -> None:
+        """Raise an error if a tower needs a longer reach."""
         cut_off = [f"tower:{index}" for index in np.flatnonzero(needed_m > self.reach)]
         if cut_off:
             enough = math.ceil(needed_m.max() * 10.0) / 10.0

@@ -1,4 +1,4 @@
-"""Routers on a circle, each linked to the next."""
+"""Routers on a circle."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._sampling import ring_places
+from netfl.network.placement._sampling import disk_distance_law, on_circle
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import build_mesh, place_users
@@ -25,10 +24,10 @@ class Ring(Topology):
     """Routers spread evenly over a circle around the origin, each linked to its two neighbours.
 
     ``router:0`` stands to the east, the others follow counter-clockwise, n of them on a circle of radius R: a link is
-    2R sin(π/n) long, and its delay is its length over the speed of light.  Every tower has two ways to the server, so
-    that one broken link cuts nothing off.  All or some routers carry a tower; the server stands at one.  Both are
+    2R sin(π/n) long, and its delay is its length over the speed of light.  Every tower has two routes to the server, so
+    that one broken link disconnects nothing.  All or some routers carry a tower; the server stands at one.  Both are
     joined to their router by a link of no length.  Users stand uniformly over the disk that the circle encloses, or as
-    a placement says; each belongs to the nearest tower.
+    a placement states; each belongs to the nearest tower.
 
     Example::
 
@@ -40,7 +39,7 @@ class Ring(Topology):
     """
 
     routers: Annotated[int, Field(ge=3, le=10_000)]
-    """How many routers there are."""
+    """Number of routers."""
     radius: Annotated[Metres, Field(gt=0)]
     """R, the radius of the circle."""
     towers: Literal["all"] | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = "all"
@@ -50,11 +49,10 @@ class Ring(Topology):
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     placement: Annotated[Placement, FamilyMember()] | None = None
-    """Where users stand; ``null`` for anywhere within the circle."""
+    """Positions of users; ``null`` for uniform within the circle."""
 
     @model_validator(mode="after")
-    def _on_the_ring(self) -> Ring:
-        """Towers and the server at routers that there are."""
+    def _check_routers(self) -> Ring:
         towers = () if self.towers == "all" else self.towers
         for router in (*towers, self.server):
             if router >= self.routers:
@@ -64,18 +62,18 @@ class Ring(Topology):
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Close the ring."""
+        """Return the layout of one replica."""
         links = [(router, (router + 1) % self.routers) for router in range(self.routers)]
-        hosts = range(self.routers) if self.towers == "all" else self.towers
-        graph = build_mesh(ring_places(self.routers, self.radius), links, hosts, self.server, self.rate)
+        tower_routers = range(self.routers) if self.towers == "all" else self.towers
+        graph = build_mesh(on_circle(self.routers, self.radius), links, tower_routers, self.server, self.rate)
         return Layout(graph, place_users(self.placement or Disk(radius=self.radius), users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """The distance to the origin."""
+        """Return the laws that a test checks."""
         if self.placement is not None:
             return (Law.none("users stand as the placement claims"),)
 
         def distance(streams: Streams, size: int) -> NDArray[np.float64]:
             return np.asarray(np.hypot(*self.open(size, streams).user_xy_m.T))
 
-        return (disk_distance("distance of a user to the origin in m", self.radius, distance),)
+        return (disk_distance_law("distance of a user to the origin in m", self.radius, distance),)

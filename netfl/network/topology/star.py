@@ -1,4 +1,4 @@
-"""One tower in the middle of its users, and a server behind it."""
+"""One tower amid its users, and a server behind it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._sampling import at_distance
+from netfl.network.placement._sampling import at_distance, disk_distance_law
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
@@ -25,7 +24,7 @@ from netfl.units import Bitrate, Metres, Seconds
 
 
 class Star(Topology):
-    """One tower at the origin, joined to the server by one link, with all users around it.
+    """One tower at the origin, joined to the server by one link, with users around it.
 
     Users stand uniformly over the area of a disk, so that the distance r to the tower has P(r ≤ x) = (x/R)² for a
     disk of radius R; at stated distances, each in a direction drawn for it; or as a placement says.  A plane: heights
@@ -46,40 +45,38 @@ class Star(Topology):
     distances: tuple[Annotated[Metres, Field(gt=0)], ...] | None = None
     """Distance of each user to the tower, a list with one entry for each user."""
     placement: Annotated[Placement, FamilyMember()] | None = None
-    """Where users stand, in any other way."""
+    """Positions of users, in any other way."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of the link from the tower to the server."""
     delay: Annotated[Seconds, Field(ge=0)] = 0.005
     """Propagation delay of that link."""
 
     @model_validator(mode="after")
-    def _one_placement(self) -> Star:
-        """One way to place users."""
+    def _check_placement(self) -> Star:
         if sum(way is not None for way in (self.radius, self.distance, self.distances, self.placement)) != 1:
             raise ValueError("give radius, distance, distances or placement, exactly one of them")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """As many distances as users."""
+        """Yield a wrong number of distances."""
         if self.distances is not None and len(self.distances) != facts.users:
             yield Fault("distances", f"{len(self.distances)} distances for {facts.users} users", remedy="give one each")
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """The tower, the server beside it, and the users."""
+        """Return the layout of one replica."""
         graph: nx.Graph[str] = nx.Graph()
         server, tower = (add_site(graph, name, (0.0, 0.0)) for name in ("server", "tower:0"))
         graph.add_edge(server, tower, rate_bps=self.rate, delay_s=self.delay)
-        return Layout(graph, self._places(users, graph, streams))
+        return Layout(graph, self._positions(users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """The distance to the tower."""
+        """Return the laws that a test checks."""
         if self.radius is None:
             return (Law.none("users stand where the scenario states, or as the placement claims"),)
         distance = "distance to the tower in m"
-        return (disk_distance(distance, self.radius, lambda streams, size: self.open(size, streams).distance_m),)
+        return (disk_distance_law(distance, self.radius, lambda streams, size: self.open(size, streams).distance_m),)
 
-    def _places(self, users: int, graph: nx.Graph[str], streams: Streams) -> NDArray[np.float64]:
-        """Where users stand."""
+    def _positions(self, users: int, graph: nx.Graph[str], streams: Streams) -> NDArray[np.float64]:
         placement = self.placement or (Disk(radius=self.radius) if self.radius else None)
         if placement is not None:
             return place_users(placement, users, graph, streams)

@@ -1,4 +1,4 @@
-"""A server, levels of routers below it, and towers at the leaves."""
+"""A tree with the server at its root and towers at its leaves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._laws import disk_distance
-from netfl.network.placement._sampling import ring_places
+from netfl.network.placement._sampling import disk_distance_law, on_circle
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
@@ -22,16 +21,16 @@ from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres, Seconds
 
-_MOST_TOWERS = 10_000
+_MAX_TOWERS = 10_000
 
 
 class Tree(Topology):
     """A tree of routers with the server at its root and a tower at each leaf.
 
-    ``fanout`` says how many children each node of a level has, from the server down: ``[1, 3]`` is one router below
+    ``fanout`` is the number of children of each node of a level, from the server down: ``[1, 3]`` is one router below
     the server and three towers below it.  A router stands in the middle of the towers that it serves, the server in
     the middle of all.  Users stand uniformly over the area of a disk around the origin, so that their distance r to
-    the origin has P(r ≤ x) = (x/R)², or as a placement says; each belongs to the nearest tower.  Either ``ring`` or
+    the origin has P(r ≤ x) = (x/R)², or as a placement states; each belongs to the nearest tower.  Either ``ring`` or
     ``towers`` is given, and either ``radius`` or ``placement``.
 
     Example::
@@ -53,30 +52,29 @@ class Tree(Topology):
     radius: Annotated[Metres, Field(gt=0)] | None = None
     """Radius of the disk around the origin over which users are spread."""
     placement: Annotated[Placement, FamilyMember()] | None = None
-    """Where users stand, in any other way."""
+    """Positions of users, in any other way."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     delay: Annotated[Seconds, Field(ge=0)] = 0.005
     """Propagation delay of each link."""
 
     @model_validator(mode="after")
-    def _one_placement(self) -> Tree:
-        """One way to place towers, and a place for each."""
+    def _check_positions(self) -> Tree:
         if (self.ring is None) == (self.towers is None):
             raise ValueError("give ring or towers, exactly one of them")
         if (self.radius is None) == (self.placement is None):
             raise ValueError("give radius or placement, exactly one of them")
-        if prod(self.fanout) > _MOST_TOWERS:
-            raise ValueError(f"fanout makes {prod(self.fanout)} towers; {_MOST_TOWERS} are the most")
+        if prod(self.fanout) > _MAX_TOWERS:
+            raise ValueError(f"fanout makes {prod(self.fanout)} towers; {_MAX_TOWERS} are the most")
         if self.towers is not None and len(self.towers) != prod(self.fanout):
             raise ValueError(f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers that fanout makes")
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Grow the tree level by level; the leaves below a node are neighbours in the order of the towers."""
-        places = self._tower_places()
+        """Return the layout of one replica."""
+        positions = self._tower_positions()
         graph: nx.Graph[str] = nx.Graph()
-        level, routers = [add_site(graph, "server", places.mean(axis=0))], 0
+        level, routers = [add_site(graph, "server", positions.mean(axis=0))], 0
         for depth, children in enumerate(self.fanout, start=1):
             size = len(level) * children
             if depth < len(self.fanout):
@@ -84,7 +82,7 @@ class Tree(Topology):
                 routers += size
             else:
                 names = [f"tower:{index}" for index in range(size)]
-            for index, leaves in enumerate(np.split(places, size)):
+            for index, leaves in enumerate(np.split(positions, size)):
                 add_site(graph, names[index], leaves.mean(axis=0))
                 graph.add_edge(level[index // children], names[index], rate_bps=self.rate, delay_s=self.delay)
             level = names
@@ -92,17 +90,16 @@ class Tree(Topology):
         return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """The distance to the origin."""
+        """Return the laws that a test checks."""
         if self.radius is None:
             return (Law.none("users stand as the placement claims"),)
 
         def distance(streams: Streams, size: int) -> NDArray[np.float64]:
             return np.asarray(np.hypot(*self.open(size, streams).user_xy_m.T))
 
-        return (disk_distance("distance to the origin in m", self.radius, distance),)
+        return (disk_distance_law("distance to the origin in m", self.radius, distance),)
 
-    def _tower_places(self) -> NDArray[np.float64]:
-        """Where towers stand, ``[towers, 2]``."""
+    def _tower_positions(self) -> NDArray[np.float64]:
         if self.ring is not None:
-            return ring_places(prod(self.fanout), self.ring)
+            return on_circle(prod(self.fanout), self.ring)
         return np.asarray(self.towers, float)

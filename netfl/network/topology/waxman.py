@@ -1,4 +1,4 @@
-"""Routers strewn over a square, linked at random, the near ones more often."""
+"""Routers in a square, linked at random, near ones more often."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
 from netfl.network.placement import Placement
-from netfl.network.placement._sampling import in_square
+from netfl.network.placement._sampling import in_rectangle
 from netfl.network.placement.rectangle import Rectangle
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import bottleneck_hop, build_mesh, draw_tower_routers, place_users
@@ -33,8 +33,8 @@ class Waxman(Topology):
 
     Some of the routers, drawn at random, carry a tower each; the server stands at the router nearest the centre.  Both
     are joined to their router by a link of no length.  A link's delay is its length over the speed of light.  Users
-    stand uniformly in the square, or as a placement says; each belongs to the nearest tower.  Routers may be cut off,
-    a tower may not: then the fault tells what would join it to the server with the same draws.
+    stand uniformly in the square, or as a placement states; each belongs to the nearest tower.  Routers may be
+    disconnected; a disconnected tower is an error, which names the β or α that would join it with the same draws.
 
     Example::
 
@@ -48,45 +48,48 @@ class Waxman(Topology):
     """
 
     routers: Annotated[int, Field(ge=1, le=2000)]
-    """How many routers there are."""
+    """Number of routers."""
     towers: Annotated[int, Field(ge=1)]
-    """How many of them carry a tower."""
+    """Number of routers that carry a tower."""
     side: Annotated[Metres, Field(gt=0)]
     """Side of the square."""
     alpha: Annotated[float, Field(gt=0, le=100)]
-    """α, how far links reach as a share of the diagonal."""
+    """α, the reach of links as a share of the diagonal."""
     beta: Annotated[float, Field(gt=0, le=1)]
     """β, the probability of a link between routers at the same place."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     placement: Annotated[Placement, FamilyMember()] | None = None
-    """Where users stand; ``null`` for anywhere in the square."""
+    """Positions of users; ``null`` for uniform in the square."""
 
     @model_validator(mode="after")
-    def _enough_routers(self) -> Waxman:
-        """A router for each tower."""
+    def _check_routers(self) -> Waxman:
         if self.towers > self.routers:
             raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Strew, link, and see that every tower has a route.
+        """Return the layout of one replica.
 
         Raises:
-            ScenarioError: a tower has no route to the server; the fault tells the β, or else the α, that would do.
+            ScenarioError: a tower has no route to the server; the error names the β, or else the α, that is enough.
         """
-        places = in_square(self.routers, self.side, streams.at("routers"))
-        hosts = draw_tower_routers(self.routers, self.towers, streams)
-        core = int(np.hypot(*places.T).argmin())
-        share, chance = self._pairs(places, streams)
+        positions = in_rectangle(self.routers, self.side, self.side, streams.at("routers"))
+        tower_routers = draw_tower_routers(self.routers, self.towers, streams)
+        server_router = int(np.hypot(*positions.T).argmin())
+        share, chance = self._pairs(positions, streams)
         linked = chance < self.beta * np.exp(-share / self.alpha)
-        self._see_routes(linked, share, chance, hosts, core)
-        graph = build_mesh(places, np.argwhere(np.triu(linked, k=1)), hosts, core, self.rate)
+        is_cut_off = bottleneck_hop(np.where(linked, 0.0, 1.0), server_router)[tower_routers] > 0.0
+        if is_cut_off.any():
+            beta = bottleneck_hop(chance * np.exp(np.minimum(share / self.alpha, 700.0)), server_router)[tower_routers]
+            alpha = bottleneck_hop(share / -np.log(np.minimum(chance, 1.0 - 1e-16)), server_router)[tower_routers]
+            raise ScenarioError([self._route_fault(is_cut_off, float(beta.max()), float(alpha.max()))])
+        graph = build_mesh(positions, np.argwhere(np.triu(linked, k=1)), tower_routers, server_router, self.rate)
         placement = self.placement or Rectangle(width=self.side, height=self.side)
         return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """Whether two routers are linked."""
+        """Return the laws that a test checks."""
         chance = self._mean_chance()
         return (
             Law(
@@ -98,54 +101,45 @@ class Waxman(Topology):
             ),
         )
 
-    def _pairs(self, places: NDArray[np.float64], streams: Streams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """For each pair of routers its distance as a share of the diagonal, and the draw that decides on a link."""
-        number = np.arange(len(places))
+    def _pairs(
+        self, positions: NDArray[np.float64], streams: Streams
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return, for each pair of routers, the distance as a share of the diagonal, and the draw for a link."""
+        number = np.arange(len(positions))
         low, high = np.minimum.outer(number, number), np.maximum.outer(number, number)
         chance = streams.field("links").uniform(low, index=high)
         np.fill_diagonal(chance, 1.0)
-        distance = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+        distance = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
         return distance / (self.side * math.sqrt(2.0)), chance
 
-    def _see_routes(
-        self,
-        linked: NDArray[np.bool_],
-        share: NDArray[np.float64],
-        chance: NDArray[np.float64],
-        hosts: NDArray[np.int64],
-        core: int,
-    ) -> None:
-        """Stop with a fault if a tower is cut off: links appear, with the same draws, as β or α grow."""
-        gap = bottleneck_hop(np.where(linked, 0.0, 1.0), core)[hosts]
-        if not gap.any():
-            return
-        needed_beta = float(bottleneck_hop(chance * np.exp(np.minimum(share / self.alpha, 700.0)), core)[hosts].max())
-        needed_alpha = float(bottleneck_hop(share / -np.log(np.minimum(chance, 1.0 - 1e-16)), core)[hosts].max())
-        names = ", ".join(f"tower:{index}" for index in np.flatnonzero(gap))
-        problem, enough = f"no chain of routers joins {names} to the server", _above(needed_beta)
+    def _route_fault(self, is_cut_off: NDArray[np.bool_], beta: float, alpha: float) -> Fault:
+        """Return the error of disconnected towers, given the β and α that are enough: either adds links only."""
+        names = ", ".join(f"tower:{index}" for index in np.flatnonzero(is_cut_off))
+        problem, enough = f"no chain of routers joins {names} to the server", _rounded_up(beta)
         if enough <= 1.0:
-            raise ScenarioError([Fault("beta", problem, self.beta, f"beta: {enough:.3f} is enough to join all towers")])
-        remedy = f"alpha: {_above(needed_alpha):.3f} with beta: 1 is enough to join all towers"
-        raise ScenarioError([Fault("alpha", problem, self.alpha, remedy)])
+            return Fault("beta", problem, self.beta, f"beta: {enough:.3f} is enough to join all towers")
+        remedy = f"alpha: {_rounded_up(alpha):.3f} with beta: 1 is enough to join all towers"
+        return Fault("alpha", problem, self.alpha, remedy)
 
     def _mean_chance(self) -> float:
-        """The probability of a link between two routers, by quadrature over their distances east and north."""
+        """Return the probability of a link between two routers, by quadrature over distances east and north."""
         unit = (_NODES + 1.0) / 2.0
         density = _WEIGHTS * (1.0 - unit)  # of the distance along one side: 2(1 - u), on [0, 1]
         distance = np.hypot(unit[:, None], unit[None]) / math.sqrt(2.0)
         return float(density @ (self.beta * np.exp(-distance / self.alpha)) @ density)
 
     def _links(self, streams: Streams, size: int) -> NDArray[np.float64]:
-        """Independent pairs of routers: 0 and 1, 2 and 3, … of many networks."""
+        """Return whether independent pairs of routers are linked: 0 and 1, 2 and 3, … of many networks."""
         draws = []
         for network in range(math.ceil(size / 100)):
-            own = streams.at(network)
-            share, chance = self._pairs(in_square(200, self.side, own.at("routers")), own)
+            network_streams = streams.at(network)
+            positions = in_rectangle(200, self.side, self.side, network_streams.at("routers"))
+            share, chance = self._pairs(positions, network_streams)
             even = np.arange(0, 200, 2)
             draws.append(chance[even, even + 1] < self.beta * np.exp(-share[even, even + 1] / self.alpha))
         return np.concatenate(draws).astype(float)
 
 
-def _above(figure: float) -> float:
-    """*figure* rounded up to three digits after the point."""
-    return math.ceil(figure * 1000.0 + 1e-9) / 1000.0
+def _rounded_up(value: float) -> float:
+    """Round up to three decimals."""
+    return math.ceil(value * 1000.0 + 1e-9) / 1000.0

@@ -37,8 +37,8 @@ def play(one, rounds, loss=LOSS, unheard=()):
     report, found, asked = None, [], []
     for index in range(1, rounds + 1):
         chosen = one.choose(index, report)
-        one.heard(index, np.setdiff1d(chosen, unheard))
-        asked.append(one.asks(index + 1))
+        one.record_deliveries(index, np.setdiff1d(chosen, unheard))
+        asked.append(one.queries(index + 1))
         report = told(index, asked[-1], loss)
         found.append(chosen.tolist())
     return found, asked
@@ -149,5 +149,5 @@ def test_nobody_may_be_chosen():
 
 
 def test_what_cannot_work_is_said_with_its_place():
-    with pytest.raises(ScenarioError, match=r"^selection: goes by how much data users hold"):
+    with pytest.raises(ScenarioError, match=r"^selection: depends on the users' amounts of data"):
         chooser(PowerOfChoice(m=1, d=2), held=None)

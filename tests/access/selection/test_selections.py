@@ -115,7 +115,9 @@ class TestThreshold:
         assert [selector.choose(moment(4, index)).tolist() for index in (1, 2)] == [[0, 1, 2]] * 2
 
     def test_nobody_is_a_fault(self):
-        with pytest.raises(ScenarioError, match=r"tau: nobody holds so many examples: the most is 50 \(51\); lower it"):
+        with pytest.raises(
+            ScenarioError, match=r"tau: no user has so many examples: the maximum is 50 \(51\); lower it"
+        ):
             Threshold(tau=51).open(population(held=HELD))
 
     def test_no_data(self):
@@ -158,8 +160,8 @@ class TestScore:
     def test_losses_are_asked_of_all_and_decide(self):
         selection = Score(m=1, value="loss", power=1)
         selector = selection.open(population(airtime_s=self.AIRTIME_S))
-        assert selection.asking
-        assert selector.asks(2, np.array([1]))["loss"].tolist() == [0, 1, 2, 3]
+        assert selection.needs_learner_metrics
+        assert selector.queries(2, np.array([1]))["loss"].tolist() == [0, 1, 2, 3]
         assert selector.choose(moment(4, 1)).tolist() == [1]
         assert selector.choose(moment(4, 2, loss=[3.0, 1.0, 9.0, 1.0])).tolist() == [0]
         assert selector.choose(moment(4, 2, loss=[3.0, np.nan, 9.0, 1.0])).tolist() == [1]  # (13 / 3) · 2
@@ -168,7 +170,7 @@ class TestScore:
         assert [fault.key for fault in Score(m=1).faults(ScenarioFacts(users=3, rounds=1))] == ["power"]
         assert not [*Score(m=1).faults(ScenarioFacts(users=3, rounds=1, networked=True))]
         assert not [*Score(m=1, power=0).faults(ScenarioFacts(users=3, rounds=1))]
-        with pytest.raises(ScenarioError, match="power: goes by airtimes"):
+        with pytest.raises(ScenarioError, match="power: depends on airtimes"):
             Score(m=1).open(population(held=HELD))
 
     def test_scores_that_are_all_one(self):
@@ -231,13 +233,13 @@ class TestContract:
 def test_more_than_there_are(model):
     assert [fault.key for fault in model.faults(ScenarioFacts(users=4, rounds=1))] == ["m"]
     assert not [*model.faults(ScenarioFacts(users=5, rounds=1))]
-    assert (model.most(9), model.most(3)) == (5, 3)
+    assert (model.max_selected(9), model.max_selected(3)) == (5, 3)
 
 
 def test_ages_count_from_the_round_that_opens():
     """1 for who was heard in the round before, the round's own number for who never was."""
     seen = SelectionState(All(), UserInfo(3, Streams(1)))
     assert seen.age(1).tolist() == [1, 1, 1]
-    seen.heard(4, [2])
-    seen.heard(6, [0, 0])
+    seen.record_deliveries(4, [2])
+    seen.record_deliveries(6, [0, 0])
     assert seen.age(7).tolist() == [1, 7, 3]

@@ -11,6 +11,7 @@ from support.draw_counts import DRAWS
 
 from netfl.errors import ScenarioError
 from netfl.network.motion._area import DiskArea, RectangleArea
+from netfl.network.motion._waypoint_paths import WaypointPaths
 from netfl.network.motion.random_waypoint import RandomWaypoint
 from netfl.network.motion.trajectory import Trajectory
 from netfl.network.topology.star import Star
@@ -106,7 +107,7 @@ class TestRandomWaypoint:
         fresh = RandomWaypoint(radius=100, speed=[1, 5], start="fresh")
         claims = RandomWaypoint(radius=100, speed=[1, 5])
         told = [law for law in claims.laws() if law.quantity.startswith("speed")]
-        drawn = fresh.at_origin(np.zeros((20_000, 2)), STREAMS)
+        drawn = WaypointPaths(fresh.model, np.zeros((20_000, 2)), STREAMS)
         early = np.hypot(*(drawn.xy_m(np.arange(20_000), 0.01) - drawn.xy_m(np.arange(20_000), 0.0)).T) / 0.01
         assert early.mean() == pytest.approx(3.0, abs=0.05)  # uniform on [1, 5], where the long run has 4 / ln 5 = 2.49
         assert told[0].mean == pytest.approx(2.485, abs=0.001)

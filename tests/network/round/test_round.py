@@ -277,7 +277,7 @@ def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
     assert sorted(told) == sorted((one.user, one.base, one.arrived_s) for each in rounds for one in each.deliveries)
     limit = 0 if said["staleness"] is None and access.punctual else said["staleness"]
     for one in rounds:
-        assert len(one.deliveries) <= access.most(7, 6)
+        assert len(one.deliveries) <= access.max_deliveries(7, 6)
         for delivery in one.deliveries:
             age = one.index - 1 - delivery.base
             assert 0 <= age <= (np.inf if limit is None else limit)

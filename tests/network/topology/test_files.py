@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
-from netfl.network.topology._graph_files import great_circle_m, projected
+from netfl.network.topology._graph_files import great_circle_m, project
 from netfl.network.topology.file import File
 from netfl.network.topology.inline import Inline
 from netfl.registry import faults_of
@@ -119,7 +119,7 @@ class TestGlobe:
         assert great_circle_m((52.5200, 13.4050), (35.6762, 139.6503)) == pytest.approx(8.92e6, rel=0.005)
 
     def test_the_date_line_does_not_tear_a_network_apart(self):
-        places = projected({"Suva": (-18.0, 178.5), "Apia": (-14.0, -171.8)})
+        places = project({"Suva": (-18.0, 178.5), "Apia": (-14.0, -171.8)})
         assert math.dist(*places.values()) == pytest.approx(great_circle_m((-18.0, 178.5), (-14.0, -171.8)), rel=0.01)
 
 

@@ -1,0 +1,75 @@
+"""The complete models in the docstrings of families run as they are written."""
+
+import importlib
+import textwrap
+from typing import Annotated
+
+import networkx as nx
+import numpy as np
+import pytest
+from pydantic import Field
+
+from netfl.access import Access
+from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
+from netfl.network.layout import Layout, Trajectories
+from netfl.network.motion import Motion
+from netfl.network.placement import Placement
+from netfl.network.placement.disk import Disk
+from netfl.network.topology import Topology
+from netfl.streams import Streams
+from netfl.types import AccessContext, Delivery, Law, NullRecorder, Round
+from netfl.units import Metres, Seconds, Speed
+
+STREAMS = Streams(3)
+NAMES = {
+    name.__name__: name
+    for name in (
+        *(Access, AccessContext, Delivery, Disk, Field, Law, Layout, Motion, Placement, Round),
+        *(Selection, Selector, Topology, Trajectories),
+    )
+} | {"np": np, "nx": nx, "Annotated": Annotated}
+UNITS = {"Metres": Metres, "Seconds": Seconds, "Speed": Speed}
+
+
+def example(family, name):
+    """The class *name* of the example of a family, made from its docstring."""
+    text = importlib.import_module(f"netfl.{family}").__doc__
+    code = text[text.index("::\n", text.index("A complete")) + 3 :]
+    names = {**NAMES, **UNITS}
+    exec(textwrap.dedent(code), names)
+    return names[name]
+
+
+def test_an_access_delivers_one_user_in_turn():
+    access = example("access", "Turns")(round_length=2.0)
+    context = AccessContext(3, 4, 0, STREAMS, np.ones(3), 1.0, 1.0, NullRecorder())
+    rounds = list(access.rounds(context))
+    assert [one.deliveries[0].user for one in rounds] == [1, 2, 0, 1]
+    assert [one.closed_s for one in rounds] == [2.0, 4.0, 6.0, 8.0]
+    assert access.max_deliveries(3, 4) == 1
+
+
+def test_a_selection_takes_shifts():
+    selector = example("access.selection", "Shifts")(n=2).open(UserInfo(5, STREAMS))
+    chosen = [selector.choose(RoundInfo(index, np.ones(5), np.ones(5))).tolist() for index in (1, 2)]
+    assert chosen == [[1, 3], [0, 2, 4]]
+
+
+def test_a_topology_has_two_towers():
+    layout = example("network.topology", "Pair")(distance=100.0).open(50, STREAMS)
+    assert len(layout.towers) == 2
+    assert (np.hypot(*layout.user_xy_m.T) <= 100.0).all()
+
+
+def test_a_motion_drives_east():
+    layout = Disk(radius=1.0).open(4, np.zeros((1, 2)), STREAMS)
+    sites = Layout(example("network.topology", "Pair")(distance=1.0).open(0, STREAMS).graph, layout)
+    paths = example("network.motion", "Drive")(speed=10.0).open(sites, STREAMS)
+    moved_m = paths.xy_m(np.array([2, 0]), np.array([1.0, 3.0])) - layout[[2, 0]]
+    assert moved_m == pytest.approx(np.array([[10.0, 0.0], [30.0, 0.0]]))
+
+
+def test_a_placement_is_a_line():
+    places = example("network.placement", "Line")(length=20.0).open(100, np.zeros((1, 2)), STREAMS)
+    assert (places[:, 1] == 0.0).all()
+    assert 0.0 <= places.min() < places.max() <= 20.0
