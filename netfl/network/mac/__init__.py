@@ -68,7 +68,9 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from netfl.errors import Fault
 from netfl.registry import Spec
@@ -76,6 +78,11 @@ from netfl.types import QUESTIONS
 
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
+
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Mac(Spec):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Users = NDArray[np.int64]
+from netfl.network.mac import Floats, Ints
+
 _BLOCK = 16
 
 
@@ -20,12 +21,12 @@ class BufferedDraws:
         ids: numbers of the users in the network.
     """
 
-    def __init__(self, draw: Callable[[Users, Users], NDArray[Any]], ids: Users) -> None:
+    def __init__(self, draw: Callable[[Ints, Ints], NDArray[Any]], ids: Ints) -> None:
         self._draw, self._ids = draw, ids
         self._count = np.zeros(len(ids), np.int64)
         self._buffer = np.empty((len(ids), _BLOCK))
 
-    def next(self, users: Users) -> NDArray[np.float64]:
+    def next(self, users: Ints) -> Floats:
         """Return the next draw of each of *users*, ``[n]``."""
         count = self._count[users]
         offset = count % _BLOCK

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.mac import Mac
+from netfl.network.mac import Ints, Mac
 from netfl.units import Seconds
 
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
-
-Users = NDArray[np.int64]
 
 
 class TowerScheduler(Mac):
@@ -31,7 +28,7 @@ class TowerScheduler(Mac):
         """Return the rate of consecutive polls and frames."""
         return 1.0 / (self.poll + airtime_s)
 
-    def _serve(self, cell: Cell, pick: Callable[[Users], int]) -> Generator[simpy.Event, Any, None]:
+    def _serve(self, cell: Cell, pick: Callable[[Ints], int]) -> Generator[simpy.Event, Any, None]:
         """Serve the user of the backlog that *pick* selects; one that is cut off meanwhile does not answer."""
         while True:
             cell.changes()  # discard them
@@ -46,7 +43,7 @@ class TowerScheduler(Mac):
                 yield cell.attempt(user, limit=self.max_attempts)
 
 
-def next_in_turn(backlog: Users, last: int) -> int:
+def next_in_turn(backlog: Ints, last: int) -> int:
     """Return the first user of the sorted *backlog* after *last*, cyclically.
 
     >>> [next_in_turn(np.array([1, 4, 6]), last) for last in (0, 1, 5, 6)]

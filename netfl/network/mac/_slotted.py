@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ModelError
-from netfl.network.mac import Mac
+from netfl.network.mac import Bools, Floats, Ints, Mac
 from netfl.network.mac._random_draws import BufferedDraws
 from netfl.network.mac._test_bench import BenchSetup, carried_load_law, slot_successes
 from netfl.network.periods import MAX_PERIOD, period_from, periods_from
@@ -25,7 +25,6 @@ from netfl.units import Seconds
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
 
-Slots = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
 _MAX_DOUBLINGS = 10
 _LAW_USERS, _LAW_LOAD = 50, 0.3
@@ -45,9 +44,9 @@ class SlottedCell:
     cell: Cell
     slot_s: float
     max_attempts: int | None = None
-    pick_channel: Callable[[Slots], Slots] | None = None
+    pick_channel: Callable[[Ints], Ints] | None = None
 
-    def channels(self, users: Slots) -> Slots:
+    def channels(self, users: Ints) -> Ints:
         """Return the channel on which each of *users* sends now."""
         return np.zeros(len(users), np.int64) if self.pick_channel is None else self.pick_channel(users)
 
@@ -55,7 +54,7 @@ class SlottedCell:
         """Return the start of a slot; infinity for ``NEVER``."""
         return slot * self.slot_s if slot < NEVER else np.inf
 
-    def joining_slots(self, users: Slots) -> tuple[Slots, Slots]:
+    def joining_slots(self, users: Ints) -> tuple[Ints, Ints]:
         """Return those of *users* that have a frame, now or later, and the first slot of each."""
         users = users[np.isfinite(self.cell.ready_s[users])]
         return users, first_slots_from(self.cell.ready_s[users], self.slot_s)
@@ -67,8 +66,8 @@ class SlottedCell:
 
 def serve_slots(
     slotted: SlottedCell,
-    choose: Callable[[Slots, Slots], Slots],
-    end_slot: Callable[[Slots, NDArray[np.bool_]], None] | None = None,
+    choose: Callable[[Ints, Ints], Ints],
+    end_slot: Callable[[Ints, Bools], None] | None = None,
 ) -> Generator[simpy.Event, Any, None]:
     """Let each user send in the slots that it chooses.
 
@@ -110,7 +109,7 @@ def collapse_if_equal(values: NDArray[Any]) -> Any:
     return values[0].item() if (values == values[0]).all() else values
 
 
-def first_slots_from(time_s: NDArray[np.float64], slot_s: float) -> Slots:
+def first_slots_from(time_s: Floats, slot_s: float) -> Ints:
     """Return the first slot that begins at or after each time.
 
     Raises:
@@ -254,7 +253,7 @@ def serve_adaptive(slotted: SlottedCell, rule: AdaptiveRule) -> Generator[simpy.
             state = _State(slotted.next_free_slot(ahead.slot), hazard, rule.after_attempts(ahead.estimate, collided))
 
 
-def _skip_idle_slots(rule: AdaptiveRule, state: _State, targets: NDArray[np.float64], until: int) -> _State:
+def _skip_idle_slots(rule: AdaptiveRule, state: _State, targets: Floats, until: int) -> _State:
     """Return the state at the first slot in which a user sends, but at most at slot *until*."""
     backlog, lowest = int(np.count_nonzero(targets < np.inf)), float(targets.min())
     slot, hazard, estimate = state
@@ -268,7 +267,7 @@ def _skip_idle_slots(rule: AdaptiveRule, state: _State, targets: NDArray[np.floa
     return _State(slot, hazard, estimate)
 
 
-def _due(rule: AdaptiveRule, state: _State, targets: NDArray[np.float64]) -> tuple[float, Slots]:
+def _due(rule: AdaptiveRule, state: _State, targets: Floats) -> tuple[float, Ints]:
     """Return the hazard after the slot of *state*, and the users that send in it."""
     hazard = state.hazard + _hazard(rule.probability(state.estimate, int(np.count_nonzero(targets < np.inf))))
     due = np.flatnonzero((targets <= hazard) & (targets < np.inf))
@@ -280,7 +279,7 @@ def _hazard(probability: float) -> float:
     return -math.log1p(-probability) if probability < 1.0 else math.inf
 
 
-def _send(slotted: SlottedCell, users: Slots, start_s: float) -> Generator[simpy.Event, NDArray[np.bool_], int]:
+def _send(slotted: SlottedCell, users: Ints, start_s: float) -> Generator[simpy.Event, Bools, int]:
     """Let *users* send; return the number of channels on which several did and none was received."""
     cell, channel = slotted.cell, slotted.channels(users)
     has_sent = cell.connected(users)
@@ -352,18 +351,18 @@ class Aloha(Mac):
         )
 
 
-def channel_picker(cell: Cell, channels: int) -> Callable[[Slots], Slots]:
+def channel_picker(cell: Cell, channels: int) -> Callable[[Ints], Ints]:
     """Return the function that draws the channel of each user's next attempt."""
     uniforms = BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
     return lambda users: (channels * uniforms.next(users)).astype(np.int64)
 
 
-def _geometric_gaps(cell: Cell, probability: float) -> Callable[[Slots, Slots], Slots]:
+def _geometric_gaps(cell: Cell, probability: float) -> Callable[[Ints, Ints], Ints]:
     """Draw the number of slots to each user's next attempt."""
     gaps = BufferedDraws(partial(cell.streams.field("gap").geometric, probability), cell.ids)
     next_slot = np.full(cell.size, -1)
 
-    def choose(users: Slots, first: Slots) -> Slots:
+    def choose(users: Ints, first: Ints) -> Ints:
         is_over = next_slot[users] < first  # an unfinished gap is memoryless, and is used again
         drawing = users[is_over]
         next_slot[drawing] = first[is_over] - 1 + gaps.next(drawing).astype(np.int64)
@@ -372,12 +371,12 @@ def _geometric_gaps(cell: Cell, probability: float) -> Callable[[Slots, Slots], 
     return choose
 
 
-def _backoff(cell: Cell) -> tuple[Callable[[Slots, Slots], Slots], Callable[[Slots, NDArray[np.bool_]], None]]:
+def _backoff(cell: Cell) -> tuple[Callable[[Ints, Ints], Ints], Callable[[Ints, Bools], None]]:
     """Draw gaps with p = 2^-failures of the current update; return this function and the one that counts failures."""
     gaps, next_slot = BufferedDraws(cell.streams.field("gap").uniform, cell.ids), np.full(cell.size, -1)
     failures, ready_s = np.zeros(cell.size, np.int64), np.full(cell.size, np.nan)
 
-    def choose(users: Slots, first: Slots) -> Slots:
+    def choose(users: Ints, first: Ints) -> Ints:
         is_new = cell.ready_s[users] != ready_s[users]
         ready_s[users] = cell.ready_s[users]
         failures[users[is_new]] = 0
@@ -390,7 +389,7 @@ def _backoff(cell: Cell) -> tuple[Callable[[Slots, Slots], Slots], Callable[[Slo
         next_slot[drawing] = first - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
         return next_slot[users]
 
-    def count_failures(users: Slots, received: NDArray[np.bool_]) -> None:
+    def count_failures(users: Ints, received: Bools) -> None:
         failures[users] = np.where(received, 0, failures[users] + 1)
 
     return choose, count_failures

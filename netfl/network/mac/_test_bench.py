@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
-from netfl.network.mac import Mac
+from netfl.network.mac import Floats, Ints, Mac
 from netfl.network.message import Message
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
@@ -26,7 +26,7 @@ from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import Law, NullRecorder, StatisticClaim
 
-NextReady = Callable[[NDArray[np.int64], float], NDArray[np.float64]]
+NextReady = Callable[[Ints, float], Floats]
 """``next_ready(users, now)``: times at which the next updates of users whose last ones have just ended are ready."""
 _MIN_ROWS, _SLOTS_PER_ROW = 100, 200
 
@@ -49,11 +49,11 @@ class RayleighMedium(Medium):
         gains: linear SNR of each user in each airtime, ``[airtimes, users]``.
     """
 
-    def __init__(self, rate_bps: float, gains: NDArray[np.float64]) -> None:
+    def __init__(self, rate_bps: float, gains: Floats) -> None:
         Medium.__init__(self, rate_bps)
         self._gains_db = 10.0 * np.log10(gains)
 
-    def snr_db(self, ids: NDArray[np.int64], tower: tuple[str, int], time_s: float) -> NDArray[np.float64]:
+    def snr_db(self, ids: Ints, tower: tuple[str, int], time_s: float) -> Floats:
         """Return the SNR in the airtime that begins at *time_s*."""
         return np.asarray(self._gains_db[round(time_s * self._rate_bps), ids])
 
@@ -90,17 +90,17 @@ class MacTestBench(NullRecorder):
         self.users.append(message.user)
         self._refill(np.array([message.user]))
 
-    def _refill(self, users: NDArray[np.int64]) -> None:
+    def _refill(self, users: Ints) -> None:
         self._ready_s[users] = self._next_ready(users, self.env.now)
         self._population.start(users, self._ready_s[users], 0)
 
 
-def saturated_users(users: NDArray[np.int64], now: float) -> NDArray[np.float64]:
+def saturated_users(users: Ints, now: float) -> Floats:
     """Give users a new update at once."""
     return np.full(len(users), now)
 
 
-def slot_successes(setup: BenchSetup, slots: int) -> NDArray[np.float64]:
+def slot_successes(setup: BenchSetup, slots: int) -> Floats:
     """Return the number of updates received in each slot of one airtime, with saturated users."""
     bench = MacTestBench(setup, saturated_users)
     bench.env.run(until=(slots + 0.5) * setup.airtime_s)
@@ -108,7 +108,7 @@ def slot_successes(setup: BenchSetup, slots: int) -> NDArray[np.float64]:
     return np.bincount(np.rint(ends / setup.airtime_s).astype(np.int64) - 1, minlength=slots).astype(float)
 
 
-def waiting_times(setup: BenchSetup, size: int) -> NDArray[np.float64]:
+def waiting_times(setup: BenchSetup, size: int) -> Floats:
     """Return the waits of updates that are ready at random instants of a frame of one airtime per user."""
     rng, frame_s = setup.streams.rng("instants"), setup.users * setup.airtime_s
     bench = MacTestBench(setup, lambda users, now: now + frame_s * rng.random(len(users)))
@@ -117,7 +117,7 @@ def waiting_times(setup: BenchSetup, size: int) -> NDArray[np.float64]:
     return np.array([sent_s - ready_s for ready_s, sent_s, _ in bench.deliveries if ready_s > 0])
 
 
-def service_turns(setup: BenchSetup, size: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def service_turns(setup: BenchSetup, size: int) -> tuple[Ints, Floats]:
     """Return the user served in each of *size* turns and its linear SNR of mean 1, with saturated users."""
     gains = setup.streams.rng("gains").exponential(size=(size + 1, setup.users))
     bench = MacTestBench(setup, saturated_users, RayleighMedium(1.0 / setup.airtime_s, gains))
@@ -127,9 +127,23 @@ def service_turns(setup: BenchSetup, size: int) -> tuple[NDArray[np.int64], NDAr
     return winners, gains[np.arange(size), winners]
 
 
-def attempt_outcomes(
-    setup: BenchSetup, next_ready: NextReady, span_s: float, rows: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def diversity_gain_law(
+    mac: Mac, users: int, airtime_s: float, statement: str, figures: tuple[StatisticClaim, ...] = ()
+) -> Law:
+    """Return the claim that the winner's power gain is the largest of *users* exponentials of mean 1."""
+    terms = 1.0 / np.arange(1, users + 1)
+    return Law(
+        "power gain of the winner",
+        statement,
+        lambda streams, size: service_turns(BenchSetup(mac, users, airtime_s, streams), size)[1],
+        mean=float(terms.sum()),
+        variance=float(np.square(terms).sum()),
+        cdf=lambda x: (-np.expm1(-np.asarray(x))) ** users,
+        figures=figures,
+    )
+
+
+def attempt_outcomes(setup: BenchSetup, next_ready: NextReady, span_s: float, rows: int) -> tuple[Floats, Floats]:
     """Return the attempts received and the attempts ended in *rows* spans after a first one, ``[rows, 1]`` each."""
     bench = MacTestBench(setup, next_ready)
     counts = np.empty((rows + 1, 2))
@@ -160,7 +174,7 @@ def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
 def carried_load_law(mac: Mac, airtime_s: float, users: int, load: float) -> Law:
     """Return the claim that a MAC carries all Poisson arrivals of *load* packets per airtime."""
 
-    def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+    def draw(streams: Streams, size: int) -> Floats:
         cell, log = poisson_cell(BenchSetup(mac, users, airtime_s, streams), load)
         rows = max(_MIN_ROWS, size // _SLOTS_PER_ROW)
         counts = np.empty((rows + 1, 1))

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from netfl.network.mac import Bools, Floats, Ints
 from netfl.network.mac._slotted import collapse_if_equal
 
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
-
-Users = NDArray[np.int64]
 
 
 class RetryState:
@@ -31,11 +29,9 @@ class RetryState:
         self.over_s = np.full(cell.size, -np.inf)
         self._ready_s = np.full(cell.size, np.nan)
         self._has_sent = np.zeros(cell.size, np.bool_)
-        self._results: dict[int, tuple[NDArray[np.bool_], int]] = {}
+        self._results: dict[int, tuple[Bools, int]] = {}
 
-    def send(
-        self, users: Users, limit: int | None, duration_s: NDArray[np.float64], **options: NDArray[np.int64]
-    ) -> None:
+    def send(self, users: Ints, limit: int | None, duration_s: Floats, **options: Ints) -> None:
         """Let *users* send for *duration_s* each; *options* are the channel and the mode of each."""
         self.over_s[users] = self._cell.env.now + duration_s
         self._has_sent[users] = True
@@ -44,7 +40,7 @@ class RetryState:
         received = np.asarray(end.value)  # filled in as the attempts end
         self._results.update((user, (received, place)) for place, user in enumerate(users.tolist()))
 
-    def changes(self) -> Users:
+    def changes(self) -> Ints:
         """Return the users to plan again: with another frame, or after a failed attempt."""
         users = np.unique(self._cell.changes())
         ready_s, has_sent = self._cell.ready_s[users], self._has_sent[users]
@@ -59,7 +55,7 @@ class RetryState:
 
 
 def serve_unslotted(
-    cell: Cell, retries: RetryState, plan: Callable[[Users], NDArray[np.float64]], send: Callable[[Users], None]
+    cell: Cell, retries: RetryState, plan: Callable[[Ints], Floats], send: Callable[[Ints], None]
 ) -> Generator[simpy.Event, Any, None]:
     """Let each user of *cell* send at its planned time, independently of the others.
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.mac import Mac
+from netfl.network.mac import Floats, Ints, Mac
 from netfl.network.mac._random_draws import BufferedDraws
 from netfl.network.mac._slotted import (
     NEVER,
-    Slots,
     SlottedCell,
     channel_picker,
     collapse_if_equal,
@@ -32,7 +30,6 @@ from netfl.units import Seconds
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
 
-Floats = NDArray[np.float64]
 _CERTAIN = 1e3
 """A hazard that no exponential threshold exceeds."""
 _LAW_WEIGHTS = (1.0, 2.0, 4.0, 8.0)
@@ -107,10 +104,10 @@ class AdaptiveAloha(Mac):
         slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick)
         return serve_weighted(slotted, self._probabilities(cell))
 
-    def _probabilities(self, cell: Cell) -> Callable[[Slots], Floats]:
+    def _probabilities(self, cell: Cell) -> Callable[[Ints], Floats]:
         """Return the function of the backlog that gives its probabilities."""
 
-        def probabilities(users: Slots) -> Floats:
+        def probabilities(users: Ints) -> Floats:
             metric = cell.user_metrics.get(self.follows)
             weights = np.ones(len(users)) if metric is None else _fill_unknown(metric[users])
             return scale_probabilities(weights, self.load * self.channels, self.least)
@@ -193,7 +190,7 @@ def _factor(w: Floats, floor: float, total: float) -> float:
     return float((total - np.count_nonzero(is_one) - floor * np.count_nonzero(is_floor)) / w[is_between].sum())
 
 
-def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Slots], Floats]) -> Generator[simpy.Event, Any, None]:
+def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]) -> Generator[simpy.Event, Any, None]:
     """Let user k of the backlog send in each slot with probability p_k, independently of all others.
 
     Each user draws an exponential threshold when it joins.  It sends in the first slot at whose end Σ -log(1 - p_k)

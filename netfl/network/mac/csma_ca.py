@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.mac import Mac
+from netfl.network.mac import Floats, Mac
 from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
@@ -247,7 +246,7 @@ class CsmaCa(Mac):
         timing, cw_min = self.frame_timing(1.0), PHYS[self.standard].cw[0]
         shortest_s, slot_s = (timing.difs + timing.success) * 1e-9, timing.slot * 1e-9
 
-        def cycles(streams: Streams, size: int) -> NDArray[np.float64]:
+        def cycles(streams: Streams, size: int) -> Floats:
             bench = MacTestBench(BenchSetup(self, 1, shortest_s, streams), saturated_users)
             while len(bench.deliveries) <= size:
                 bench.env.step()

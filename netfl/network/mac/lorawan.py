@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.mac import Mac
+from netfl.network.mac import Floats, Ints, Mac
 from netfl.network.mac._random_draws import BufferedDraws
 from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes
-from netfl.network.mac._unslotted import RetryState, Users, serve_unslotted
+from netfl.network.mac._unslotted import RetryState, serve_unslotted
 from netfl.network.reception.lora import FACTORS, fastest_mode
 from netfl.registry import Spec
 from netfl.streams import Streams
@@ -43,7 +43,7 @@ _MIN_ROWS, _ATTEMPTS_PER_ROW = 100, 200
 
 def time_on_air_s(
     phy_bytes: ArrayLike, modes: ArrayLike, bandwidth_hz: float, coding: int = 1, preamble: int = 8
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the time on air of LoRa frames with explicit header and CRC.
 
     T = 2^SF / B.  The preamble takes (n + 4.25) T, the rest 8 + max(ceil((8 PL - 4 SF + 28 + 16) / (4 (SF - 2 DE)))
@@ -152,14 +152,14 @@ class Lorawan(Mac):
         timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
         choose_modes = self._mode_chooser(cell)
 
-        def plan(users: Users) -> NDArray[np.float64]:
+        def plan(users: Ints) -> Floats:
             min_s, max_s = _ACK_TIMEOUT_S
             has_failed, free_s = retries.failures[users] > 0, retries.over_s[users] + _RX2_DELAY_S
             if has_failed.any():
                 free_s[has_failed] += min_s + (max_s - min_s) * timeouts.next(users[has_failed])
             return duty.open_s(users, np.maximum(cell.ready_s[users], free_s))
 
-        def send(users: Users) -> None:
+        def send(users: Ints) -> None:
             payload = np.ceil(np.broadcast_to(cell.sizes(users), len(users)) / 8.0).astype(np.int64)
             modes = choose_modes(users, payload)
             duration_s = self._airtime_s(payload, modes)
@@ -170,20 +170,20 @@ class Lorawan(Mac):
 
         return serve_unslotted(cell, retries, plan, send)
 
-    def _airtime_s(self, payload: NDArray[np.int64], modes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _airtime_s(self, payload: Ints, modes: Ints) -> Floats:
         """Return the time on air of updates of *payload* bytes."""
         return time_on_air_s(
             payload + OVERHEAD_BYTES, modes, self.bandwidth, coding=int(self.code_rate[2]) - 4, preamble=self.preamble
         )
 
-    def _mode_chooser(self, cell: Cell) -> Callable[[Users, NDArray[np.int64]], NDArray[np.int64]]:
+    def _mode_chooser(self, cell: Cell) -> Callable[[Ints, Ints], Ints]:
         """Return the function that chooses the modes in which users send payloads, in bytes."""
         factor, margin_db = self.spreading_factor, _MARGIN_DB if self.margin is None else self.margin
         fixed = (6.0 * cell.streams.field("spreading_factor").uniform(cell.ids)).astype(np.int64)
         if isinstance(factor, int):
             fixed = np.full(cell.size, factor - int(FACTORS[0]))
 
-        def choose(users: Users, payload: NDArray[np.int64]) -> NDArray[np.int64]:
+        def choose(users: Ints, payload: Ints) -> Ints:
             modes = fixed[users]
             if factor == "adaptive":
                 slowest = np.count_nonzero(payload[:, None] <= MAX_PAYLOAD_BYTES, axis=1) - 1
@@ -204,10 +204,10 @@ class Lorawan(Mac):
         users = min(max(2, round(_LAW_LOAD * channels * cycle_s / airtime_s)), _LAW_USERS)
         share = (1.0 - 2.0 * airtime_s / (channels * cycle_s)) ** (users - 1)
 
-        def draw(streams: Streams, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        def draw(streams: Streams, size: int) -> tuple[Floats, Floats]:
             rng, rows = streams.rng("pauses"), max(_MIN_ROWS, size // _ATTEMPTS_PER_ROW)
 
-            def next_ready(sleepers: NDArray[np.int64], now: float) -> NDArray[np.float64]:
+            def next_ready(sleepers: Ints, now: float) -> Floats:
                 return now + off_s * (1.0 + rng.exponential(size=len(sleepers)))
 
             span_s = _ATTEMPTS_PER_ROW * cycle_s / users
@@ -230,11 +230,11 @@ class _DutyCycle:
         self._duty = np.array([band.duty_cycle for band in bands])
         self._open_s = np.full((cell.size, len(bands)), -np.inf)
 
-    def open_s(self, users: Users, time_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def open_s(self, users: Ints, time_s: Floats) -> Floats:
         """Return the first time from *time_s* on at which each user may use a channel."""
         return np.asarray(np.maximum(time_s, self._open_s[users].min(axis=1)))
 
-    def take_channels(self, users: Users, duration_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    def take_channels(self, users: Ints, duration_s: Floats) -> Ints:
         """Draw the channel that each user takes now for *duration_s*."""
         now = self._cell.env.now
         is_open = (self._open_s[users] <= now)[:, self._band]
@@ -245,7 +245,7 @@ class _DutyCycle:
         return np.asarray(channel)
 
 
-def _check_payload(payload: NDArray[np.int64], modes: NDArray[np.int64]) -> None:
+def _check_payload(payload: Ints, modes: Ints) -> None:
     """Check that updates fit into frames.
 
     Raises:

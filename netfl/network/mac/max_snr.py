@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
-from netfl.network.mac._scheduled import TowerScheduler, Users
-from netfl.network.mac._test_bench import BenchSetup, service_turns
+from netfl.network.mac import Floats, Ints
+from netfl.network.mac._scheduled import TowerScheduler
+from netfl.network.mac._test_bench import BenchSetup, diversity_gain_law, service_turns
 from netfl.streams import Streams
 from netfl.types import Law, StatisticClaim
 
@@ -38,7 +38,7 @@ class MaxSnr(TowerScheduler):
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Serve the user with the highest SNR."""
 
-        def pick(backlog: Users) -> int:
+        def pick(backlog: Ints) -> int:
             return int(backlog[cell.snr_db(backlog).argmax()])
 
         return self._serve(cell, pick)
@@ -46,21 +46,11 @@ class MaxSnr(TowerScheduler):
     def laws(self) -> tuple[Law, ...]:
         """Claim the distribution of the winner and of its gain."""
         n, model = _LAW_USERS, self.model_copy(update={"poll": 0.0})
-        terms = 1.0 / np.arange(1, n + 1)
-        setting = f"of n = {n} users under independent Rayleigh fading of mean 1 that always have something to send"
 
-        def is_winner(streams: Streams, size: int) -> NDArray[np.float64]:
+        def is_winner(streams: Streams, size: int) -> Floats:
             winners, _ = service_turns(BenchSetup(model, n, 1.0, streams), size // 4)
             return np.asarray(winners[:, None] == np.arange(n), float)
 
-        return (
-            Law(
-                "power gain of the winner",
-                f"P(gain ≤ x) = (1 - e^-x)^n {setting}",
-                lambda streams, size: service_turns(BenchSetup(model, n, 1.0, streams), size)[1],
-                mean=float(terms.sum()),
-                variance=float(np.square(terms).sum()),
-                cdf=lambda x: (-np.expm1(-np.asarray(x))) ** n,
-                figures=(StatisticClaim("share of the turns", "1/n each", is_winner, [1.0 / n] * n),),
-            ),
-        )
+        setting = f"of n = {n} users under independent Rayleigh fading of mean 1 that always have something to send"
+        shares = StatisticClaim("share of the turns", "1/n each", is_winner, [1.0 / n] * n)
+        return (diversity_gain_law(model, n, 1.0, f"P(gain ≤ x) = (1 - e^-x)^n {setting}", (shares,)),)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from netfl.errors import Fault
-from netfl.network.mac._scheduled import TowerScheduler, Users, next_in_turn
+from netfl.network.mac import Floats, Ints
+from netfl.network.mac._scheduled import TowerScheduler, next_in_turn
 from netfl.network.mac._test_bench import BenchSetup, service_turns
 from netfl.network.queue._weights import Weights
 from netfl.streams import Streams
@@ -19,7 +19,7 @@ from netfl.types import Law, ScenarioFacts, StatisticClaim
 if TYPE_CHECKING:
     from netfl.network.radio.cell import Cell
 
-Pick = Callable[[Users], int]
+Pick = Callable[[Ints], int]
 _LAW_USERS, _MAX_LAW_USERS = 3, 50
 
 
@@ -57,7 +57,7 @@ class Priority(TowerScheduler):
         picks = {"strict": _strict, "lottery": _lottery, "stride": _stride}
         return self._serve(cell, picks[self.by](cell, self._weights_of(cell.ids)))
 
-    def _weights_of(self, ids: Users) -> NDArray[np.float64]:
+    def _weights_of(self, ids: Ints) -> Floats:
         return np.array([self.weights.get(user, 1.0) for user in ids.tolist()])
 
     def laws(self) -> tuple[Law, ...]:
@@ -68,7 +68,7 @@ class Priority(TowerScheduler):
             weights = (weights == weights.max()).astype(float)
         means, model = weights / weights.sum(), self.model_copy(update={"poll": 0.0})
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             winners, _ = service_turns(BenchSetup(model, users, 1.0, streams), size)
             return np.asarray(winners[:, None] == np.arange(users), float)
 
@@ -79,12 +79,12 @@ class Priority(TowerScheduler):
         return (Law("whose turn it is", formula, figures=(claim,)),)
 
 
-def _strict(cell: Cell, weights: NDArray[np.float64]) -> Pick:
+def _strict(cell: Cell, weights: Floats) -> Pick:
     """Pick a user of the largest weight, equal weights in turn."""
     levels, rank = np.unique(weights, return_inverse=True)
     last = np.full(len(levels), -1)
 
-    def pick(backlog: Users) -> int:
+    def pick(backlog: Ints) -> int:
         best = rank[backlog].max()
         last[best] = next_in_turn(backlog[rank[backlog] == best], int(last[best]))
         return int(last[best])
@@ -92,23 +92,23 @@ def _strict(cell: Cell, weights: NDArray[np.float64]) -> Pick:
     return pick
 
 
-def _lottery(cell: Cell, weights: NDArray[np.float64]) -> Pick:
+def _lottery(cell: Cell, weights: Floats) -> Pick:
     """Pick a user at random, with probabilities proportional to the weights."""
     rng = cell.streams.rng("lottery")
 
-    def pick(backlog: Users) -> int:
+    def pick(backlog: Ints) -> int:
         cumulated = np.cumsum(weights[backlog])
         return int(backlog[np.searchsorted(cumulated, rng.random() * cumulated[-1], side="right")])
 
     return pick
 
 
-def _stride(cell: Cell, weights: NDArray[np.float64]) -> Pick:
+def _stride(cell: Cell, weights: Floats) -> Pick:
     """Pick the user with the smallest progress."""
     strides, now, was_in_backlog = 1.0 / weights, 0.0, np.zeros(cell.size, np.bool_)
     progress = strides.copy()  # of each user after its next turn
 
-    def pick(backlog: Users) -> int:
+    def pick(backlog: Ints) -> int:
         nonlocal now
         new = backlog[~was_in_backlog[backlog]]
         progress[new] = np.maximum(progress[new], now + strides[new])

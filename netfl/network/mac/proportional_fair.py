@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.mac._scheduled import TowerScheduler, Users
-from netfl.network.mac._test_bench import BenchSetup, service_turns
+from netfl.network.mac import Floats, Ints
+from netfl.network.mac._scheduled import TowerScheduler
+from netfl.network.mac._test_bench import diversity_gain_law
 from netfl.types import Law
 from netfl.units import Seconds
 
@@ -50,7 +50,7 @@ class ProportionalFair(TowerScheduler):
         """Serve the user with the largest R / A: users never served come first, users with rate 0 last."""
         average, last_s, last_turn = np.zeros(cell.size), cell.env.now, (0, 0.0)
 
-        def pick(backlog: Users) -> int:
+        def pick(backlog: Ints) -> int:
             nonlocal last_s, last_turn
             fade = np.exp(-(cell.env.now - last_s) / self.window)
             average[:] *= fade
@@ -64,7 +64,7 @@ class ProportionalFair(TowerScheduler):
 
         return self._serve(cell, pick)
 
-    def _rates(self, cell: Cell, users: Users) -> NDArray[np.float64]:
+    def _rates(self, cell: Cell, users: Ints) -> Floats:
         """Return R up to a factor that averages share."""
         if self.rate == "airtime":
             return 1.0 / cell.airtimes_s(users)
@@ -72,17 +72,9 @@ class ProportionalFair(TowerScheduler):
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the multi-user diversity gain for equal means and long windows, where it has a closed form."""
-        n = _LAW_USERS
-        model = self.model_copy(update={"rate": "capacity", "poll": 0.0})
-        terms, airtime_s = 1.0 / np.arange(1, n + 1), self.window / _LAW_TURNS
-        return (
-            Law(
-                "power gain of the winner",
-                f"1 + 1/2 + … + 1/n in the mean, n = {n} users under independent Rayleigh fading of mean 1 that always "
-                f"have something to send; in the limit of long windows, drawn at {_LAW_TURNS} turns",
-                lambda streams, size: service_turns(BenchSetup(model, n, airtime_s, streams), size)[1],
-                mean=float(terms.sum()),
-                variance=float(np.square(terms).sum()),
-                cdf=lambda x: (-np.expm1(-np.asarray(x))) ** n,
-            ),
+        n, model = _LAW_USERS, self.model_copy(update={"rate": "capacity", "poll": 0.0})
+        statement = (
+            f"1 + 1/2 + … + 1/n in the mean, n = {n} users under independent Rayleigh fading of mean 1 that always "
+            f"have something to send; in the limit of long windows, drawn at {_LAW_TURNS} turns"
         )
+        return (diversity_gain_law(model, n, self.window / _LAW_TURNS, statement),)

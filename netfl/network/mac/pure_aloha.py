@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.mac import Mac
+from netfl.network.mac import Floats, Ints, Mac
 from netfl.network.mac._random_draws import BufferedDraws
 from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes
-from netfl.network.mac._unslotted import RetryState, Users, serve_unslotted
+from netfl.network.mac._unslotted import RetryState, serve_unslotted
 from netfl.streams import Streams
 from netfl.types import Law, StatisticClaim
 from netfl.units import Seconds
@@ -57,14 +56,14 @@ class PureAloha(Mac):
         """Let users send when they are ready, and after their backoff."""
         retries, pauses = RetryState(cell), BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
 
-        def plan(users: Users) -> NDArray[np.float64]:
-            start_s: NDArray[np.float64] = np.maximum(cell.ready_s[users], retries.over_s[users])
+        def plan(users: Ints) -> Floats:
+            start_s: Floats = np.maximum(cell.ready_s[users], retries.over_s[users])
             has_failed = retries.failures[users] > 0
             if has_failed.any():
                 start_s[has_failed] = cell.env.now + self.backoff * pauses.next(users[has_failed])
             return start_s
 
-        def send(users: Users) -> None:
+        def send(users: Ints) -> None:
             retries.send(users, self.max_attempts, cell.airtimes_s(users))
 
         return serve_unslotted(cell, retries, plan, send)
@@ -75,10 +74,10 @@ class PureAloha(Mac):
         airtime_s = pause_s * _LAW_LOAD / (users - _LAW_LOAD)
         share = (math.exp(-airtime_s / pause_s) * pause_s / (pause_s + airtime_s)) ** (users - 1)
 
-        def draw(streams: Streams, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        def draw(streams: Streams, size: int) -> tuple[Floats, Floats]:
             rng, rows = streams.rng("pauses"), max(_MIN_ROWS, size // _ATTEMPTS_PER_ROW)
 
-            def next_ready(users: Users, now: float) -> NDArray[np.float64]:
+            def next_ready(users: Ints, now: float) -> Floats:
                 return now + rng.exponential(pause_s, len(users))
 
             setup, span_s = BenchSetup(self, _LAW_USERS, airtime_s, streams), _ATTEMPTS_PER_ROW * airtime_s / _LAW_LOAD

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
-from netfl.network.mac._scheduled import TowerScheduler, Users, next_in_turn
+from netfl.network.mac import Floats, Ints
+from netfl.network.mac._scheduled import TowerScheduler, next_in_turn
 from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users
 from netfl.streams import Streams
 from netfl.types import Law
@@ -39,7 +39,7 @@ class RoundRobin(TowerScheduler):
         """Serve the next user in order."""
         last = -1
 
-        def pick(backlog: Users) -> int:
+        def pick(backlog: Ints) -> int:
             nonlocal last
             last = next_in_turn(backlog, last)
             return last
@@ -51,7 +51,7 @@ class RoundRobin(TowerScheduler):
         airtime_s = self.poll or 1.0
         gap_s = _LAW_USERS * (self.poll + airtime_s)
 
-        def gaps(streams: Streams, size: int) -> NDArray[np.float64]:
+        def gaps(streams: Streams, size: int) -> Floats:
             bench = MacTestBench(BenchSetup(self, _LAW_USERS, airtime_s, streams), saturated_users)
             while len(bench.deliveries) < size + _LAW_USERS:
                 bench.env.step()

@@ -10,8 +10,8 @@ import simpy
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.mac import Mac
-from netfl.network.mac._slotted import Slots, SlottedCell, serve_slots, slot_faults
+from netfl.network.mac import Ints, Mac
+from netfl.network.mac._slotted import SlottedCell, serve_slots, slot_faults
 from netfl.network.mac._test_bench import BenchSetup, waiting_times
 from netfl.types import Law
 from netfl.units import Seconds
@@ -64,7 +64,7 @@ class Tdma(Mac):
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Let each user wait for its slot."""
 
-        def choose(users: Slots, first: Slots) -> Slots:
+        def choose(users: Ints, first: Ints) -> Ints:
             return np.asarray(first + (users - first) % cell.size)
 
         return serve_slots(SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts), choose)
