@@ -156,7 +156,7 @@ def _service(network: NetworkAccess, setting: AccessContext) -> RoundServiceConf
         update_bits=transport.up_bits(setting.uplink_bits if given is None else given),
         samples=network.compute.work(setting.samples),
         compute_s=compute_s,
-        luck=network.compute.training_jitter(compute_streams(setting)),
+        jitter=network.compute.training_jitter(compute_streams(setting)),
         broadcast_bits=transport.down_bits(setting.downlink_bits if given is None else given),
         broadcast_bps=network.broadcast_rate or np.inf,
         rule=network.round,
