@@ -81,7 +81,8 @@ def queue(case: str) -> Access:
 def own_seconds(case: str, side: str, packets: int) -> float:
     """The processor time that netfl takes for a case, the building of the world included."""
     access, told = queue(case), setting(1, packets / CASES[case][0])
-    with patch.object(traffic_sources, "fits", traffic_sources.can_batch if side == OWN[0] else lambda *told: False):
+    can_batch = traffic_sources.can_batch if side == OWN[0] else lambda *told: False
+    with patch.object(traffic_sources, "can_batch", can_batch):
         begin = time.process_time()
         for _ in access.rounds(told):
             pass

@@ -174,7 +174,7 @@ def _service(network: NetworkAccess, context: AccessContext) -> RoundServiceConf
         update_bits=transport.up_bits(context.uplink_bits if size is None else size),
         samples=network.compute.work(context.samples),
         compute_s=compute_s,
-        luck=network.compute.training_jitter(compute_streams(context)),
+        jitter=network.compute.training_jitter(compute_streams(context)),
         broadcast_bits=transport.down_bits(context.downlink_bits if size is None else size),
         broadcast_bps=network.broadcast_rate or np.inf,
         rule=network.round,

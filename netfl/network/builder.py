@@ -77,12 +77,11 @@ def _build_cells(
 def _build_population(
     network: NetworkContext, medium: Medium, ids: Users, tower: str, routes: Routes
 ) -> UserPopulation | None:
-    """Build the users of one cell, and the queue of their updates."""
     config, service, env = network.config, network.config.service, network.env
     if service is None:
         return None
     on_training = partial(_train, medium, service.samples) if config.presence.is_metered else None
-    behaviour = UserBehaviour(service.busy, service.rule.needs_disconnected, on_training, service.luck, config.spending)
+    behaviour = UserBehaviour(service.busy, service.rule.needs_disconnected, on_training, service.jitter, config.spending)
     segmentation = service.segmentation
 
     def ack_delay_s(user: int) -> float:
@@ -99,7 +98,6 @@ def _build_population(
 
 
 def _build_packet_queues(network: NetworkContext, medium: Medium, ids: Users, tower: str) -> list[TxQueue]:
-    """Build the queues of the traffic of one cell's users."""
     queues: list[TxQueue] = []
     for number, traffic in enumerate(network.config.traffic):
         if traffic.enters == "users":

@@ -35,7 +35,6 @@ class Device(Spec):
 
     @model_validator(mode="after")
     def _one_way(self) -> Device:
-        """Check that either a share or users are given."""
         if (self.share is None) == (self.users is None):
             raise ValueError("say how many have it: give share or users, one of them")
         return self
@@ -204,7 +203,6 @@ class Compute(Spec):
 
 
 def _speed_law(compute: Compute, parts: list[tuple[float, float, float]]) -> Law:
-    """Return the distribution of speeds, a mixture of lognormals: *parts* are share, median and spread of each."""
     from scipy.special import ndtr
 
     def cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -227,7 +225,6 @@ def _speed_law(compute: Compute, parts: list[tuple[float, float, float]]) -> Law
 
 
 def _share_law(compute: Compute, shares: list[float]) -> Law:
-    """Return the distribution of classes."""
 
     def draw(streams: Streams, size: int) -> NDArray[np.float64]:
         return np.eye(len(shares))[compute.device(size, streams)]
@@ -237,7 +234,6 @@ def _share_law(compute: Compute, shares: list[float]) -> Law:
 
 
 def _jitter_law(compute: Compute) -> Law:
-    """Return the distribution of an update's time over its mean."""
     from scipy.stats import lognorm
 
     variance = log1p(compute.jitter**2)

@@ -119,7 +119,7 @@ class RoundServiceConfig:
         downlink: Downlink over the network; ``None`` for an ideal one.
         boost_db: Power of towers above that of users.
         transport: Transport of updates, whole or in packets.
-        luck: Factors of the training times of single updates; ``None`` without jitter.
+        jitter: Factors of the training times of single updates; ``None`` without jitter.
     """
 
     update_bits: float
@@ -133,7 +133,7 @@ class RoundServiceConfig:
     downlink: Downlink | None = None
     boost_db: float = 0.0
     transport: Transport = field(default_factory=Transport)
-    luck: TrainingJitter | None = None
+    jitter: TrainingJitter | None = None
 
     @property
     def segmentation(self) -> Segmentation:

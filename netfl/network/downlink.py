@@ -129,7 +129,6 @@ class LossyDownlink(DownlinkPath):
         call_after(self._env, start_s - now_s, lambda _: self._begin(copy, mode, airtime_s))
 
     def _begin(self, copy: _Copy, mode: int, airtime_s: float) -> None:
-        """Begin a sending, and decide who receives it."""
         now_s, tower = self._env.now, copy.tower.cell.tower
         ids = copy.tower.cell.ids[copy.users]
         self._log.downlink_bits += self._bits

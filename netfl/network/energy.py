@@ -47,7 +47,6 @@ class EnergyCosts(Spec):
 
     @model_validator(mode="after")
     def _one_power(self) -> EnergyCosts:
-        """Check that the power of sending is given once."""
         if self.transmit is not None and self.efficiency is not None:
             raise ValueError("give transmit or efficiency, not both")
         return self
@@ -75,7 +74,6 @@ class Energy(EnergyCosts):
 
     @model_validator(mode="after")
     def _something(self) -> Energy:
-        """Check that any cost is given."""
         if not any(getattr(costs, name) for costs in (self, *self.devices.values()) for name in costs.stated):
             raise ValueError("nothing is spent: give per_training, per_sample, transmit, efficiency, receive or idle")
         return self

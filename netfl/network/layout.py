@@ -107,7 +107,6 @@ class Layout:
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
-        """Node numbers by name."""
         numbers = {name: number for number, name in enumerate(self.names, self.users)}
         for number, (start, end) in enumerate(self.graph.edges, self.users + len(self.names)):
             numbers[f"{start}-{end}"] = numbers[f"{end}-{start}"] = number
@@ -152,13 +151,11 @@ class Layout:
         return tuple(nx.shortest_path(self.graph, tower, self.server, weight="delay_s"))
 
     def _places(self, names: tuple[str, ...]) -> NDArray[np.float64]:
-        """Return the positions of infrastructure nodes, ``[names, 2]``."""
         rows = [(self.graph.nodes[name]["x_m"], self.graph.nodes[name]["y_m"]) for name in names]
         return np.asarray(rows, float).reshape(-1, 2)
 
     @cached_property
     def _tower_xy_m(self) -> NDArray[np.float64]:
-        """Positions of the towers, ``[towers, 2]``."""
         return self._places(self.towers)
 
     @cached_property

@@ -125,7 +125,6 @@ class Sampler:
             self._count(snr_db.reshape(len(times_s), -1)[counted].T)
 
     def _count(self, snr_db: NDArray[np.float64]) -> None:
-        """Count the next samples, ``[users, times]``."""
         power = 10.0 ** (snr_db / 10.0)
         self._samples += power.size
         self._sum_db += float(snr_db.sum())

@@ -236,7 +236,6 @@ class Server:
         )
 
     def _is_fresh(self, base: int) -> bool:
-        """Return whether an update from version *base* still counts."""
         limit = self._service.staleness
         return limit is None or self._log.round - 1 - base <= limit
 
@@ -251,7 +250,6 @@ class Server:
         return (needed[0] if needed else newest), tuple(needed)
 
     def _idle(self) -> NDArray[np.bool_]:
-        """Return whether each user has no open update."""
         idle = np.zeros(len(self._is_selected), np.bool_)
         for tower in self._towers:
             idle[tower.cell.ids[tower.idle_users()]] = True
@@ -264,7 +262,6 @@ class Server:
                 tower.dismiss(self._number_of[~self._is_selected & (self._tower_of == index)])
 
     def _send(self, users: Users) -> None:
-        """Send the newest version to *users*."""
         version = self._log.round - 1
         if len(users) == len(self._is_selected):
             for tower in self._towers:

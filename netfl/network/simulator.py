@@ -196,7 +196,6 @@ class NetworkSimulator:
             self._fast_traffic.play(now_s)
 
     def _restart(self, now_s: float) -> None:
-        """Reset all counters at the end of the warm-up."""
         self._play_fast_traffic(now_s)
         self._statistics.restart(now_s)
 
@@ -211,7 +210,6 @@ class NetworkSimulator:
         return Server(self._network, service, self._towers, downlink, self._close)
 
     def _run_round(self) -> None:
-        """Let the clock run until the round closes."""
         try:
             run_until(self._env, self._closed, self._report_progress)
         except NetflError:
@@ -230,7 +228,6 @@ class NetworkSimulator:
         self._on_progress(RoundProgress(self._log.round, self._env.now, attempts, self._log.failed_attempts))
 
     def _receive(self, message: Message) -> None:
-        """Receive an update, or a packet, at the server."""
         now_s, server = self._env.now, self._config.sites.server
         if not message.ignore_outages and self._config.presence.node_up_until_s(self._server_node, now_s) <= now_s:
             self._log.record_outcome(message, "lost", now_s, node=server)
@@ -241,7 +238,6 @@ class NetworkSimulator:
             self._server.receive(message)
 
     def _close(self) -> None:
-        """Close the open round."""
         if not self._closed.triggered:
             self._closed.succeed()
             if self._server is not None:
@@ -258,7 +254,6 @@ class NetworkSimulator:
         call_after(self._env, deadline_s, close)
 
     def _fail(self, error: NetflError) -> None:
-        """End the run with *error*."""
         self._failure = error
         self._close()
 
@@ -277,7 +272,6 @@ class NetworkSimulator:
             raise ModelError("network", "every user is cut off from the server for good", time_s=now_s)
 
     def _finish(self, now_s: float) -> None:
-        """End all open updates, and record the metrics."""
         log, sampler, energy = self._log, self._config.sampler, self._config.spending
         self._outstanding.on_end = None
         for tower in self._towers.values():

@@ -194,7 +194,6 @@ class UserPopulation:
         self._draw_compute_time(users)
 
     def _draw_compute_time(self, users: Users) -> None:
-        """Draw the training times of the next updates of *users*."""
         if self._behaviour.jitter is not None:
             factor = self._behaviour.jitter(self._ids[users], self._drawn[users])
             self._compute_s[users] = self._mean_compute_s[users] * factor

@@ -190,7 +190,6 @@ def can_batch(config: NetworkConfig, routes: Routes, log: EventLog) -> bool:
 
 
 def _plain(queue: Queue) -> bool:
-    """Return whether *queue* is first in, first out, with a capacity in packets."""
     return type(queue) is DropTail and queue.capacity_bytes is None
 
 
@@ -239,7 +238,6 @@ class FastPathTraffic:
         return {f"{node}-{self._after[node]}": port.usage(now_s) for node, port in self._ports.items()}
 
     def _stretch(self, by_s: float) -> None:
-        """Carry the packets of a stretch."""
         for node in self._far_first:
             new = [source.take(by_s) for source in self._sources[node]]
             for packets in new:
@@ -250,5 +248,4 @@ class FastPathTraffic:
         self._log.record_outcomes(delivered, "delivered", self._server)
 
     def _arrivals(self, node: str, by_s: float) -> Iterator[PacketArray]:
-        """Yield the packets that other nodes have sent to *node*."""
         return (self._ports[before].take(by_s) for before, after in self._after.items() if after == node)

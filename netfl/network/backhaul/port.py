@@ -145,7 +145,6 @@ class OutputPort:
         call_after(self._env, duration_s, sent)
 
     def _sent(self, event: simpy.Event) -> None:
-        """End a sending, and begin the next."""
         message, now = self._sending, self._env.now
         assert message is not None
         self._busy_s += now - self._began_s
@@ -170,7 +169,6 @@ class OutputPort:
         self._log.event("forwarded", now, user=message.user, node=self._ends[0].name, value=waited_s)
 
     def _propagate(self, message: Message, now: float) -> None:
-        """Let *message* cross the link."""
         if self._has_outages and not message.ignore_outages:
             name, number = self._ends[1]
             cut_s = self._state.cut_s(number, now, now + self._delay_s)
@@ -189,7 +187,6 @@ class OutputPort:
         self._empty(dead)
 
     def _empty(self, dead: str) -> None:
-        """Lose all waiting messages."""
         now = self._env.now
         while (message := self._buffer.pop(now)) is not None:
             self._waited_s += now
@@ -207,7 +204,6 @@ class OutputPort:
         until_s = self._state.node_up_until_s
         return next((name for name, node in self._ends if until_s(node, now) <= now), "")
 
-    def _end(self, message: Message, fate: str, place: str = "") -> None:
-        """End a message here, or at *place*."""
-        self._ended[fate] += 1
-        self._log.record_outcome(message, fate, self._env.now, node=place or self._ends[0].name)
+    def _end(self, message: Message, outcome: str, place: str = "") -> None:
+        self._ended[outcome] += 1
+        self._log.record_outcome(message, outcome, self._env.now, node=place or self._ends[0].name)

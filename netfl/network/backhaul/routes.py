@@ -140,7 +140,6 @@ class Routes:
         return OutputPort(self._context, Link(*ends, rate_bps, edge["delay_s"]), buffer, onward)
 
     def _forward(self, node: str, message: Message) -> None:
-        """Send *message* on from *node* by the present route."""
         now_s = self._context.env.now
         if message.ignore_outages:
             after: str | None = self._sites.route(node)[1]
@@ -152,7 +151,6 @@ class Routes:
             (self._ports.get((node, after)) or self._open_port(node, after)).enter(message)
 
     def _unknown_names(self) -> Iterator[Fault]:
-        """Yield names of queues that belong to no port."""
         nodes = [name for name in self._sites.names if name != self._sites.server]
         links = [f"{node}-{after}" for node in nodes for after in self._sites.graph.adj[node]]
         for name in self._queues:

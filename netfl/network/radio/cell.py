@@ -312,7 +312,6 @@ class Cell:
         return connected
 
     def _frame_airtimes_s(self, users: Users, mode: ArrayLike) -> float | NDArray[np.float64]:
-        """Airtimes of the next frames."""
         bits = self._queue.bits(users)
         if isinstance(bits, float) and isinstance(mode, int):
             return self._medium.airtime_s(bits, mode)
@@ -321,7 +320,6 @@ class Cell:
         return np.array([self._medium.airtime_s(*row) for row in rows])
 
     def _launch(self, group: _Attempt) -> Transmission:
-        """Put the frames of users with equal values on the air."""
         medium, ids, delay_s = self._medium, group.ids, group.delay_s
         frames = self._queue.launch(group.users, group.start_s)
         sent_s = group.airtime_from_s + group.duration_s

@@ -232,7 +232,6 @@ class FadingMedium(Medium):
         return np.asarray(worst + signals.sum() - signals)
 
     def _power(self, other: Transmission, transmission: Transmission) -> float:
-        """Return the power of *other* at the tower of *transmission*, over the noise."""
         return float(db_to_linear(self._link_budget.snr_db(other.ids, other.start_s, transmission.tower.name)).sum())
 
 

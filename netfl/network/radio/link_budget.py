@@ -123,7 +123,6 @@ class LinkBudget:
 
     @cached_property
     def _has_several_towers(self) -> bool:
-        """True if there are several towers."""
         return len(self._sites.towers) > 1
 
     def _gains_to(self, tower: str) -> list[LinkGain]:
@@ -133,7 +132,6 @@ class LinkBudget:
         return self._other_gains[tower]
 
     def _open(self, sites: Layout, streams: Streams) -> list[LinkGain]:
-        """Open all channels on the links of *sites*."""
         gains = []
         for index, channel in enumerate(self._channels):
             with prefix_faults(f"channel.{index}"):
@@ -142,5 +140,4 @@ class LinkBudget:
 
 
 def _sum_dbm(powers_dbm: Sequence[float]) -> float:
-    """Return the sum of powers."""
     return 10.0 * math.log10(sum(10.0 ** (power / 10.0) for power in powers_dbm))

@@ -127,7 +127,6 @@ class PacketQueue(TxQueue):
                 self._log.record_outcome(dropped, "dropped", born_s, node=self._tower)
 
     def _count(self, head: Message) -> None:
-        """Count *head* as offered, once."""
         if not head.counted:
             head.counted = True
             self._log.offer(head.user, head.bits, head.born_s)
@@ -159,7 +158,6 @@ class _Arrivals:
         return packet
 
     def _fill(self) -> None:
-        """Take the next block that is not empty."""
         self._index = 0
         for times_s, bits in self._blocks:
             if len(times_s):

@@ -163,7 +163,6 @@ class UpdateQueue(TxQueue):
     def _record_failures(
         self, frames: Frames, chosen: NDArray[np.bool_], cause: str, snr_db: NDArray[np.float64], now_s: float
     ) -> None:
-        """Record failed attempts that are followed by others."""
         self.log.count_failures(int(np.count_nonzero(chosen)), now_s)
         if chosen.any() and self.log.wants("failed"):
             ids = self.ids[frames.users[chosen]]

@@ -154,7 +154,6 @@ class SegmentedUpdateQueue(UpdateQueue):
             call_after(self._env, delay_s, partial(self._receive_acknowledgement, transfer, part))
 
     def _transfer(self, user: int) -> Transfer:
-        """Return the present transfer of *user*."""
         transfer = self._transfers[user]
         if transfer is None:
             window = None if self._arq is None else self._arq.window
@@ -230,14 +229,12 @@ class SegmentedUpdateQueue(UpdateQueue):
         self.ready_s[user] = max(now_s, self._disconnected_until_s[user]) if is_ready else next_s
 
     def _stop(self, transfer: Transfer, outcome: Outcome, now_s: float) -> None:
-        """End an update whose user sends no more packets of it."""
         self._end_transfer(transfer, outcome, now_s)
         transfer.is_sending, on_air = False, self.on_air[transfer.user]
         transfer.head = transfer.head if on_air else NO_PACKET
         self._resume(transfer, now_s)
 
     def _end_transfer(self, transfer: Transfer, outcome: Outcome, now_s: float) -> None:
-        """End an update, if it has not ended yet."""
         if not transfer.is_open:
             return
         user, is_expected = transfer.user, not transfer.is_cancelled

@@ -112,7 +112,6 @@ class Transport(Spec):
 
     @property
     def _mtu_bits(self) -> float:
-        """Size of the largest packet."""
         return _MTU_BITS if self.mtu is None else self.mtu
 
     def misfits(self, frame_bits: float | None) -> Iterator[Fault]:

@@ -193,7 +193,7 @@ def test_a_new_version_does_not_make_a_user_send_what_is_on_the_air(monkeypatch,
     attempt, twice = Cell.attempt, []
 
     def watched(cell, users, **how):
-        twice.extend(cell.env.now for user in np.asarray(users) if cell._load.on_air[user])
+        twice.extend(cell.env.now for user in np.asarray(users) if cell._queue.on_air[user])
         return attempt(cell, users, **how)
 
     monkeypatch.setattr(Cell, "attempt", watched)
