@@ -12,7 +12,8 @@ from netfl.report import animation
 from netfl.report.animation import encoding
 from netfl.report.animation.data import AnimationData
 from netfl.report.animation.layout import surrounding_places
-from netfl.report.view import RunData
+from netfl.report.run_data import RunData
+from netfl.results.formatting import clock
 
 WALKERS = """
 name: walkers
@@ -73,7 +74,7 @@ def test_a_film_that_is_cut_says_so_and_ends_there(make):
     said = " ".join(film.notes())
     assert "Shown is replica 0, of 2." in said
     assert "left out" in said
-    assert f"of {animation.data.phrases.format_duration(view.end_s)}, as a page has room for 30 events" in said
+    assert f"of {clock(view.end_s)}, as a page has room for 30 events" in said
     _, arrays = unpacked(encoding.pack_data(film.header(), film.arrays()))
     assert arrays["event_time"].sum(dtype=np.int64) <= encoding.TICKS
 
@@ -158,4 +159,4 @@ def test_a_scenario_that_is_no_use_any_more_leaves_what_the_tables_tell(walkers)
 
 def test_a_run_in_which_nothing_happened_has_no_replay(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
-    assert animation.animation_chapter(RunData(netfl.open_run(tmp_path))) is None
+    assert animation.animation_section(RunData(netfl.open_run(tmp_path))) is None

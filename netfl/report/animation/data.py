@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netfl.report import phrases
 from netfl.report.animation import encoding
 from netfl.report.animation import events as gathering
 from netfl.report.animation.layout import AnimationLayout, entity_numbers, places_of
 from netfl.report.animation.paths import packets, update_paths
-from netfl.report.view import RunData
+from netfl.report.run_data import RunData
+from netfl.results import formatting
 from netfl.types import KINDS
 
 # The accuracies that a replay counts along.
@@ -34,20 +34,20 @@ class AccuracyTracks:
     """The accuracies of the replica shown.
 
     Args:
-        view: the run.
+        data: the run.
         end_s: when the film ends; later figures do not count.
         most: how many accuracies of single users are kept.
     """
 
-    view: RunData
+    data: RunData
     end_s: float
     most: int = MOST_FIGURES
 
     @cached_property
     def _rows(self) -> pd.DataFrame:
         """All accuracies of the replica."""
-        table = self.view.metrics
-        shown = (table["replica"] == self.view.first) & (table["metric"] == "accuracy")
+        table = self.data.metrics
+        shown = (table["replica"] == self.data.first) & (table["metric"] == "accuracy")
         return table[shown & (table["time_s"] <= self.end_s)].astype({"group": str, "learner": str})
 
     @cached_property
@@ -55,7 +55,7 @@ class AccuracyTracks:
         """The accuracy over everything: an index of times in seconds, a column for each learner."""
         rows = self._rows[self._rows["group"] == ""]
         table = rows.pivot_table(index="time_s", columns="learner", values="value", aggfunc="last")
-        return table.reindex(columns=[*self.view.learners])
+        return table.reindex(columns=[*self.data.learners])
 
     @cached_property
     def _of_users(self) -> pd.DataFrame:
@@ -65,7 +65,9 @@ class AccuracyTracks:
             index="time_s", columns=["learner", "user"], values="value", aggfunc="last"
         )
         known = set(table.columns.get_level_values(0))
-        columns = [(name, user) for name in self.view.learners if name in known for user in self.view.one["user"]]
+        columns = [
+            (name, user) for name in self.data.learners if name in known for user in self.data.first_users["user"]
+        ]
         return table.reindex(columns=pd.MultiIndex.from_tuples(columns, names=["learner", "user"]))
 
     @property
@@ -95,24 +97,24 @@ class AnimationData:
     """The replica that a report shows one by one, ready for its page.
 
     Args:
-        view: the run.
+        data: the run.
         most_events: how many events are kept.
         most_figures: how many accuracies of single users are kept.
     """
 
-    view: RunData
+    data: RunData
     most_events: int = gathering.MOST_EVENTS
     most_figures: int = MOST_FIGURES
 
     @cached_property
     def places(self) -> AnimationLayout:
         """Where everything stands."""
-        return places_of(self.view)
+        return places_of(self.data)
 
     @cached_property
     def recorded(self) -> pd.DataFrame:
         """All events of the replica."""
-        return gathering.recorded_events(self.view)
+        return gathering.recorded_events(self.data)
 
     @cached_property
     def kept(self) -> gathering.KeptEvents:
@@ -127,31 +129,31 @@ class AnimationData:
     @property
     def users(self) -> int:
         """How many users there are."""
-        return len(self.view.one)
+        return len(self.data.first_users)
 
     @property
     def end_s(self) -> float:
         """When the film ends, in seconds; earlier than the run where there is too much to show."""
-        return self.view.end_s if self.kept.to_s is None else self.kept.to_s
+        return self.data.end_s if self.kept.to_s is None else self.kept.to_s
 
     @cached_property
     def ways(self) -> pd.DataFrame:
         """The stretches that updates or packets go, see `travels`."""
-        if self.view.duration_s is not None:
+        if self.data.duration_s is not None:
             return packets(self.events, self.places)
-        came = gathering.deliveries(self.view)
+        came = gathering.deliveries(self.data)
         return update_paths(self.events, self.places, came[came["arrived_s"] <= self.end_s], self.end_s)
 
     @cached_property
     def scores(self) -> AccuracyTracks:
         """The accuracies."""
-        return AccuracyTracks(self.view, self.end_s, self.most_figures)
+        return AccuracyTracks(self.data, self.end_s, self.most_figures)
 
     def notes(self) -> Iterator[str]:
         """What a reader must know of what is not shown, or not as it was, as sentences."""
-        view, places, kept = self.view, self.places, self.kept
-        if len(view.replicas) > 1:
-            yield f"Shown is replica {view.first}, of {len(view.replicas)}."
+        data, places, kept = self.data, self.places, self.kept
+        if len(data.replicas) > 1:
+            yield f"Shown is replica {data.first}, of {len(data.replicas)}."
         if not places.real:
             yield "Nobody has a place in this run: users stand around the server in the order of their numbers."
         elif not places.known:
@@ -159,16 +161,16 @@ class AnimationData:
         if places.walk is not None:
             yield f"Users move: their places are those at {len(places.frames(self.end_s))} even instants."
         if kept.gone:
-            yield f"There are too many events for a page: those called {phrases.join_words(kept.gone)} are left out."
+            yield f"There are too many events for a page: those called {formatting.join_words(kept.gone)} are left out."
         if kept.to_s is not None:
             yield (
-                f"The replay ends after {phrases.format_duration(kept.to_s)} of {phrases.format_duration(view.end_s)}, "
+                f"The replay ends after {formatting.clock(kept.to_s)} of {formatting.clock(data.end_s)}, "
                 "as a page has room "
-                f"for {phrases.format_count(self.most_events)} events."
+                f"for {formatting.format_count(self.most_events)} events."
             )
-        if places.real and view.duration_s is None and not (self.recorded["kind"] == "forwarded").any():
+        if places.real and data.duration_s is None and not (self.recorded["kind"] == "forwarded").any():
             yield "When an update passed which node was not recorded (record: all): it is drawn as evenly on its way."
-        if view.duration_s is not None:
+        if data.duration_s is not None:
             yield "A packet is drawn as evenly on its way from a user to where it ended, and others where they wait."
         if self.scores.every > 1:
             yield f"Colours by accuracy change with one evaluation in {self.scores.every}."
@@ -178,12 +180,12 @@ class AnimationData:
         return {
             "end_s": self.end_s,
             "users": self.users,
-            "step": "round" if self.view.duration_s is None else "window",
+            "step": "round" if self.data.duration_s is None else "window",
             "names": self.places.names,
             "roles": self.places.roles,
             "kinds": KINDS,
             "details": self._details,
-            "learners": self.view.learners,
+            "learners": self.data.learners,
             "coloured": self.scores.coloured,
         }
 
@@ -206,7 +208,7 @@ class AnimationData:
             "onward": encoding.narrow_integers(places.onward),
             "tower": encoding.narrow_integers(places.tower),
             "frames": places.frames(self.end_s).astype(np.float32).ravel(),
-            "rare": encoding.narrow_integers(self.view.one["rare"].to_numpy(int)),
+            "rare": encoding.narrow_integers(self.data.first_users["rare"].to_numpy(int)),
         }
 
     def _events(self) -> dict[str, NDArray[Any]]:
@@ -243,7 +245,7 @@ class AnimationData:
 
     def _rounds(self) -> dict[str, NDArray[Any]]:
         """Rounds, and who was heard."""
-        rounds = gathering.rounds(self.view)
+        rounds = gathering.rounds(self.data)
         rounds = rounds[rounds["opened_s"] <= self.end_s]
         heard = self.events[(self.events["kind"] == "delivered") & (self.events["user"] >= 0)]
         return {

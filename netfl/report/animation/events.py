@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from netfl.report.animation.layout import AnimationLayout, entity_numbers
-from netfl.report.view import RunData
+from netfl.report.run_data import RunData
 
 MOST_EVENTS = 600_000
 """Events that a page holds, at most."""
@@ -33,30 +33,30 @@ class KeptEvents:
     to_s: float | None = None
 
 
-def deliveries(view: RunData) -> pd.DataFrame:
+def deliveries(data: RunData) -> pd.DataFrame:
     """What counted in the replica shown, in order of arrival."""
-    table = view.run.deliveries
-    return table[table["replica"] == view.first].sort_values("arrived_s", kind="stable", ignore_index=True)
+    table = data.run.deliveries
+    return table[table["replica"] == data.first].sort_values("arrived_s", kind="stable", ignore_index=True)
 
 
-def rounds(view: RunData) -> pd.DataFrame:
+def rounds(data: RunData) -> pd.DataFrame:
     """The rounds of the replica shown, in order."""
-    table = view.run.rounds
-    return table[table["replica"] == view.first].sort_values("round", ignore_index=True)
+    table = data.run.rounds
+    return table[table["replica"] == data.first].sort_values("round", ignore_index=True)
 
 
-def recorded_events(view: RunData) -> pd.DataFrame:
+def recorded_events(data: RunData) -> pd.DataFrame:
     """The events of the replica shown, in order of time, words as plain strings.
 
     Where broadcasts and deliveries were not recorded, the tables of rounds and of deliveries tell of them.
     """
-    own = view.run.events[view.run.events["replica"] == view.first].astype({"kind": str, "node": str, "detail": str})
+    own = data.run.events[data.run.events["replica"] == data.first].astype({"kind": str, "node": str, "detail": str})
     kinds, parts = set(own["kind"]), [own]
-    if "broadcast" not in kinds and view.duration_s is None:
-        opened = rounds(view)
+    if "broadcast" not in kinds and data.duration_s is None:
+        opened = rounds(data)
         parts.append(_made("broadcast", opened["opened_s"]))
     if "delivered" not in kinds:
-        told = deliveries(view)
+        told = deliveries(data)
         parts.append(_made("delivered", told["arrived_s"], user=told["user"], value=told["base"].astype(float)))
     table = pd.concat([part for part in parts if len(part)] or [own], ignore_index=True)
     return table.sort_values("time_s", kind="stable", ignore_index=True)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netfl.errors import NetflError
-from netfl.report.view import RunData
+from netfl.report.run_data import RunData
 
 RING = 60
 """Users without places stand in one ring if there are no more than this, else on a disk."""
@@ -80,18 +80,18 @@ class AnimationLayout:
         return np.stack([self.walk(at_s) for at_s in np.linspace(0.0, end_s, number).tolist()])
 
 
-def places_of(view: RunData) -> AnimationLayout:
+def places_of(data: RunData) -> AnimationLayout:
     """The network of the replica that *view* shows, or users around a server where there is none."""
-    nodes, users = view.nodes, len(view.one)
-    if not view.placed or nodes.empty:
+    nodes, users = data.nodes, len(data.first_users)
+    if not data.has_positions or nodes.empty:
         alone = np.zeros((1, 2))
         return AnimationLayout(
             surrounding_places(users), ("server",), ("server",), alone, (), True, False, np.zeros(users, np.int64)
         )
     names = tuple(nodes["node"].astype(str))
-    stands = view.one[["x_m", "y_m"]].to_numpy(float)
-    laid = _laid_out(view, stands)
-    links = _told(view, names) if laid is None else [(names.index(a), names.index(b)) for a, b in laid.graph.edges]
+    stands = data.first_users[["x_m", "y_m"]].to_numpy(float)
+    laid = _laid_out(data, stands)
+    links = _told(data, names) if laid is None else [(names.index(a), names.index(b)) for a, b in laid.graph.edges]
     number = {name: index for index, name in enumerate(names)}
     return AnimationLayout(
         users=stands,
@@ -101,7 +101,7 @@ def places_of(view: RunData) -> AnimationLayout:
         links=tuple(links),
         known=laid is not None,
         real=True,
-        tower=np.array([number.get(name, len(names)) for name in view.towers], np.int64),
+        tower=np.array([number.get(name, len(names)) for name in data.towers], np.int64),
         walk=None if laid is None or laid.paths is None else lambda at_s: laid.paths.xy_m(np.arange(users), at_s),
     )
 
@@ -117,7 +117,7 @@ def surrounding_places(users: int) -> NDArray[np.float64]:
     return np.stack([reach * np.cos(angle), reach * np.sin(angle)], axis=1)
 
 
-def _laid_out(view: RunData, stands: NDArray[np.float64]) -> Any:
+def _laid_out(data: RunData, stands: NDArray[np.float64]) -> Any:
     """The network as its scenario lays it out: links, and how users move; ``None`` if that is not the network here.
 
     A scenario may be of no use any more: its own models or files may be gone, or others than they were.
@@ -129,24 +129,24 @@ def _laid_out(view: RunData, stands: NDArray[np.float64]) -> Any:
     from netfl.types import AccessContext, NullRecorder
 
     try:
-        scenario = load(view.run.folder / "scenario.yaml")
+        scenario = load(data.run.folder / "scenario.yaml")
         if not isinstance(scenario.access, NetworkAccess):
             return None
-        streams = streams_of(scenario, view.first).at("access")
+        streams = streams_of(scenario, data.first).at("access")
         nothing = np.zeros(scenario.users)  # neither loads nor sizes move a node
-        setting = AccessContext(scenario.users, scenario.steps, view.first, streams, nothing, 0.0, 0.0, NullRecorder())
+        setting = AccessContext(scenario.users, scenario.steps, data.first, streams, nothing, 0.0, 0.0, NullRecorder())
         sites = build_layout(scenario.access, setting)
     except (NetflError, OSError, nx.NetworkXException):
         return None
-    same = sites.names == tuple(view.nodes["node"].astype(str)) and np.allclose(sites.user_xy_m, stands)
+    same = sites.names == tuple(data.nodes["node"].astype(str)) and np.allclose(sites.user_xy_m, stands)
     return sites if same else None
 
 
-def _told(view: RunData, names: tuple[str, ...]) -> list[tuple[int, int]]:
+def _told(data: RunData, names: tuple[str, ...]) -> list[tuple[int, int]]:
     """The links that went down or up in the events; where there are none, one from each node to the server."""
     number = {name: index for index, name in enumerate(names)}
     found = set()
-    for name in view.run.events["node"].astype(str).unique():
+    for name in data.run.events["node"].astype(str).unique():
         one, _, other = name.partition("-")
         if one in number and other in number:
             found.add((number[one], number[other]))
