@@ -307,15 +307,15 @@ def metric_plots(data: SweepData, figure: str, point: int) -> Iterator[Markup]:
     if data.random_axes:
         yield scatter_plot(values)
     elif data.free:
-        axes = sorted(data.free, key=lambda axis: _priority(values.rows[axis]))
+        axes = sorted(data.free, key=lambda axis: _priority(rows, axis))
         yield line_plot(values, assign_axes(values, axes, point, MAX_PANELS))
         if len(axes) > 1 and rows[axes[1]].nunique() > 1:
             yield heat_plot(values, assign_axes(values, axes, point, 0), axes[1])
 
 
-def _priority(values: pd.Series[Any]) -> tuple[bool, int]:
+def _priority(rows: pd.DataFrame, axis: str) -> tuple[bool, int]:
     """Return a sort key: numeric axes first, and of these the ones with the most values."""
-    return not sweep_plots.is_numeric(values), -int(values.nunique())
+    return not sweep_plots.is_numeric(rows[axis]), -int(rows[axis].nunique())
 
 
 def assign_axes(values: MetricRows, axes: list[str], point: int, max_panels: int) -> AxisRoles:
