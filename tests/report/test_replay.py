@@ -11,7 +11,7 @@ import netfl
 from netfl.report import animation
 from netfl.report.animation import encoding
 from netfl.report.animation.data import AnimationData
-from netfl.report.animation.layout import surrounding_places
+from netfl.report.animation.layout import circular_positions
 from netfl.report.run_data import RunData
 from netfl.results.formatting import clock
 
@@ -69,7 +69,7 @@ def test_times_are_kept_to_a_tick():
 
 def test_a_film_that_is_cut_says_so_and_ends_there(make):
     view = RunData(make(users=8, rounds=40, replicas=2))
-    film = AnimationData(view, most_events=30)
+    film = AnimationData(view, max_events=30)
     assert film.end_s < view.end_s
     said = " ".join(film.notes())
     assert "Shown is replica 0, of 2." in said
@@ -103,8 +103,8 @@ def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
 
 
 def test_accuracies_are_thinned_where_there_are_too_many(make):
-    film = AnimationData(RunData(make(users=8, rounds=40, replicas=1)), most_figures=50)
-    assert f"one evaluation in {film.scores.every}" in " ".join(film.notes())
+    film = AnimationData(RunData(make(users=8, rounds=40, replicas=1)), max_user_values=50)
+    assert f"one evaluation in {film.scores.stride}" in " ".join(film.notes())
     assert film.arrays()["user_score"].size <= 50 + 16
 
 
@@ -112,13 +112,13 @@ def test_without_events_rounds_and_deliveries_tell(make):
     run = make(users=8, rounds=40, replicas=1, network=False)
     film = AnimationData(RunData(run))
     assert film.events["kind"].value_counts().to_dict() == {"broadcast": 40, "delivered": 40}
-    assert film.ways["user"].tolist() == run.deliveries["user"].tolist()
+    assert film.paths["user"].tolist() == run.deliveries["user"].tolist()
     assert "Nobody has a place in this run" in " ".join(film.notes())
 
 
 @pytest.mark.parametrize("users", [1, 8, 60, 61, 10_000])
 def test_users_without_places_stand_apart_around_the_server(users):
-    places = surrounding_places(users)
+    places = circular_positions(users)
     assert places.shape == (users, 2)
     reach = np.hypot(*places.T)
     assert (reach > 0.15).all()
@@ -135,12 +135,12 @@ def walkers(tmp_path_factory):
 
 
 def test_links_and_moving_users_are_those_of_the_scenario(walkers):
-    places = AnimationData(RunData(walkers)).places
-    assert places.known
+    places = AnimationData(RunData(walkers)).layout
+    assert places.has_scenario_links
     assert {frozenset(places.names[end] for end in link) for link in places.links} == {
         frozenset(link) for link in [("server", "router:0"), ("router:0", "tower:0"), ("router:0", "tower:1")]
     }
-    ways = {name: places.names[to] for name, to in zip(places.names, places.onward, strict=True)}
+    ways = {name: places.names[to] for name, to in zip(places.names, places.next_hops, strict=True)}
     assert ways == {"server": "server", "router:0": "server", "tower:0": "router:0", "tower:1": "router:0"}
     frames = places.frames(100.0)
     np.testing.assert_allclose(frames[0], walkers.users[["x_m", "y_m"]])
@@ -152,8 +152,8 @@ def test_links_and_moving_users_are_those_of_the_scenario(walkers):
 def test_a_scenario_that_is_no_use_any_more_leaves_what_the_tables_tell(walkers):
     (walkers.folder / "scenario.yaml").write_text("name: walkers\nusers: 3\nrounds: 5\n")
     film = AnimationData(RunData(netfl.open_run(walkers.folder)))
-    assert not film.places.known
-    assert {places for link in film.places.links for places in link} == set(range(4))
+    assert not film.layout.has_scenario_links
+    assert {places for link in film.layout.links for places in link} == set(range(4))
     assert "no longer lays out this network" in " ".join(film.notes())
 
 
