@@ -146,10 +146,10 @@ def test_without_scenario_and_users_the_selection_is_still_diagnosed(run):
 KILLED = """
 import sys
 import netfl
-from netfl import recording
+from netfl.results import run_writer
 from netfl.scenario.scenario import load
 
-recording.FLUSH_EVERY_S = 0.2
+run_writer.FLUSH_EVERY_S = 0.2
 changes = {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance"}
 netfl.run(load(sys.argv[1], changes), sys.argv[2], device="cpu")
 """

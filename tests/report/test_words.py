@@ -95,7 +95,7 @@ def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
     loud = RunData(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
     loud.run.__dict__["deliveries"] = pd.concat([heard, *[heard[heard["user"] == 0].assign(user=5)] * 2])
     said = [one for one in summary_text.run_summary(loud) if "They are not all the least heard" in one]
-    others = int((~loud.one["rare"]).sum())
+    others = int((~loud.first_users["rare"]).sum())
     assert said == [
         f"They are not all the least heard: {others} other users were heard less often than the most heard of them."
     ]
