@@ -169,11 +169,11 @@ def wide(tmp_path_factory):
 
 
 def test_pictures_of_many_users_say_whom_they_show(wide):
-    users = wide.users.assign(heard=np.arange(25_000) % 50, rare=False)
+    users = wide.users.assign(delivered=np.arange(25_000) % 50, rare=False)
     rows, few = aggregates.sample_users(users, 2000)
     assert (len(rows), few) == (2000, "2,000 of 25,000 users, evenly spaced by rank")
-    assert rows["heard"].is_monotonic_decreasing
-    assert rows["heard"].value_counts().between(39, 41).all()
+    assert rows["delivered"].is_monotonic_decreasing
+    assert rows["delivered"].value_counts().between(39, 41).all()
     assert aggregates.sample_users(users.head(9), 9)[1] == ""
     for ax in (plots.participation_bars(wide.users, wide.deliveries), plots.participation(wide.users, wide.deliveries)):
         assert "2,000 of 25,000" in ax.get_xlabel() + ax.get_ylabel()

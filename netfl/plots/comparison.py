@@ -100,7 +100,7 @@ def rank_curves(rates: Mapping[str, Iterable[float]], *, ax: Axes | None = None)
     for run, line in style.line_styles(list(rates)).items():
         shares = np.sort(100.0 * np.asarray(list(rates[run]), float))[::-1]
         ax.plot(np.arange(1, len(shares) + 1), shares, drawstyle="steps-mid", **line)
-    ax.set(xlabel="user, from most to least heard", ylabel="heard in rounds (%)")
+    ax.set(xlabel="user, from most to fewest deliveries", ylabel="participation rate (%)")
     ax.set_ylim(bottom=0.0)
     ax.set_xlim(left=0.5)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))

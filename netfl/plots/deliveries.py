@@ -47,7 +47,7 @@ def participation_bars(
     users: pd.DataFrame,
     deliveries: pd.DataFrame | None = None,
     *,
-    by: str = "heard",
+    by: str = "delivered",
     rare: Collection[int] = (),
     replica: int = 0,
     ax: Axes | None = None,
@@ -55,9 +55,9 @@ def participation_bars(
     """Draw the number of deliveries of each user as bars; a cross marks users without any.
 
     Args:
-        users: `Run.users`; with columns heard and rare, *deliveries* and *rare* are not needed.
+        users: `Run.users`; with columns delivered and rare, *deliveries* and *rare* are not needed.
         deliveries: `Run.deliveries`.
-        by: sort key, ``heard`` (descending) or ``distance_m`` (ascending).
+        by: sort key, ``delivered`` (descending) or ``distance_m`` (ascending).
         rare: users who hold one of these classes have a different colour.
         replica: the replica to draw.
         ax: axes to draw on.
@@ -66,7 +66,7 @@ def participation_bars(
     rows, remark = aggregates.sample_users(users_with_counts(users, deliveries, rare, replica), MAX_USERS, by)
     positions = np.arange(len(rows))
     hues = np.where(rows["rare"], RARE, COMMON)
-    heights, rasterized = rows["heard"].to_numpy(float), len(rows) > 1000
+    heights, rasterized = rows["delivered"].to_numpy(float), len(rows) > 1000
     never = heights == 0
     crosses: dict[str, Any] = {
         "marker": "x",
@@ -88,7 +88,7 @@ def participation_bars(
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.grid(visible=False, axis="x")
     ax.margins(x=0.01)
-    ax.set(xlabel=f"user, {order_label(by)}{f' ({remark})' if remark else ''}", ylabel="times heard")
+    ax.set(xlabel=f"user, {order_label(by)}{f' ({remark})' if remark else ''}", ylabel="deliveries")
     if rows["rare"].any():
         style.box_legend(ax, {"other users": COMMON, "hold a rare class": RARE}, loc="upper right")
     return ax
@@ -106,7 +106,7 @@ def participation(
     """Draw user × round: the deliveries of each user, from the most frequent user (top) to the least.
 
     Args:
-        users: `Run.users`, with or without columns heard and rare.
+        users: `Run.users`, with or without columns delivered and rare.
         deliveries: `Run.deliveries`.
         rounds: `Run.rounds`, for the last round; by default that of the last delivery.
         rare: users who hold one of these classes have a different colour.
@@ -188,8 +188,8 @@ def outcomes(
 def users_with_counts(
     users: pd.DataFrame, deliveries: pd.DataFrame | None, rare: Collection[int], replica: int
 ) -> pd.DataFrame:
-    """Return the users of one replica with their number of deliveries ``heard`` and ``rare``."""
-    if deliveries is not None and "heard" not in users:
+    """Return the users of one replica with their number of deliveries ``delivered`` and ``rare``."""
+    if deliveries is not None and "delivered" not in users:
         users = aggregates.with_delivery_counts(users, deliveries, rare)
     return users[users["replica"] == replica].reset_index(drop=True) if "replica" in users else users
 
@@ -201,8 +201,8 @@ def label_users(ax: Axes, users: pd.DataFrame) -> None:
 
 
 def order_label(by: str) -> str:
-    """Return the order of users that are sorted by ``heard`` or by distance, in words."""
-    return "from most to least heard" if by == "heard" else "from nearest to farthest"
+    """Return the order of users that are sorted by ``delivered`` or by distance, in words."""
+    return "from most to fewest deliveries" if by == "delivered" else "from nearest to farthest"
 
 
 def _transparent_map(hue: str) -> ListedColormap:

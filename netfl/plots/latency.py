@@ -74,7 +74,7 @@ def user_delays(
     deliveries: pd.DataFrame,
     rounds: pd.DataFrame,
     *,
-    by: str = "heard",
+    by: str = "delivered",
     rare: Collection[int] = (),
     replica: int = 0,
     ax: Axes | None = None,
@@ -84,10 +84,10 @@ def user_delays(
     Of more than 60 users only medians and middle halves are drawn.
 
     Args:
-        users: `Run.users`, with or without columns heard and rare.
+        users: `Run.users`, with or without columns delivered and rare.
         deliveries: `Run.deliveries`.
         rounds: `Run.rounds`.
-        by: sort key, ``heard`` (descending) or ``distance_m`` (ascending).
+        by: sort key, ``delivered`` (descending) or ``distance_m`` (ascending).
         rare: users who hold one of these classes have a different colour.
         replica: the replica to draw.
         ax: axes to draw on.
@@ -95,7 +95,7 @@ def user_delays(
     ax = style.new_axes(ax)
     table = aggregates.delays(deliveries[deliveries["replica"] == replica], rounds)
     order = users_with_counts(users, deliveries, rare, replica)
-    order = order.sort_values([by, "user"], ascending=[by != "heard", True])
+    order = order.sort_values([by, "user"], ascending=[by != "delivered", True])
     points = table.groupby("user")["delay_s"].quantile(np.array([0.05, 0.25, 0.5, 0.75, 0.95])).unstack()
     points = points.reindex(order["user"])
     unit, name = time_unit(float(table["delay_s"].median()) if len(table) else 0.0)

@@ -152,12 +152,12 @@ def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | Non
     Users who hold a rare class have bold, coloured numbers; of more than 60 users no numbers are shown.
 
     Args:
-        accuracy: columns learner, user, value, heard and rare, of one replica.
+        accuracy: columns learner, user, value, delivered and rare, of one replica.
         learners: the rows; learners without these values are left out.
         ax: axes to draw on.
     """
     ax = style.new_axes(ax)
-    order = accuracy.drop_duplicates("user").sort_values(["heard", "user"], ascending=[False, True])
+    order = accuracy.drop_duplicates("user").sort_values(["delivered", "user"], ascending=[False, True])
     learners = [name for name in learners if (accuracy["learner"] == name).any()]
     table = accuracy.pivot_table(index="learner", columns="user", values="value").reindex(learners)[order["user"]]
     image = ax.imshow(100.0 * table.to_numpy(float), aspect="auto", cmap="cividis", vmin=0.0, vmax=100.0)
@@ -171,7 +171,7 @@ def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | Non
         if is_rare:
             text.set(color=style.RED, fontweight="bold")
     ax.grid(visible=False)
-    ax.set_xlabel("user, from most to least heard")
+    ax.set_xlabel("user, from most to fewest deliveries")
     return ax
 
 
@@ -205,7 +205,7 @@ def user_scatter(
     """Draw final accuracy against the number of deliveries for each user; rings mark users with a rare class.
 
     Args:
-        metrics: `Run.metrics`, or final values with columns learner, value, heard and rare, which need no other table.
+        metrics: `Run.metrics`, or final values with columns learner, value, delivered and rare, which suffice.
         users: `Run.users`.
         deliveries: `Run.deliveries`.
         rare: the rare classes.
@@ -216,16 +216,20 @@ def user_scatter(
     learners = _learners(metrics, learners)
     table = metrics
     if users is not None and deliveries is not None:
-        counts = aggregates.with_delivery_counts(users, deliveries, rare)[["replica", "user", "heard", "rare"]]
+        counts = aggregates.with_delivery_counts(users, deliveries, rare)[["replica", "user", "delivered", "rare"]]
         values = aggregates.grouped_final_metrics(metrics, "accuracy", "user").rename(columns={"number": "user"})
         table = values.merge(counts, on=["replica", "user"])
     rasterized = len(table) > 2000
     for learner, line in style.line_styles(learners).items():
         rows, hue = table[table["learner"] == learner], line["color"]
-        ax.scatter(rows["heard"], 100 * rows["value"], s=16, color=hue, alpha=0.6, linewidths=0, rasterized=rasterized)
+        ax.scatter(
+            rows["delivered"], 100 * rows["value"], s=16, color=hue, alpha=0.6, linewidths=0, rasterized=rasterized
+        )
         ring = rows[rows["rare"]]
-        ax.scatter(ring["heard"], 100 * ring["value"], s=46, facecolors="none", edgecolors=hue, rasterized=rasterized)
-    ax.set(xlabel="times heard", ylabel="accuracy on the user's data (%)", ylim=(-4, 104))
+        ax.scatter(
+            ring["delivered"], 100 * ring["value"], s=46, facecolors="none", edgecolors=hue, rasterized=rasterized
+        )
+    ax.set(xlabel="deliveries", ylabel="accuracy on the user's data (%)", ylim=(-4, 104))
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     learner_legend(ax, learners)
     return ax
@@ -235,7 +239,7 @@ def user_weights(weights: pd.DataFrame, *, learners: Sequence[str], ax: Axes | N
     """Draw the final weight of each user in the aggregation against its number of deliveries.
 
     Args:
-        weights: columns learner, value and heard, a row for each user (of each replica).
+        weights: columns learner, value and delivered, a row for each user (of each replica).
         learners: the learners, in the order of their colours.
         ax: axes to draw on.
     """
@@ -249,8 +253,8 @@ def user_weights(weights: pd.DataFrame, *, learners: Sequence[str], ax: Axes | N
             "lw": 0,
             "rasterized": len(weights) > 2000,
         }
-        ax.scatter(rows["heard"], rows["value"], **dots)
-    ax.set(xlabel="times heard", ylabel="weight of the user")
+        ax.scatter(rows["delivered"], rows["value"], **dots)
+    ax.set(xlabel="deliveries", ylabel="weight of the user")
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     return ax
 

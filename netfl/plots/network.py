@@ -71,7 +71,7 @@ def outage_timeline(
             text.set(color=style.RED, fontweight="bold")
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
-    colours = {"down": DOWN, "its tower was down": TOWER_DOWN, "heard": DELIVERED}
+    colours = {"down": DOWN, "its tower was down": TOWER_DOWN, "delivered": DELIVERED}
     style.box_legend(ax, colours, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
     return ax
 
@@ -97,7 +97,7 @@ def layout(
     """
     rows, remark = aggregates.sample_users(users_with_counts(users, deliveries, rare, replica), MAX_USERS)
     nodes = None if nodes is None or nodes.empty else nodes[nodes["replica"] == replica]
-    return user_map(rows, "heard", f"times heard{remark and f' ({remark})'}", nodes=nodes, ax=ax)
+    return user_map(rows, "delivered", f"deliveries{remark and f' ({remark})'}", nodes=nodes, ax=ax)
 
 
 def user_map(

@@ -153,7 +153,7 @@ def learning_sections(runs: RunSet) -> Iterator[Section]:
         return
     sentences = page.bullets(map(summary_text.run_state_sentence, members))
     parts = (sentences, final_table(runs), *difference_table(runs))
-    yield Section("winners", "Who won in each, and by how much", parts)
+    yield Section("winners", "Best learners", parts)
     curves = tuple(learning_curves(runs))
     if curves:
         yield Section("curves", "Learning curves", curves)
@@ -299,11 +299,11 @@ def access_sections(runs: RunSet) -> Iterator[Section]:
     """Yield participation, diagnoses, outcomes and delays of the runs that have tables of them."""
     members = [run for run in runs.members if len(run.data.run.rounds) and run.data.duration_s is None]
     if members:
-        yield Section("heard", "Who was heard", tuple(participation(members)))
-        yield Section("verdicts", "What kind of selection it is", (diagnoses(members),))
+        yield Section("heard", "Participation", tuple(participation(members)))
+        yield Section("verdicts", "Selection process", (diagnoses(members),))
     shares = tuple(outcomes(members))
     if shares:
-        yield Section("fate-shares", "What became of updates", shares)
+        yield Section("fate-shares", "Outcomes of updates", shares)
     times = (*delays(members), *delay_table(runs))
     if times:
         yield Section("delays", "Delays", times)
@@ -342,21 +342,21 @@ def participation(members: list[NamedRun]) -> Iterator[Markup]:
     rows = []
     for run in members:
         data, shares = run.data, rates[run.letter]
-        never = int((data.first_users["heard"] == 0).sum())
-        rare = data.users.loc[data.users["rare"], "heard"].sum() / max(1, data.users["heard"].sum())
+        never = int((data.first_users["delivered"] == 0).sum())
+        rare = data.users.loc[data.users["rare"], "delivered"].sum() / max(1, data.users["delivered"].sum())
         rows.append(
             [
                 run.label,
                 *(percent(share) for share in (shares.max(), shares.median(), shares.min())),
                 f"{never} of {len(data.first_users)}",
-                f"{data.users.groupby('replica')['heard'].apply(jain).mean():.3f}",
+                f"{data.users.groupby('replica')['delivered'].apply(jain).mean():.3f}",
                 percent(float(rare)) if data.users["rare"].any() else "–",
             ]
         )
-    head = ["Run", "Most heard", "Median", "Least heard", "Never heard", "Jain index", "From rare users"]
+    head = ["Run", "Highest rate", "Median", "Lowest rate", "No delivery", "Jain index", "From rare users"]
     caption = (
-        "Of users, the share of rounds in which they were heard; never heard: of the first replica; from rare users: "
-        "the share of the updates that counted which came from users with rare classes."
+        "Participation rates of users: the share of rounds with a delivery. No delivery: in the first replica. From "
+        "rare users: the share of delivered updates that came from users with rare classes."
     )
     yield page.table(head, rows, caption)
 
@@ -388,7 +388,7 @@ def outcomes(members: list[NamedRun]) -> Iterator[Markup]:
 
     missing = [run.letter for run in members if run not in known]
     few = f" Not recorded in {join_words(missing)}." if missing else ""
-    caption = f"What became of the updates of all replicas, in shares.{few}"
+    caption = f"Outcomes of the updates of all replicas, in shares.{few}"
     yield page.plot(paint, name="fates", caption=caption, size=(9.6, 1.3 + 0.34 * len(shares)))
     rows = [[run.label, *map(percent, shares.loc[run.letter])] for run in known]
     yield page.table(["Run", *(str(name).replace("_", " ") for name in shares)], rows)

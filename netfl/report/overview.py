@@ -73,12 +73,12 @@ def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
         _draw_note(left, "no rounds yet")
     else:
         delivery_plots.participation_bars(data.first_users, replica=data.first, ax=left)
-        left.set_title("Who was heard" + (f" in replica {data.first}" if len(data.replicas) > 1 else ""))
+        left.set_title("Participation" + (f" in replica {data.first}" if len(data.replicas) > 1 else ""))
     if data.fates.empty or data.run.rounds.empty:
         _draw_note(right, "no fates were recorded")
     else:
         delivery_plots.outcomes(data.fates, data.run.rounds, inside=True, ax=right)
-        right.set_title("What became of updates")
+        right.set_title("Outcomes of updates")
 
 
 def _draw_metrics(data: RunData, left: Axes, right: Axes) -> None:

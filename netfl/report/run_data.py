@@ -204,13 +204,13 @@ class RunData:
 
     @cached_property
     def accuracy(self) -> pd.DataFrame:
-        """Final accuracy of each user under each learner: learner, replica, user, value, heard, rare."""
+        """Final accuracy of each user under each learner: learner, replica, user, value, delivered, rare."""
         return self.user_values("accuracy")
 
     def user_values(self, metric: str) -> pd.DataFrame:
-        """Return a final metric of each user under each learner: learner, replica, user, value, heard, rare."""
+        """Return a final metric of each user under each learner: learner, replica, user, value, delivered, rare."""
         rows = aggregates.grouped_final_metrics(self.metrics, metric, "user", choices=self.choices)
-        counts = self.users[["replica", "user", "heard", "rare"]]
+        counts = self.users[["replica", "user", "delivered", "rare"]]
         return rows.rename(columns={"number": "user"}).merge(counts, on=["replica", "user"], how="inner")
 
     @cached_property

@@ -127,12 +127,12 @@ def learning_sections(data: RunData) -> Iterator[Section]:
         ("figures", "Final figures"): (
             final_table(data), *fairness_table(data), *target_table(data), *choice_table(data),
         ),
-        ("accuracy", "Accuracy over rounds, and over what they cost"): (accuracy_curves(data),),
-        ("shares", "Who is served: classes and users"): (
+        ("accuracy", "Accuracy over rounds and costs"): (accuracy_curves(data),),
+        ("shares", "Accuracy by class and user"): (
             *class_accuracy(data), *user_accuracy(data), *user_heat(data),
         ),
-        ("threshold", "Inside CVaR: t and the objective"): tuple(cvar_plots(data)),
-        ("besides", "What else was asked for"): (*extra_metric_plots(data), *weight_plot(data)),
+        ("threshold", "CVaR: t and the objective"): tuple(cvar_plots(data)),
+        ("besides", "Other metrics"): (*extra_metric_plots(data), *weight_plot(data)),
         ("regions", "Decision regions"): tuple(regions(data)),
     }  # fmt: skip
     yield from (Section(key, title, parts) for (key, title), parts in contents.items() if parts)
@@ -144,13 +144,13 @@ def access_sections(data: RunData) -> Iterator[Section]:
         return
     if data.duration_s is None:
         parts = (participation_bars(data), participation(data), *selection_table(data))
-        yield Section("heard", "Who was heard", parts)
-        yield Section("fates", "What became of updates", tuple(outcomes(data)))
+        yield Section("heard", "Participation", parts)
+        yield Section("fates", "Outcomes of updates", tuple(outcomes(data)))
     yield from delay_sections(data)
     timeline = tuple(outages(data))
     parts = (*timeline, *user_maps(data), *limits_note(data))
     if parts:
-        yield Section("network", "Who was cut off, when and where" if timeline else "Where everybody stands", parts)
+        yield Section("network", "Outages and positions" if timeline else "Positions", parts)
 
 
 def delay_sections(data: RunData) -> Iterator[Section]:
@@ -268,7 +268,7 @@ def user_accuracy(data: RunData) -> Iterator[Markup]:
     rings = " Rings: users that hold a rare class." if data.users["rare"].any() else ""
     caption = (
         "Left: the share of users that end with at most so much accuracy on their own data; a curve further right is "
-        f"better. Right: each user's accuracy against how often it was heard.{rings} Users of all replicas are shown."
+        f"better. Right: each user's accuracy against its number of deliveries.{rings} Users of all replicas are shown."
     )
     yield page.plot(paint, name="users", caption=caption, size=(9.6, 3.4))
 
@@ -438,8 +438,9 @@ def weight_plot(data: RunData) -> Iterator[Markup]:
         learning_plots.user_weights(weights, learners=data.learners, ax=figure.add_subplot())
 
     caption = (
-        "How much a change of each user counts at the end, where the aggregation weighs users, against how often the "
-        f"user was heard: 1 is neither more nor less than others. Colours are those of {join_words(names)} above."
+        "How much a change of each user counts at the end, where the aggregation weighs users, against the "
+        "number of deliveries of the user: 1 is neither more nor less than others. "
+        f"Colours are those of {join_words(names)} above."
     )
     yield page.plot(paint, name="weights", caption=caption, size=(6.4, 3.0))
     yield page.table(["Learner", "Smallest weight", "Median", "Largest"], rows)
@@ -447,7 +448,7 @@ def weight_plot(data: RunData) -> Iterator[Markup]:
 
 def participation_bars(data: RunData) -> Markup:
     """Return the deliveries of each user by rank and, if known, by distance."""
-    orders = ("heard", "distance_m") if data.has_distances else ("heard",)
+    orders = ("delivered", "distance_m") if data.has_distances else ("delivered",)
 
     def paint(figure: Figure) -> None:
         row = figure.subplots(1, len(orders), squeeze=False, sharey=True)[0]
@@ -474,8 +475,8 @@ def participation(data: RunData) -> Markup:
 
     rare = " In orange: users that hold a rare class." if data.first_users["rare"].any() else ""
     caption = (
-        f"When each user was heard, from the most often heard (top) to the least.{_sample_sentence(data)}{rare}"
-        f"{data.replica_sentence}"
+        "Deliveries of each user by round, from the user with the most (top) to the one with the fewest."
+        f"{_sample_sentence(data)}{rare}{data.replica_sentence}"
     )
     height = min(6.0, 1.2 + 0.13 * min(len(data.first_users), MAX_USERS))
     return page.plot(paint, name="rounds", caption=caption, size=(9.6, height))
@@ -560,7 +561,7 @@ def delays(data: RunData) -> Iterator[Markup]:
     if table["delay_s"].nunique() < 2:
         return
     is_stale = bool((table["age"] != 0).any())
-    by = "distance_m" if data.has_distances else "heard"
+    by = "distance_m" if data.has_distances else "delivered"
     parts = {name: table[column].dropna() for column, name in _DELAY_PARTS.items()}
 
     def paint(figure: Figure) -> None:
@@ -665,8 +666,8 @@ def outages(data: RunData) -> Iterator[Markup]:
         return
     users = data.first_users.assign(tower=data.towers)
     if len(users) > MAX_TIMELINE_USERS:
-        users = users.sort_values(["rare", "heard"], ascending=[False, True]).head(MAX_TIMELINE_USERS)
-    rows = _timeline_rows(data, users.sort_values(["tower", "heard"], ascending=[True, False]))
+        users = users.sort_values(["rare", "delivered"], ascending=[False, True]).head(MAX_TIMELINE_USERS)
+    rows = _timeline_rows(data, users.sort_values(["tower", "delivered"], ascending=[True, False]))
     user_rows = rows.loc[rows["user"] >= 0, ["user", "row"]]
     spans = pd.concat(
         [
@@ -681,11 +682,11 @@ def outages(data: RunData) -> Iterator[Markup]:
 
     number = len(data.first_users)
     order = ", by their tower" if users["tower"].any() else ""
-    few = f" Of {number} users the {len(users)} least heard are shown." if len(users) < number else ""
+    few = f" Of {number} users the {len(users)} with the fewest deliveries are shown." if len(users) < number else ""
     bold = " Users that hold a rare class are in bold orange." if users["rare"].any() else ""
-    caption = f"Who was cut off, when. Towers and routers first, then users{order}.{bold}{few}{data.replica_sentence}"
+    caption = f"Outages over time. Towers and routers first, then users{order}.{bold}{few}{data.replica_sentence}"
     yield page.plot(paint, name="outages", caption=caption, size=(9.6, 1.2 + 0.145 * len(rows)))
-    head = ["Who", "Outages", "Time down", "Share of the run"]
+    head = ["Node", "Outages", "Time down", "Share of the run"]
     yield page.table(head, _downtime(data.outages, data.end_s), "What was down, longest first.")
 
 
@@ -730,8 +731,8 @@ def user_maps(data: RunData) -> Iterator[Markup]:
     if not data.has_positions:
         return
     users = data.first_users
-    if users["heard"].any() or data.duration_s is None:
-        panels = [("heard", "times heard" if data.duration_s is None else "packets delivered", users)]
+    if users["delivered"].any() or data.duration_s is None:
+        panels = [("delivered", "deliveries" if data.duration_s is None else "packets delivered", users)]
     else:
         panels = [("distance_m", "distance to the tower (m)", users)]
     accuracy = data.accuracy[data.accuracy["replica"] == data.first]
@@ -751,8 +752,8 @@ def user_maps(data: RunData) -> Iterator[Markup]:
             style.without_legend(ax).set_ylabel("")
 
     rare = " Orange rings: users that hold a rare class." if users["rare"].any() else ""
-    served = " and by the accuracy that it ends with" if names else ""
-    hue = "how often each was heard" if panels[0][0] == "heard" else "how far each is from its tower"
-    caption = f"Where the users stand, coloured by {hue}{served}.{_sample_sentence(data)}{rare}{data.replica_sentence}"
+    served = " and by final accuracy" if names else ""
+    hue = "the number of deliveries" if panels[0][0] == "delivered" else "the distance to the tower"
+    caption = f"Positions of the users, coloured by {hue}{served}.{_sample_sentence(data)}{rare}{data.replica_sentence}"
     width = min(9.6, 3.6 * len(panels))
     yield page.plot(paint, name="map", caption=caption, size=(width, 0.9 * width / len(panels) + 1.5))

@@ -22,7 +22,6 @@ from netfl.results.formatting import (
     format_count,
     format_points,
     format_signed,
-    format_times,
     join_words,
     percent,
     user_names,
@@ -101,7 +100,7 @@ def run_status(data: RunData) -> Iterator[str]:
     if run.rounds.empty:
         yield "There are no rounds yet."
     elif data.metrics.empty:
-        purpose = "it traces who is heard" if data.duration_s is None else "it watches traffic alone"
+        purpose = "it traces the network alone" if data.duration_s is None else "it watches traffic alone"
         yield f"Nothing was learnt in this run: {purpose}."
 
 
@@ -198,17 +197,17 @@ def participation_sentences(data: RunData) -> Iterator[str]:
     if users.empty or data.run.rounds.empty or data.duration_s is not None:
         return
     where = f" (replica {data.first})" if len(data.replicas) > 1 else ""
-    never = users[users["heard"] == 0]
+    never = users[users["delivered"] == 0]
     if len(never):
         rare, other = (never.loc[never["rare"] == is_rare, "user"].tolist() for is_rare in (True, False))
         groups = [f"{user_names(rare)}, with rare classes"] if rare else []
-        yield f"Never heard{where}: {'; '.join([*groups, *([user_names(other)] if other else [])])}."
+        yield f"Users without deliveries{where}: {'; '.join([*groups, *([user_names(other)] if other else [])])}."
     else:
-        last = users.sort_values(["heard", "user"]).iloc[0]
-        holds = ", which holds a rare class" if last["rare"] else ""
+        last = users.sort_values(["delivered", "user"]).iloc[0]
+        holds = ", which holds a rare class," if last["rare"] else ""
         yield (
-            f"Everybody was heard{where}; least of all user {last['user']}{holds}: "
-            f"{format_times(int(last['heard']))} in {format_count(data.rounds)} rounds."
+            f"Every user had deliveries{where}; user {last['user']}{holds} had the fewest: "
+            f"{format_count(int(last['delivered']))} in {format_count(data.rounds)} rounds."
         )
     yield from _rare_share(data)
     yield from _longest_silence(data, where)
@@ -216,20 +215,20 @@ def participation_sentences(data: RunData) -> Iterator[str]:
 
 
 def _rare_share(data: RunData) -> Iterator[str]:
-    users, deliveries = data.users, int(data.users["heard"].sum())
+    users, deliveries = data.users, int(data.users["delivered"].sum())
     if not users["rare"].any() or not deliveries:
         return
-    share = users.loc[users["rare"], "heard"].sum() / deliveries
+    share = users.loc[users["rare"], "delivered"].sum() / deliveries
     yield (
         f"The users that hold rare classes are {percent(float(users['rare'].mean()))} of all users "
-        f"and sent {percent(float(share))} of the updates that counted."
+        f"and sent {percent(float(share))} of the delivered updates."
     )
-    maximum = users[users["rare"]].groupby("replica")["heard"].max()
-    fewer = int((~users["rare"] & (users["heard"] < users["replica"].map(maximum))).sum())
+    maximum = users[users["rare"]].groupby("replica")["delivered"].max()
+    fewer = int((~users["rare"] & (users["delivered"] < users["replica"].map(maximum))).sum())
     if fewer:
         yield (
-            f"They are not all the least heard: {format_count(fewer)} other user{'s were' * (fewer > 1) or ' was'} "
-            f"heard less often than the most heard of them{'' if len(maximum) == 1 else ', counted over all replicas'}."
+            f"They are not those with the fewest deliveries: {counted(fewer, 'other user')} had fewer than the "
+            f"most frequent of them{'' if len(maximum) == 1 else ', counted over all replicas'}."
         )
 
 
@@ -377,11 +376,11 @@ def _never_delivered(runs: RunSet) -> Iterator[str]:
     parts = []
     for run in runs.members:
         users = run.data.first_users
-        number = int((users["heard"] == 0).sum())
+        number = int((users["delivered"] == 0).sum())
         if number and len(run.data.run.rounds) and run.data.duration_s is None:
             parts.append(f"{format_count(number)} of {format_count(len(users))} in {run.letter}")
     if parts:
-        yield f"Users who were never heard, of the first replica: {join_words(parts)}."
+        yield f"Users without deliveries in the first replica: {join_words(parts)}."
 
 
 def spread_sentence(runs: RunSet) -> str:
@@ -516,7 +515,7 @@ def network_ranges(data: SweepData) -> Iterator[str]:
     if data.sweep.summary.empty:
         yield "There are no figures yet."
         return
-    yield "Nothing was learned in this sweep: it traces who is heard."
+    yield "Nothing was learned in this sweep: it traces the network alone."
     axes = [*data.free, *data.random_axes]
     for figure in data.network_metrics:
         rows = data.summary_of(figure)

@@ -142,7 +142,7 @@ def _interpolated(table: pd.DataFrame, costs: pd.DataFrame, steps: int = 200) ->
 
 
 def with_delivery_counts(users: pd.DataFrame, deliveries: pd.DataFrame, rare: Collection[int]) -> pd.DataFrame:
-    """Return *users* with ``heard``, the number of deliveries, and ``rare``: the user holds a rare class.
+    """Return *users* with ``delivered``, the number of deliveries, and ``rare``: the user holds a rare class.
 
     If every user holds a rare class, none is marked.
 
@@ -151,22 +151,22 @@ def with_delivery_counts(users: pd.DataFrame, deliveries: pd.DataFrame, rare: Co
         deliveries: columns replica and user, a row for each delivery.
         rare: labels of the rare classes.
     """
-    counts = deliveries.groupby(["replica", "user"]).size().rename("heard")
+    counts = deliveries.groupby(["replica", "user"]).size().rename("delivered")
     table = users.merge(counts.reset_index(), on=["replica", "user"], how="left")
     columns = [f"class:{label}" for label in rare if f"class:{label}" in table]
     holds = (table[columns] > 0).any(axis="columns").to_numpy(bool) if columns else np.zeros(len(table), bool)
-    return table.assign(heard=table["heard"].fillna(0).astype(int), rare=holds & ~holds.all())
+    return table.assign(delivered=table["delivered"].fillna(0).astype(int), rare=holds & ~holds.all())
 
 
-def sample_users(users: pd.DataFrame, max_users: int, by: str = "heard") -> tuple[pd.DataFrame, str]:
+def sample_users(users: pd.DataFrame, max_users: int, by: str = "delivered") -> tuple[pd.DataFrame, str]:
     """Return at most *max_users* users, evenly spaced by rank, and a remark, empty if none is left out.
 
     Args:
         users: columns user and *by*.
         max_users: upper limit of rows.
-        by: column that ranks the users: ``heard`` (descending) or another (ascending).
+        by: column that ranks the users: ``delivered`` (descending) or another (ascending).
     """
-    rows = users.sort_values([by, "user"], ascending=[by != "heard", True])
+    rows = users.sort_values([by, "user"], ascending=[by != "delivered", True])
     if len(rows) <= max_users:
         return rows, ""
     return rows.iloc[

@@ -350,11 +350,6 @@ def counted(number: int, noun: str) -> str:
     return f"{format_count(number)} {noun}{'s' * (number != 1)}"
 
 
-def format_times(number: int) -> str:
-    """Format how often something happened."""
-    return "once" if number == 1 else "twice" if number == 2 else f"{format_count(number)} times"
-
-
 def class_names(classes: Sequence[int]) -> str:
     """Format a list of class labels."""
     return ("class " if len(classes) == 1 else "classes ") + join_words([str(label) for label in classes])

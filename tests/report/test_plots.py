@@ -15,7 +15,7 @@ from netfl.report.run_data import RunData
 from netfl.results import aggregates
 
 LEARNERS = ("FedAvg", "FED-CVaR-AVG")
-USERS = pd.DataFrame({"user": [0, 1, 2, 3], "heard": [5, 0, 9, 1], "rare": [False, True, False, True]})
+USERS = pd.DataFrame({"user": [0, 1, 2, 3], "delivered": [5, 0, 9, 1], "rare": [False, True, False, True]})
 
 
 def drawn(ax):
@@ -43,7 +43,7 @@ def test_bars_are_counts_in_order_and_rare_users_differ():
 
 def test_of_many_users_bars_are_one_area_for_each_kind():
     heard = np.arange(200) % 7
-    users = pd.DataFrame({"user": np.arange(200), "heard": heard, "rare": np.arange(200) % 5 == 0})
+    users = pd.DataFrame({"user": np.arange(200), "delivered": heard, "rare": np.arange(200) % 5 == 0})
     ax = drawn(deliveries.participation_bars(users))
     areas = {to_hex(patch.get_facecolor()): patch.get_data().values for patch in ax.patches}
     assert sum(values.sum() for values in areas.values()) == heard.sum()
@@ -96,7 +96,7 @@ def test_many_learners_differ_in_colour_and_in_style():
 
 
 def test_weights_stand_against_how_often_users_were_heard():
-    table = pd.DataFrame({"learner": ["A", "A"], "value": [1.5, 4.0], "heard": [9, 1]})
+    table = pd.DataFrame({"learner": ["A", "A"], "value": [1.5, 4.0], "delivered": [9, 1]})
     ax = drawn(learning.user_weights(table, learners=["A"]))
     assert ax.collections[0].get_offsets().tolist() == [[9.0, 1.5], [1.0, 4.0]]
 
@@ -123,7 +123,7 @@ def test_stacked_areas_reach_the_total(make):
 
 
 def test_the_raster_has_a_row_for_each_user():
-    users = pd.DataFrame({"user": [7, 8], "heard": 1, "rare": [False, True]})
+    users = pd.DataFrame({"user": [7, 8], "delivered": 1, "rare": [False, True]})
     table = pd.DataFrame({"replica": 0, "round": [2, 1, 1], "user": [7, 8, 8]})
     ax = drawn(deliveries.participation(users, table))
     common, rare = (np.asarray(image.get_array()) for image in ax.images)
@@ -156,7 +156,7 @@ def test_the_timeline_shows_each_outage_where_it_was():
 def test_the_map_is_to_scale_and_coloured():
     users = USERS.assign(x_m=[0.0, 4000.0, 0.0, 1000.0], y_m=[0.0, 0.0, 1000.0, 500.0])
     nodes = pd.DataFrame({"node": ["tower:0"], "role": ["tower"], "x_m": [8000.0], "y_m": [0.0]})
-    ax = drawn(network.user_map(users, "heard", "times heard", nodes=nodes))
+    ax = drawn(network.user_map(users, "delivered", "deliveries", nodes=nodes))
     rings, dots, towers = ax.collections
     assert rings.get_offsets().tolist() == [[4.0, 0.0], [1.0, 0.5]]
     assert np.asarray(dots.get_array()).tolist() == [5, 0, 9, 1]
@@ -176,7 +176,7 @@ def test_regions_show_the_grid_the_right_way_up():
 
 
 def test_users_without_rare_classes_need_no_ring():
-    table = pd.DataFrame({"learner": "A", "value": [0.5, 1.0], "heard": [1, 2], "rare": False})
+    table = pd.DataFrame({"learner": "A", "value": [0.5, 1.0], "delivered": [1, 2], "rare": False})
     spread = drawn(learning.user_accuracy(table, learners=["A"]))
     assert max(spread.lines[0].get_ydata()) == 100.0
     scatter = drawn(learning.user_scatter(table, learners=["A"]))
@@ -197,7 +197,7 @@ def test_names_stand_in_legends_as_they_are():
 def test_users_are_served_cell_by_cell(make):
     view = RunData(make(users=8, rounds=30, replicas=1))
     ax = drawn(learning.user_heat(view.accuracy, learners=LEARNERS))
-    order = view.first_users.sort_values(["heard", "user"], ascending=[False, True])["user"]
+    order = view.first_users.sort_values(["delivered", "user"], ascending=[False, True])["user"]
     shown = [int(text.get_text()) for text in ax.get_xticklabels()]
     assert shown == order.tolist()
     cells = ax.images[0].get_array()

@@ -96,7 +96,7 @@ def test_what_scenarios_and_learners_are_called_is_only_text(page):
 def test_what_is_broken_is_shown_as_what_it_is(page):
     said = text(page)
     assert "not all done" in said
-    assert "B: Nothing was learnt in this run: it traces who is heard." in said
+    assert "B: Nothing was learnt in this run: it traces the network alone." in said
     assert "D: This run is not finished (crashed): it holds 0 of 30 rounds." in said
     assert "E: metrics.parquet cannot be used, and what it would show is left out: " in said
     assert re.search(r"Not shown: \S*none is no run directory: there is no manifest.json in it\.", said)

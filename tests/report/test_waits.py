@@ -80,7 +80,7 @@ def test_utilisation_is_what_figures_of_that_name_say():
 
 
 def test_boxes_are_quartiles_in_the_order_of_users():
-    users = pd.DataFrame({"user": [0, 1, 2], "heard": [2, 1, 1], "rare": False})
+    users = pd.DataFrame({"user": [0, 1, 2], "delivered": [2, 1, 1], "rare": False})
     ax = latency.user_delays(users, DELIVERIES, ROUNDS)
     boxes = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in ax.containers[0]]
     assert boxes == [(5.25, 5.75), (20.0, 20.0), (6.0, 6.0)]

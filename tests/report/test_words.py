@@ -82,7 +82,7 @@ def test_the_least_heard_where_all_were(make):
     heard = view.run.deliveries[view.run.deliveries["user"] != 5]
     patched = pd.concat([heard, heard.head(2).assign(user=5)])
     view.run.__dict__["deliveries"] = patched
-    assert "least of all user 5, which holds a rare class: twice in 2000 rounds" in next(
+    assert "user 5, which holds a rare class, had the fewest: 2 in 2000 rounds" in next(
         summary_text.participation_sentences(view)
     )
 
@@ -90,14 +90,14 @@ def test_the_least_heard_where_all_were(make):
 @pytest.mark.slow
 def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
     view = RunData(make(users=6, rounds=2000, replicas=1, network=False))
-    assert not any("not all the least heard" in one for one in summary_text.run_summary(view))
+    assert not any("not those with the fewest deliveries" in one for one in summary_text.run_summary(view))
     heard = view.run.deliveries
     loud = RunData(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
     loud.run.__dict__["deliveries"] = pd.concat([heard, *[heard[heard["user"] == 0].assign(user=5)] * 2])
-    said = [one for one in summary_text.run_summary(loud) if "They are not all the least heard" in one]
+    said = [one for one in summary_text.run_summary(loud) if "They are not those with the fewest deliveries" in one]
     others = int((~loud.first_users["rare"]).sum())
     assert said == [
-        f"They are not all the least heard: {others} other users were heard less often than the most heard of them."
+        f"They are not those with the fewest deliveries: {others} other users had fewer than the most frequent of them."
     ]
 
 
