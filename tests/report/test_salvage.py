@@ -173,7 +173,7 @@ def test_of_a_run_that_is_killed_the_report_shows_what_its_tables_hold(tmp_path)
     text = report.write(run).read_text(encoding="utf-8")
     assert f"This run is not finished (crashed): it holds {last} of 5000 rounds." in text
     assert text.count("<svg") >= 8
-    for chapter in ("figures", "delivered", "fates", "network", "replay"):
+    for chapter in ("figures", "heard", "fates", "network", "replay"):
         assert f'<section id="{chapter}">' in text
     changes = {"rounds": last, "partition.by": "distance"}
     whole = netfl.trace(netfl.load(root / "scenarios/rural_outage.yaml", changes), tmp_path / "whole")
