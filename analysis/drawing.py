@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netfl.report import plots_learning
+from netfl.plots import learning
 
 Panels = Mapping[str, tuple[pd.DataFrame, str]]
 """By title: a metrics table, and the metric that is drawn, as ``accuracy`` or ``accuracy/class:9``."""
@@ -17,7 +17,7 @@ Panels = Mapping[str, tuple[pd.DataFrame, str]]
 def curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Sequence[str]) -> Axes:
     """A metric such as ``accuracy/class:9`` of each learner, over rounds."""
     name, _, group = metric.partition("/")
-    return plots_learning.curves(metrics, name, group=group, learners=learners, ax=ax)
+    return learning.curves(metrics, name, group=group, learners=learners, ax=ax)
 
 
 def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool = True, label: str = "") -> list[Axes]:
@@ -38,4 +38,4 @@ def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool
 
 def legend(figure: Figure, learners: Sequence[str]) -> None:
     """The learners' lines, below all panels."""
-    plots_learning.learner_legend(figure, learners, loc="outside lower center", ncol=min(len(learners), 6))
+    learning.learner_legend(figure, learners, loc="outside lower center", ncol=min(len(learners), 6))

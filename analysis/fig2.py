@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, Published, Row
 from script import script
 
-from netfl.report import plots_access, plots_learning
-from netfl.report.view import RunData
+from netfl.plots import deliveries, learning
+from netfl.report.run_data import RunData
 from netfl.results.run_reader import Run
 
 FEDAVG, CVAR = "FedAvg", "FED-CVaR-AVG"
@@ -45,9 +45,9 @@ def draw(runs: Mapping[str, Run], figure: Figure) -> None:
         for ax, learner in ((line[0], FEDAVG), (line[2], CVAR)):
             grid, points = (table[table["replica"] == 0] if "replica" in table else table
                             for table in (view.run.regions, view.run.points))  # fmt: skip
-            plots_learning.regions(grid[grid["learner"] == learner], points, rare=view.rare_classes, ax=ax)
+            learning.regions(grid[grid["learner"] == learner], points, rare=view.rare_classes, ax=ax)
             ax.set_title(f"{panel}: {learner}")
-        plots_access.heard(view.one, ax=line[1]).set_title("who was heard")
+        deliveries.participation_bars(view.first_users, ax=line[1]).set_title("who was heard")
 
 
 EXPERIMENTS = (

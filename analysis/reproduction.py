@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 import netfl
-from netfl.report import canvas
+from netfl.plots import style
 from netfl.results.run_reader import Run
 
 ROOT = Path(__file__).parents[1]
@@ -207,7 +207,7 @@ class Experiment:
         folder.mkdir(parents=True, exist_ok=True)
         groups = {self.stem(part): {part: run} for part, run in runs.items()} if self.apart else {self.name: runs}
         return [
-            canvas.png(lambda figure, own=own: paint(own, figure), folder / f"{stem}.png", size=self.size(own))
+            style.png(lambda figure, own=own: paint(own, figure), folder / f"{stem}.png", size=self.size(own))
             for stem, own in groups.items()
         ]
 

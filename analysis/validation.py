@@ -24,11 +24,11 @@ from validation_pages import DOWN, LAWS, PAGES, UP, Line, Panel
 
 import netfl
 from netfl.network.theory import TheoryCase
-from netfl.report import canvas
+from netfl.plots import style
 from netfl.simulation.setup import streams_of
 
 ROOT = Path(__file__).parents[1]
-SHADES = (canvas.BLUE, canvas.ORANGE, canvas.GREEN, canvas.PINK)
+SHADES = (style.BLUE, style.ORANGE, style.GREEN, style.PINK)
 
 
 def changes_of(panel: Panel, curve: str, value: Any) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> No
         many = len(rows) > 1
         for label, other in zip(panel.others, more, strict=True):
             told = label if curve == list(rows)[-1] else None
-            ax.plot(wide * dense, up * other, color=canvas.GREY, lw=1.1, ls="--", label=told, zorder=1)
-        ax.plot(wide * dense, up * line, color=shade if many else canvas.ORANGE, lw=1.3,
+            ax.plot(wide * dense, up * other, color=style.GREY, lw=1.1, ls="--", label=told, zorder=1)
+        ax.plot(wide * dense, up * line, color=shade if many else style.ORANGE, lw=1.3,
                 label=None if many else "theory", zorder=2)  # fmt: skip
         ax.errorbar(x, up * np.array(figure), up * np.array(half), fmt="o", ms=3.5, color=shade, elinewidth=1,
                     capsize=2, label=curve or "netfl", zorder=3)  # fmt: skip
@@ -142,7 +142,7 @@ def page(name: str, runs: Path, out: Path, *, table: bool) -> Path:
 
     for panel, found in zip(panels, rows, strict=True) if table else ():
         tell(panel, found)
-    return canvas.png(paint, out / f"{name}.png", size=(3.4 * len(panels) + 0.6, 3.1))
+    return style.png(paint, out / f"{name}.png", size=(3.4 * len(panels) + 0.6, 3.1))
 
 
 def main() -> None:

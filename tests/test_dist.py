@@ -39,7 +39,12 @@ def test_the_wheel_has_the_package_and_the_scenarios_and_nothing_else(wheel):
     ours = {name for name in wheel.namelist() if not name.startswith(f"{NAME}.dist-info/")}
     scenarios = {f"netfl/{name}" for name in tracked("scenarios") - {"scenarios/schema.json"}}
     assert ours == tracked("netfl") | scenarios
-    assert {"netfl/py.typed", "netfl/report/page.css", "netfl/report/replay/player.js", f"{DIGITS}.npz"} <= ours
+    assert {
+        "netfl/py.typed",
+        "netfl/report/templates/page.css",
+        "netfl/report/animation/player.js",
+        f"{DIGITS}.npz",
+    } <= ours
 
 
 def test_the_wheel_says_what_it_is(wheel):

@@ -14,8 +14,10 @@ from netfl import plots, report
 from netfl.access.stationary import Stationary
 from netfl.diagnosis import reading
 from netfl.errors import ScenarioError
-from netfl.report import animation, phrases, plots_access, tallies, words
-from netfl.report.view import read_view
+from netfl.plots.deliveries import MAX_USERS
+from netfl.report import animation, summary_text
+from netfl.report.run_data import read_run_data
+from netfl.results import aggregates
 from netfl.results.run_reader import open_run
 from netfl.results.statistics import RoundStatistics
 from netfl.results.tables import SCHEMAS, EventRecorder, TableWriter
@@ -122,8 +124,8 @@ def test_thinned_events_are_some_of_all_and_counts_are_of_all(tmp_path, users):
     assert thin.manifest["events_thinned"] == {"users": len(kept), "of": 7, "every": 4}
     assert "events_thinned" not in whole.manifest
     told = f"Events were stored of {len(kept)} of 7 users and of one round in 4 alone"
-    assert any(told in sentence for sentence in words.summary(read_view(thin)))
-    assert phrases.thinning_sentence(whole.manifest) == ""
+    assert any(told in sentence for sentence in summary_text.run_summary(read_run_data(thin)))
+    assert summary_text.thinning_sentence(whole.manifest) == ""
 
 
 @pytest.mark.parametrize(
@@ -167,28 +169,28 @@ def wide(tmp_path_factory):
 
 
 def test_pictures_of_many_users_say_whom_they_show(wide):
-    users = wide.users.assign(heard=np.arange(25_000) % 50, rare=False)
-    rows, few = tallies.sample_users(users, 2000)
+    users = wide.users.assign(delivered=np.arange(25_000) % 50, rare=False)
+    rows, few = aggregates.sample_users(users, 2000)
     assert (len(rows), few) == (2000, "2,000 of 25,000 users, evenly spaced by rank")
-    assert rows["heard"].is_monotonic_decreasing
-    assert rows["heard"].value_counts().between(39, 41).all()
-    assert tallies.sample_users(users.head(9), 9)[1] == ""
-    for ax in (plots.plot_participation(wide.users, wide.deliveries), plots.participation(wide.users, wide.deliveries)):
+    assert rows["delivered"].is_monotonic_decreasing
+    assert rows["delivered"].value_counts().between(39, 41).all()
+    assert aggregates.sample_users(users.head(9), 9)[1] == ""
+    for ax in (plots.participation_bars(wide.users, wide.deliveries), plots.participation(wide.users, wide.deliveries)):
         assert "2,000 of 25,000" in ax.get_xlabel() + ax.get_ylabel()
-    assert plots_access.MOST == 2000
+    assert MAX_USERS == 2000
 
 
 @pytest.mark.slow
 def test_a_report_of_many_users_says_what_it_leaves_out(wide):
     text = report.write(wide, None).read_text(encoding="utf-8")
     assert "Drawn are 2,000 of 25,000 users, evenly spaced by rank." in text
-    assert f"replay of {animation.MOST_USERS:,} users" in text
+    assert f"replay of {animation.MAX_USERS:,} users" in text
     assert len(text) < 3e6
 
 
 def test_presence_is_told_of_the_users_that_are_asked_for():
     deliveries = pd.DataFrame({"round": [1, 1, 2, 4, 4], "user": [9_000_000, 3, 3, 7, 7]})
-    share = tallies.delivery_shares(deliveries, [7, 9_000_000], 4, bins=2)
+    share = aggregates.delivery_shares(deliveries, [7, 9_000_000], 4, bins=2)
     assert share.tolist() == [[0.0, 0.5], [0.5, 0.0]]
 
 

@@ -81,7 +81,9 @@ def _build_population(
     if service is None:
         return None
     on_training = partial(_train, medium, service.samples) if config.presence.is_metered else None
-    behaviour = UserBehaviour(service.busy, service.rule.needs_disconnected, on_training, service.jitter, config.spending)
+    behaviour = UserBehaviour(
+        service.busy, service.rule.needs_disconnected, on_training, service.jitter, config.spending
+    )
     segmentation = service.segmentation
 
     def ack_delay_s(user: int) -> float:

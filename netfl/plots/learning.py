@@ -1,14 +1,22 @@
-"""Pictures of what was learned."""
+"""Plots of learning."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import MaxNLocator
 
-from netfl.report import measures, plots_learning, tallies
-from netfl.report.measures import Over
+from netfl.plots import style
+from netfl.results import aggregates
+from netfl.results.aggregates import Over
+from netfl.results.formatting import SHARES, axis_unit, learning_label
 
 
 def curves(
@@ -21,28 +29,77 @@ def curves(
     learners: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """A metric of each learner, the mean over replicas with its 95 % t-interval.
+    """Draw a metric of each learner, the mean over replicas with its 95 % t-interval.
+
+    A metric that swings is drawn twice: thin, as evaluated, and bold, as the mean of its last evaluations.  A cross
+    ends a curve that stops early.
 
     Args:
         metrics: `Run.metrics`.
-        metric: which metric; accuracies are drawn in percent.
-        group: which group of it, such as ``class:9``.
+        metric: name of the metric; accuracies are drawn in percent.
+        group: group of the metric, such as ``class:9``.
         over: rounds, simulated ``time``, ``bits`` sent up, or ``energy`` spent by the users.
         rounds: `Run.rounds`, for bits and energy.
-        learners: whose, in the order of their colours.
-        ax: where to draw.
+        learners: the learners, in the order of their colours.
+        ax: axes to draw on.
 
     Raises:
         ValueError: bits or energy without *rounds*.
     """
-    shown = _learners(metrics, learners)
-    if over in ("bits", "energy"):
+    if over in ("bits", "energy") and aggregates.COST_COLUMNS[over] not in metrics:
         if rounds is None:
             raise ValueError(f"over={over!r} needs the table of rounds: rounds=run.rounds")
-        metrics = measures.with_cost(metrics, rounds)
-    ax = plots_learning.curves(metrics, metric, group=group, over=over, learners=shown, ax=ax)
-    plots_learning.learner_legend(ax, shown)
+        metrics = aggregates.with_cost(metrics, rounds)
+    ax = style.new_axes(ax)
+    learners = _learners(metrics, learners)
+    scale = 100.0 if metric in SHARES else 1.0
+    window = aggregates.smoothing_window(metrics, metric, group)
+    table = aggregates.curve(metrics, metric, group, over=over, smooth=window)
+    raw = aggregates.curve(metrics, metric, group, over=over) if window > 1 else None
+    end = float(table["at"].max()) if len(table) else 0.0
+    unit, label = axis_unit(over, end)
+    for learner, line in style.line_styles(learners).items():
+        rows, colour = table[table["learner"] == learner], line["color"]
+        if raw is not None:
+            thin = raw[raw["learner"] == learner]
+            ax.plot(thin["at"] / unit, scale * thin["mean"], color=colour, linewidth=0.6, alpha=0.35)
+        band: dict[str, Any] = {"color": colour, "alpha": style.band_alpha(len(learners)), "lw": 0}
+        ax.fill_between(rows["at"] / unit, scale * rows["low"], scale * rows["high"], **band)
+        ax.plot(rows["at"] / unit, scale * rows["mean"], **line)
+        if len(rows) and rows["at"].max() < end:
+            ax.plot(rows["at"].iloc[-1] / unit, scale * rows["mean"].iloc[-1], "x", color=colour, clip_on=False)
+    format_metric_axis(ax, metric, table, scale)
+    ax.set_xlabel(label)
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
+    ax.margins(x=0.01)
+    learner_legend(ax, learners)
     return ax
+
+
+def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame, scale: float) -> None:
+    """Label the y axis; keep a share within 0 and 100 %, and any other metric near its means, whatever the band."""
+    label = learning_label(metric)
+    ax.set_ylabel(f"{label} (%)" if metric in SHARES else label)
+    if metric in SHARES:
+        low, high = ax.get_ylim()
+        margin = max(0.0, 5.0 - (high - low)) / 2  # a nearly constant curve is not magnified
+        ax.set_ylim(max(low - margin, -2.0), min(high + margin, 102.0))
+    elif len(table):
+        low, high = scale * float(table["mean"].min()), scale * float(table["mean"].max())
+        margin = 0.25 * (high - low) or 0.5
+        bottom, top = ax.get_ylim()
+        ax.set_ylim(max(bottom, low - margin), min(top, high + margin))
+
+
+def learner_legend(
+    parent: Axes | FigureBase, learners: Sequence[str], *, diverged: Collection[str] = (), **options: Any
+) -> None:
+    """Add a legend of the learners' lines to axes or, outside all axes, to a figure, and mark *diverged* ones."""
+    lines = {
+        f"{name} (diverged)" if name in diverged else name: line | {"marker": "x" if name in diverged else ""}
+        for name, line in style.line_styles(learners).items()
+    }
+    style.line_legend(parent, lines, **{"handlelength": 3.2, **options})
 
 
 def class_accuracy(
@@ -50,76 +107,202 @@ def class_accuracy(
     *,
     rare: Collection[int] = (),
     learners: Sequence[str] | None = None,
+    choices: Collection[str] = (),
     ax: Axes | None = None,
 ) -> Axes:
-    """Learners × classes: accuracy in percent, the mean over the last tenth of the rounds and over replicas.
+    """Draw learners × classes: accuracy in percent, the mean over the last tenth of the rounds and over replicas.
 
     Args:
         metrics: `Run.metrics`.
-        rare: classes that are marked.
-        learners: the rows.
-        ax: where to draw.
+        rare: classes whose labels are bold.
+        learners: the rows; learners without these values are left out.
+        choices: learners that choose among others, whose values are those of the last evaluation.
+        ax: axes to draw on.
     """
-    return plots_learning.class_heat(metrics, learners=_learners(metrics, learners), rare=rare, ax=ax)
+    ax = style.new_axes(ax)
+    rows = aggregates.grouped_final_metrics(metrics, "accuracy", "class", choices=choices)
+    learners = [name for name in _learners(metrics, learners) if (rows["learner"] == name).any()]
+    table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
+    has_numbers = len(table.columns) <= 20
+    sns.heatmap(
+        table,
+        ax=ax,
+        annot=has_numbers,
+        fmt=".0f",
+        vmin=0.0,
+        vmax=100.0,
+        cmap="cividis",
+        linewidths=1.5 if has_numbers else 0.0,
+        linecolor=style.PAPER,
+        cbar_kws={"label": "accuracy (%)", "pad": 0.02},
+    )
+    ax.grid(visible=False)
+    ax.set(xlabel="class", ylabel="")
+    ax.tick_params(length=0)
+    ax.set_yticks(np.arange(len(learners)) + 0.5, labels=learners, rotation=0)
+    for text in ax.get_xticklabels():
+        if text.get_text().isdecimal() and int(text.get_text()) in rare:
+            text.set(color=style.RED, fontweight="bold")
+    return ax
+
+
+def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw learners × users: final accuracy on each user's data, from the most frequent user to the least.
+
+    Users who hold a rare class have bold, coloured numbers; of more than 60 users no numbers are shown.
+
+    Args:
+        accuracy: columns learner, user, value, delivered and rare, of one replica.
+        learners: the rows; learners without these values are left out.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    order = accuracy.drop_duplicates("user").sort_values(["delivered", "user"], ascending=[False, True])
+    learners = [name for name in learners if (accuracy["learner"] == name).any()]
+    table = accuracy.pivot_table(index="learner", columns="user", values="value").reindex(learners)[order["user"]]
+    image = ax.imshow(100.0 * table.to_numpy(float), aspect="auto", cmap="cividis", vmin=0.0, vmax=100.0)
+    ax.figure.colorbar(image, ax=ax, label="accuracy (%)", pad=0.02)
+    ax.set_yticks(np.arange(len(learners)), labels=learners)
+    labels = order["user"].astype(str).tolist() if len(order) <= 60 else []
+    ax.set_xticks(range(len(labels)), labels=labels)
+    ax.tick_params(length=0)
+    ax.tick_params(axis="x", labelsize=7 if len(order) > 20 else 9)
+    for text, is_rare in zip(ax.get_xticklabels(), order["rare"], strict=False):
+        if is_rare:
+            text.set(color=style.RED, fontweight="bold")
+    ax.grid(visible=False)
+    ax.set_xlabel("user, from most to fewest deliveries")
+    return ax
 
 
 def user_accuracy(metrics: pd.DataFrame, *, learners: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
-    """How accuracy is spread over users: the share of users with at most so much, for each learner.
+    """Draw the distribution of accuracy over users: the share of users with at most this accuracy.
 
     Args:
-        metrics: `Run.metrics`; figures are means over the last tenth of the rounds.
-        learners: whose, in the order of their colours.
-        ax: where to draw.
+        metrics: `Run.metrics`, or final values with columns learner and value.
+        learners: the learners, in the order of their colours.
+        ax: axes to draw on.
     """
-    shown = _learners(metrics, learners)
-    ax = plots_learning.user_spread(measures.grouped_final_metrics(metrics, "accuracy", "user"), learners=shown, ax=ax)
-    plots_learning.learner_legend(ax, shown)
+    ax = style.new_axes(ax)
+    learners = _learners(metrics, learners)
+    rows = aggregates.grouped_final_metrics(metrics, "accuracy", "user") if "metric" in metrics else metrics
+    for learner, line in style.line_styles(learners).items():
+        sns.ecdfplot(100.0 * rows.loc[rows["learner"] == learner, "value"], ax=ax, **line, stat="percent", lw=1.7)
+    ax.set(xlabel="accuracy on the user's data (%)", ylabel="users with at most this (%)", xlim=(-2, 102))
+    learner_legend(ax, learners)
     return ax
 
 
 def user_scatter(
     metrics: pd.DataFrame,
-    users: pd.DataFrame,
-    deliveries: pd.DataFrame,
+    users: pd.DataFrame | None = None,
+    deliveries: pd.DataFrame | None = None,
     *,
     rare: Collection[int] = (),
     learners: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """How well each user is served against how often it was heard; rings are users who hold a rare class.
+    """Draw final accuracy against the number of deliveries for each user; rings mark users with a rare class.
 
     Args:
-        metrics: `Run.metrics`.
+        metrics: `Run.metrics`, or final values with columns learner, value, delivered and rare, which suffice.
         users: `Run.users`.
         deliveries: `Run.deliveries`.
         rare: the rare classes.
-        learners: whose, in the order of their colours.
-        ax: where to draw.
+        learners: the learners, in the order of their colours.
+        ax: axes to draw on.
     """
-    shown = _learners(metrics, learners)
-    rows = measures.grouped_final_metrics(metrics, "accuracy", "user").rename(columns={"number": "user"})
-    known = tallies.with_delivery_counts(users, deliveries, rare)
-    rows = rows.merge(known[["replica", "user", "heard", "rare"]], on=["replica", "user"])
-    ax = plots_learning.user_scatter(rows, learners=shown, ax=ax)
-    plots_learning.learner_legend(ax, shown)
+    ax = style.new_axes(ax)
+    learners = _learners(metrics, learners)
+    table = metrics
+    if users is not None and deliveries is not None:
+        counts = aggregates.with_delivery_counts(users, deliveries, rare)[["replica", "user", "delivered", "rare"]]
+        values = aggregates.grouped_final_metrics(metrics, "accuracy", "user").rename(columns={"number": "user"})
+        table = values.merge(counts, on=["replica", "user"])
+    rasterized = len(table) > 2000
+    for learner, line in style.line_styles(learners).items():
+        rows, hue = table[table["learner"] == learner], line["color"]
+        ax.scatter(
+            rows["delivered"], 100 * rows["value"], s=16, color=hue, alpha=0.6, linewidths=0, rasterized=rasterized
+        )
+        ring = rows[rows["rare"]]
+        ax.scatter(
+            ring["delivered"], 100 * ring["value"], s=46, facecolors="none", edgecolors=hue, rasterized=rasterized
+        )
+    ax.set(xlabel="deliveries", ylabel="accuracy on the user's data (%)", ylim=(-4, 104))
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    learner_legend(ax, learners)
+    return ax
+
+
+def user_weights(weights: pd.DataFrame, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw the final weight of each user in the aggregation against its number of deliveries.
+
+    Args:
+        weights: columns learner, value and delivered, a row for each user (of each replica).
+        learners: the learners, in the order of their colours.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    for learner, line in style.line_styles(learners).items():
+        rows = weights[weights["learner"] == learner]
+        dots: dict[str, Any] = {
+            "s": 16,
+            "color": line["color"],
+            "alpha": 0.6,
+            "lw": 0,
+            "rasterized": len(weights) > 2000,
+        }
+        ax.scatter(rows["delivered"], rows["value"], **dots)
+    ax.set(xlabel="deliveries", ylabel="weight of the user")
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     return ax
 
 
 def regions(
-    grid: pd.DataFrame, points: pd.DataFrame, learner: str, *, rare: Collection[int] = (), ax: Axes | None = None
+    grid: pd.DataFrame,
+    points: pd.DataFrame,
+    learner: str | None = None,
+    *,
+    rare: Collection[int] = (),
+    ax: Axes | None = None,
 ) -> Axes:
-    """For data in the plane: what a learner predicts where; test points of rare classes are crosses.
+    """Draw the class that a learner predicts everywhere in the plane; test points of rare classes are crosses.
 
     Args:
         grid: `Run.regions`.
         points: `Run.points`.
-        learner: whose predictions.
+        learner: whose predictions; not needed if *grid* has one learner.
         rare: the rare classes.
-        ax: where to draw.
+        ax: axes to draw on.
     """
-    return plots_learning.regions(grid[grid["learner"] == learner], points, rare=rare, ax=ax)
+    ax = style.new_axes(ax)
+    grid = grid if learner is None else grid[grid["learner"] == learner]
+    table = grid.pivot(index="y", columns="x", values="label")
+    classes = int(max(grid["label"].max(), points["label"].max() if len(points) else 0)) + 1
+    hues = [style.PALETTE[index % len(style.PALETTE)] for index in range(classes)]
+    x, y = table.columns.to_numpy(float), table.index.to_numpy(float)
+    half_x, half_y = (0.5 * (axis[-1] - axis[0]) / max(1, len(axis) - 1) for axis in (x, y))
+    edges = (x[0] - half_x, x[-1] + half_x, y[0] - half_y, y[-1] + half_y)
+    colours: dict[str, Any] = {"cmap": ListedColormap(hues), "vmin": -0.5, "vmax": classes - 0.5, "alpha": 0.3}
+    ax.imshow(table.to_numpy(), origin="lower", extent=edges, aspect="auto", **colours)
+    for index, hue in enumerate(hues):
+        rows = points[points["label"] == index]
+        marker, size, width = ("x", 14.0, 1.0) if index in rare else ("o", 7.0, 0.0)
+        dots: dict[str, Any] = {
+            "color": hue,
+            "marker": marker,
+            "s": size,
+            "linewidths": width,
+            "rasterized": len(points) > 1500,
+        }
+        ax.scatter(rows["x"], rows["y"], **dots)
+    ax.grid(visible=False)
+    ax.set(xlabel="first feature", ylabel="second feature", xlim=edges[:2], ylim=edges[2:])
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    return ax
 
 
-def _learners(metrics: pd.DataFrame, asked: Sequence[str] | None) -> list[str]:
-    """The learners to draw: those asked for, or all in the order of the table."""
-    return [*asked] if asked is not None else metrics["learner"].astype(str).drop_duplicates().tolist()
+def _learners(metrics: pd.DataFrame, learners: Sequence[str] | None) -> list[str]:
+    """Return the requested learners, or all in the order of the table."""
+    return [*learners] if learners is not None else metrics["learner"].astype(str).drop_duplicates().tolist()

@@ -1,15 +1,27 @@
-"""Pictures of sweeps."""
+"""Plots of sweeps: a metric along one axis, and over two."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 
-from netfl.report import plots_learning
-from netfl.report.sweeps import plots
+from netfl.errors import suggest
+from netfl.plots import style
+from netfl.plots.learning import format_metric_axis, learner_legend
+from netfl.results import formatting
+from netfl.results.statistics import metric_of
+
+_SUMMARY_COLUMNS = ("point", "learner", "figure", "mean", "half", "replicas")
+"""Columns of a summary that are not axes."""
+MAX_CELLS = 120
+"""Heat maps of more cells have no numbers in them."""
+_LOG_RATIO = 100.0
+"""An axis is logarithmic from this ratio of its largest to its smallest value on."""
 
 
 def sweep_lines(
@@ -21,27 +33,67 @@ def sweep_lines(
     learners: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """A figure of each learner along one axis of a sweep, the mean over replicas with its 95 % t-interval.
+    """Draw a metric of each learner along one axis of a sweep, the mean over replicas with its 95 % t-interval.
 
-    Numbers stand to scale, logarithmic where they span two decades or more; all else side by side.
+    A numeric axis is to scale, logarithmic from two decades on; other values stand side by side.
 
     Args:
         summary: `Sweep.summary`.
-        figure: which figure, such as ``jain``, or a metric of learners, such as ``accuracy``, whose final value is
-            drawn: the mean of the last 10 % of rounds.  Accuracies are drawn in percent.
-        x: the axis, as `Sweep.axes` calls it.
-        where: the values of other axes, of which each point of the picture takes one.
-        learners: whose, in the order of their colours.
-        ax: where to draw.
+        figure: name of the figure, such as ``jain``, or a metric of learners, such as ``accuracy``, whose final value
+            is drawn: the mean of the last 10 % of rounds.  Accuracies are drawn in percent.
+        x: the axis, as in `Sweep.axes`.
+        where: one value for each of the other axes.
+        learners: the learners, in the order of their colours.
+        ax: axes to draw on.
 
     Raises:
         ValueError: there is no such figure, axis, value or learner, or another axis takes several values.
     """
-    rows = plots.select_rows(summary, figure, [x], where or {})
-    shown = plots.select_learners(rows, learners)
-    ax = plots.lines(rows[rows["learner"].isin(shown)], figure, x, learners=shown, ax=ax)
-    if any(shown):
-        plots_learning.learner_legend(ax, shown)
+    rows = _select_rows(summary, figure, [x], where or {})
+    learners = _select_learners(rows, learners)
+    ax = axis_lines(rows[rows["learner"].isin(learners)], figure, x, learners=learners, ax=ax)
+    if any(learners):
+        learner_legend(ax, learners)
+    return ax
+
+
+def axis_lines(
+    rows: pd.DataFrame, figure: str, x: str, *, learners: Sequence[str], joined: bool = True, ax: Axes | None = None
+) -> Axes:
+    """Draw a metric of each learner along an axis, from rows of a summary that vary in nothing else.
+
+    Args:
+        rows: of a summary, of one figure.
+        figure: name of the figure.
+        x: the axis.
+        learners: in the order of their colours; metrics of the network have the one learner ``""``.
+        joined: join numeric points by lines with bands; otherwise each has an error bar.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    scale = si_scale(rows, figure)[0]
+    numeric = is_numeric(rows[x])
+    values = rows[x].drop_duplicates().tolist()
+    for index, (learner, line) in enumerate(style.line_styles(learners).items()):
+        points = rows[rows["learner"] == learner]
+        points = points.sort_values(x) if numeric else points
+        at = points[x].to_numpy(float) if numeric else np.array([values.index(value) for value in points[x]], float)
+        mean, half = points["mean"].to_numpy() / scale, points["half"].to_numpy() / scale
+        if numeric and joined:
+            band: dict[str, Any] = {"color": line["color"], "alpha": style.band_alpha(len(learners)), "lw": 0}
+            ax.fill_between(at, mean - half, mean + half, **band)
+            ax.plot(at, mean, marker="o", markersize=4, **line)
+        else:
+            shift = 0.0 if numeric else (index - (len(learners) - 1) / 2) * min(0.16, 0.7 / len(learners))
+            bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5}
+            ax.errorbar(at + shift, mean, half, marker="o", markersize=4.5, **bars)
+    if numeric and rows[x].min() > 0 and rows[x].max() >= _LOG_RATIO * rows[x].min() * (1 - 1e-9):
+        style.set_logarithmic(ax, "x")
+    elif not numeric:
+        ax.set_xticks(range(len(values)), labels=[formatting.format_setting(value) for value in values])
+        ax.set_xlim(-0.5, len(values) - 0.5)
+    format_figure_axis(ax, rows, figure)
+    ax.set_xlabel(x)
     return ax
 
 
@@ -55,22 +107,133 @@ def sweep_heat(
     where: Mapping[str, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """A figure of one learner over two axes of a sweep, as a heat map with the mean over replicas in each cell.
+    """Draw a metric of one learner over two axes of a sweep, as a heat map of means over replicas.
 
     Args:
         summary: `Sweep.summary`.
-        figure: which figure, as in `sweep_lines`.
-        x: the axis across.
-        y: the axis up.
-        learner: whose; it must be said where several have the figure.
-        where: the values of other axes.
-        ax: where to draw.
+        figure: name of the figure, as in `sweep_lines`.
+        x: the horizontal axis.
+        y: the vertical axis.
+        learner: needed if several have the figure.
+        where: one value for each of the other axes.
+        ax: axes to draw on.
 
     Raises:
         ValueError: there is no such figure, axis, value or learner, or another axis, or the learner, is not chosen.
     """
-    rows = plots.select_rows(summary, figure, [x, y], where or {})
-    shown = plots.select_learners(rows, None if learner is None else [learner])
-    if len(shown) > 1:
-        raise ValueError(f"{', '.join(shown)} have the figure; choose one, such as learner={shown[0]!r}")
-    return plots.plot_heatmap(rows[rows["learner"] == shown[0]], figure, x, y, ax=ax)
+    rows = _select_rows(summary, figure, [x, y], where or {})
+    learners = _select_learners(rows, None if learner is None else [learner])
+    if len(learners) > 1:
+        raise ValueError(f"{', '.join(learners)} have the figure; choose one, such as learner={learners[0]!r}")
+    rows = rows[rows["learner"] == learners[0]]
+    ax = axis_heat(rows, figure, (x, y), ax=ax)
+    ax.figure.colorbar(ax.collections[0], ax=ax, label=si_scale(rows, figure)[1], pad=0.02)
+    return ax
+
+
+def axis_heat(
+    rows: pd.DataFrame,
+    figure: str,
+    axes: tuple[str, str],
+    *,
+    limits: tuple[float, float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a metric over two axes, from rows of a summary that vary in nothing else; missing points are empty.
+
+    Args:
+        rows: of a summary, of one figure and learner.
+        figure: name of the figure.
+        axes: the horizontal and the vertical axis.
+        limits: values at the ends of the colour map; by default the smallest and the largest.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    x, y = axes
+    scale = si_scale(rows, figure)[0]
+    columns, lines = sorted_values(rows[x]), sorted_values(rows[y])[::-1]
+    table = (rows.pivot(index=y, columns=x, values="mean") / scale).reindex(index=lines, columns=columns)
+    low, high = limits or mean_limits(rows)
+    has_numbers = table.size <= MAX_CELLS
+    sns.heatmap(
+        table,
+        ax=ax,
+        annot=has_numbers,
+        fmt=".1f" if scale == 0.01 else ".4g",
+        vmin=low / scale,
+        vmax=(high if high > low else low + scale) / scale,
+        cmap="cividis",
+        linewidths=1.5 if has_numbers else 0.0,
+        linecolor=style.PAPER,
+        cbar=False,
+    )
+    ax.grid(visible=False)
+    ax.tick_params(length=0)
+    ax.set_xticks(np.arange(len(columns)) + 0.5, labels=list(map(formatting.format_setting, columns)), rotation=0)
+    ax.set_yticks(np.arange(len(lines)) + 0.5, labels=list(map(formatting.format_setting, lines)), rotation=0)
+    ax.set(xlabel=x, ylabel=y)
+    return ax
+
+
+def is_numeric(values: pd.Series[Any]) -> bool:
+    """Return whether the values of an axis are numbers."""
+    return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+
+
+def sorted_values(values: pd.Series[Any]) -> list[Any]:
+    """Return the values of an axis, numbers sorted, others in the order of the sweep."""
+    unique = values.drop_duplicates().tolist()
+    return sorted(unique) if is_numeric(values) else unique
+
+
+def mean_limits(rows: pd.DataFrame) -> tuple[float, float]:
+    """Return the smallest and the largest mean."""
+    return float(rows["mean"].min()), float(rows["mean"].max())
+
+
+def si_scale(rows: pd.DataFrame, figure: str) -> tuple[float, str]:
+    """Return the unit of a figure in SI units, and the label of its axis."""
+    metric = metric_of(figure)
+    if (rows["learner"] != "").any():
+        label = formatting.learning_label(metric)
+        return (0.01, f"{label} (%)") if metric in formatting.SHARES else (1.0, label)
+    middle = rows["mean"].abs().median()
+    scale, unit = formatting.unit_of(figure, 0.0 if np.isnan(middle) else float(middle))
+    return scale, f"{formatting.metric_label(figure)} ({unit})" if unit else formatting.metric_label(figure)
+
+
+def format_figure_axis(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
+    """Label the y axis with the figure and its unit; see `format_metric_axis`."""
+    scale, label = si_scale(rows, figure)
+    format_metric_axis(ax, metric_of(figure), rows, 1.0 / scale)
+    ax.set_ylabel(label)
+
+
+def _select_rows(summary: pd.DataFrame, figure: str, axes: Sequence[str], where: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of *figure* in which nothing varies but *axes* and the learner."""
+    known = [name for name in summary.columns if name not in _SUMMARY_COLUMNS]
+    for name in (*axes, *where):
+        if name not in known:
+            raise ValueError(f"'{name}' is no axis of the sweep; {suggest(name, known)}")
+    rows = summary[(summary["figure"] == figure) | (summary["figure"].map(metric_of) == figure)]
+    if rows.empty:
+        raise ValueError(f"there is no figure '{figure}'; {suggest(figure, summary['figure'].unique().tolist())}")
+    for axis, value in where.items():
+        values = rows[axis].unique().tolist()
+        rows = rows[rows[axis] == value]
+        if rows.empty:
+            raise ValueError(f"no point has {axis} = {value!r}; it takes {', '.join(map(repr, values))}")
+    if rows.duplicated([*axes, "learner"]).any():
+        more = [axis for axis in known if axis not in axes and rows[axis].nunique() > 1]
+        wanted = {axis: rows[axis].tolist()[0] for axis in more} | dict(where)
+        verb = "takes" if len(more) == 1 else "take"
+        raise ValueError(f"{' and '.join(more)} {verb} several values; choose one of each, such as where={wanted!r}")
+    return rows
+
+
+def _select_learners(rows: pd.DataFrame, learners: Sequence[str] | None) -> list[str]:
+    known = rows["learner"].unique().tolist()
+    for learner in learners or ():
+        if learner not in known:
+            raise ValueError(f"'{learner}' has no such figure; {suggest(learner, known)}")
+    return known if learners is None else [*learners]

@@ -1,13 +1,11 @@
-"""Pictures and the report of a run.
+"""Reports: one self-contained HTML page of a run, of several runs, or of a sweep, and the overview of a run as PNG.
 
-`write` makes one self-contained page of a run, `write_several` one of several runs, `write_sweep` one of a sweep,
-`picture` one PNG file.  The
-functions of `netfl.plots` take tables of a run and draw on matplotlib Axes, for pictures of one's own.
+The plots are those of `netfl.plots`, which scripts can use with the tables of a run.
 """
 
+from netfl.report.comparison import write_several
 from netfl.report.overview import picture
-from netfl.report.page import write
-from netfl.report.several import write as write_several
-from netfl.report.sweeps import write as write_sweep
+from netfl.report.sections import write
+from netfl.report.sweep import write_sweep
 
 __all__ = ["picture", "write", "write_several", "write_sweep"]

@@ -1,118 +1,103 @@
-"""The one picture of a run."""
+"""The overview of a run as one PNG file: learning above, participation and outcomes below."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netfl.report import canvas, measures, phrases, plots_access, plots_learning, tallies, words
-from netfl.report.view import RunData, read_view
-from netfl.results import formatting, statistics
+from netfl.plots import deliveries as delivery_plots
+from netfl.plots import learning as learning_plots
+from netfl.plots import style
+from netfl.report import summary_text
+from netfl.report.run_data import RunData, read_run_data
+from netfl.results import aggregates, formatting, statistics
+from netfl.results.formatting import capitalized, class_names, learning_label
 from netfl.results.run_reader import Run
 
 _LINES = 12
-"""How many figures there is room for below each other."""
-
-_ACROSS = 6
-"""How many learners there is room for beside each other."""
+"""Maximum number of metrics in a column."""
 
 
 def picture(run: Run) -> Path:
-    """Write ``overview.png`` into the run directory: learning above, who was heard and what became of updates below.
-
-    A run without learners has only the lower half.
-    """
-    view = read_view(run)
-    lines = 2 if view.learners else 1
+    """Write ``overview.png`` into the run directory; a run without learners has only the lower half."""
+    data = read_run_data(run)
+    rows = 2 if data.learners else 1
 
     def paint(figure: Figure) -> None:
-        parts = figure.subfigures(lines, 1, squeeze=False)[:, 0]
+        parts = figure.subfigures(rows, 1, squeeze=False)[:, 0]
         cells = [part.subplots(1, 2) for part in parts]
-        figure.suptitle(view.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
-        figure.text(0.988, 0.985, words.run_facts(view), ha="right", va="top", fontsize=8, alpha=0.7)
-        figure.supxlabel(_legend(view), x=0.012, ha="left", fontsize=7, alpha=0.7)
-        if view.learners:
-            _learning(view, *cells[0])
-            plots_learning.learner_legend(
-                parts[0], view.learners, lost=view.lost, loc="outside upper left", ncols=_ACROSS, fontsize=8
-            )
-        _access(view, *cells[-1])
+        figure.suptitle(data.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
+        figure.text(0.988, 0.985, summary_text.run_facts(data), ha="right", va="top", fontsize=8, alpha=0.7)
+        figure.supxlabel(_legend(data), x=0.012, ha="left", fontsize=7, alpha=0.7)
+        if data.learners:
+            _draw_learning(data, *cells[0])
+            options: dict[str, Any] = {"loc": "outside upper left", "ncols": 6, "fontsize": 8}
+            learning_plots.learner_legend(parts[0], data.learners, diverged=data.diverged, **options)
+        if data.duration_s is None:
+            _draw_access(data, *cells[-1])
+        else:
+            _draw_metrics(data, *cells[-1])
 
-    return canvas.png(paint, run.folder / "overview.png", size=(10.4, 3.3 * lines))
-
-
-def _learning(view: RunData, first: Axes, second: Axes) -> None:
-    """Accuracy and rare-class accuracy, or that of the worst served users where no class is rare."""
-    metrics = [metric for metric in ("accuracy", "rare_accuracy", "accuracy_users_worst10") if view.has(metric)][:2]
-    for metric, ax in zip(metrics, (first, second), strict=False):
-        plots_learning.curves(view.metrics, metric, learners=view.learners, ax=ax)
-        ax.set_title(_title(view, metric))
-    for ax in (first, second)[len(metrics) :]:
-        _absent(ax, "no figures")
+    return style.png(paint, run.folder / "overview.png", size=(10.4, 3.3 * rows))
 
 
-def _legend(view: RunData) -> str:
-    """What the lines and bands of the upper panels are."""
-    widths = {
-        measures.smoothing_window(view.metrics, metric) for metric in ("accuracy", "rare_accuracy") if view.has(metric)
-    }
-    wide = max(widths, default=1)
-    thin = [f"thin lines: as evaluated, bold lines: mean of the last {wide} evaluations"] if wide > 1 else []
-    band = [f"bands: 95 % t-interval over {len(view.replicas)} replicas"] if len(view.replicas) > 1 else []
-    return "; ".join([*thin, *band]) if view.learners else ""
+def _draw_learning(data: RunData, *cells: Axes) -> None:
+    """Draw accuracy and rare-class accuracy, or that of the worst users if no class is rare."""
+    metrics = [metric for metric in ("accuracy", "rare_accuracy", "accuracy_users_worst10") if data.has(metric)]
+    for metric, ax in zip(metrics, cells, strict=False):
+        learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax)
+        style.without_legend(ax).set_title(_title(data, metric))
+    for ax in cells[len(metrics) :]:
+        _draw_note(ax, "no figures")
 
 
-def _title(view: RunData, metric: str) -> str:
-    """A panel's title."""
-    if metric != "rare_accuracy" or not view.rare_classes:
-        return (
-            f"Test {plots_learning.label(metric)}"
-            if metric == "accuracy"
-            else plots_learning.label(metric).capitalize()
-        )
-    return f"Rare-class accuracy ({phrases.labels(view.rare_classes)})"
+def _title(data: RunData, metric: str) -> str:
+    if metric == "rare_accuracy" and data.rare_classes:
+        return f"Rare-class accuracy ({class_names(data.rare_classes)})"
+    return "Test accuracy" if metric == "accuracy" else capitalized(learning_label(metric))
 
 
-def _access(view: RunData, third: Axes, fourth: Axes) -> None:
-    """Who was heard and what became of updates."""
-    if view.duration_s is not None:
-        _figures(view, third, fourth)
-        return
-    if view.one.empty or view.run.rounds.empty:
-        _absent(third, "no rounds yet")
+def _legend(data: RunData) -> str:
+    metrics = [metric for metric in ("accuracy", "rare_accuracy") if data.has(metric)]
+    window = max((aggregates.smoothing_window(data.metrics, metric) for metric in metrics), default=1)
+    parts = [f"thin lines: as evaluated, bold lines: mean of the last {window} evaluations"] if window > 1 else []
+    parts += [f"bands: 95 % t-interval over {len(data.replicas)} replicas"] if len(data.replicas) > 1 else []
+    return "; ".join(parts) if data.learners else ""
+
+
+def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
+    if data.first_users.empty or data.run.rounds.empty:
+        _draw_note(left, "no rounds yet")
     else:
-        plots_access.heard(view.one, ax=third)
-        third.set_title("Who was heard" + (f" in replica {view.first}" if len(view.replicas) > 1 else ""))
-    if view.fates.empty or view.run.rounds.empty:
-        _absent(fourth, "no fates were recorded")
+        delivery_plots.participation_bars(data.first_users, replica=data.first, ax=left)
+        left.set_title("Participation" + (f" in replica {data.first}" if len(data.replicas) > 1 else ""))
+    if data.fates.empty or data.run.rounds.empty:
+        _draw_note(right, "no fates were recorded")
     else:
-        plots_access.fate_areas(
-            tallies.outcome_bins(view.fates, view.rounds, len(view.replicas)), inside=True, ax=fourth
-        )
-        fourth.set_title("What became of updates")
-        fourth.set_ylabel("updates per round")
+        delivery_plots.outcomes(data.fates, data.run.rounds, inside=True, ax=right)
+        right.set_title("Outcomes of updates")
 
 
-def _figures(view: RunData, third: Axes, fourth: Axes) -> None:
-    """What a run without updates has to show: its figures, in two columns."""
-    names, summary = view.own_figures[: 2 * _LINES], view.run.summary
+def _draw_metrics(data: RunData, left: Axes, right: Axes) -> None:
+    """Write the metrics of a run of traffic, in two columns."""
+    names, summary = data.access_metrics[: 2 * _LINES], data.run.summary
     if not names:
-        _absent(third, "no figures yet")
-        _absent(fourth, "")
+        _draw_note(left, "no figures yet")
+        _draw_note(right, "")
         return
     half = min(_LINES, -(-len(names) // 2))
-    for ax, part in ((third, names[:half]), (fourth, names[half:])):
+    for ax, column in ((left, names[:half]), (right, names[half:])):
         ax.set_axis_off()
-        for line, name in enumerate(part):
+        for line, name in enumerate(column):
             value = formatting.format_metric(name, summary[name], summary.get(name + statistics.HALF))
-            at_y = 1.0 - line / _LINES
-            ax.text(0.0, at_y, formatting.metric_label(name), va="top", transform=ax.transAxes)
-            ax.text(0.78, at_y, value, va="top", ha="right", fontweight="bold", transform=ax.transAxes)
+            options: dict[str, Any] = {"y": 1.0 - line / _LINES, "va": "top", "transform": ax.transAxes}
+            ax.text(x=0.0, s=formatting.metric_label(name), **options)
+            ax.text(x=0.78, s=value, ha="right", fontweight="bold", **options)
 
 
-def _absent(ax: Axes, why: str) -> None:
-    """An empty panel that says why."""
+def _draw_note(ax: Axes, note: str) -> None:
     ax.set_axis_off()
-    ax.text(0.5, 0.5, why, ha="center", va="center", transform=ax.transAxes, alpha=0.6)
+    ax.text(0.5, 0.5, note, ha="center", va="center", transform=ax.transAxes, alpha=0.6)

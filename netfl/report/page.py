@@ -1,120 +1,167 @@
-"""The report of a run: one page that needs nothing but itself."""
+"""HTML pages from Jinja2 templates: one file that needs no other, with inline SVG and no network access."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from string import Template
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
 
 from netfl.errors import Fault, ScenarioError
-from netfl.report import animation, chapters_access, chapters_learning, markup, words
-from netfl.report.markup import Chapter
-from netfl.report.view import read_view
-from netfl.results.run_reader import Run
+from netfl.plots import style
 from netfl.results.run_writer import write_text
 
 MARK = '<meta name="generator" content="netfl">'
-"""By which a page of netfl's is known."""
+"""Element by which pages of netfl are recognised."""
 
 
-def write(run: Run, out: Path | None = None) -> Path:
-    """Write the report of *run*, finished or not.
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of a page.
 
     Args:
-        run: from `netfl.open_run`.
-        out: the file to write; by default ``report.html`` in the run directory.
-
-    Returns:
-        The file written.
-
-    Raises:
-        ScenarioError: there is something else than a page of netfl's in its place.
+        key: its anchor.
+        title: its heading.
+        parts: its content, from the functions of this module.
     """
-    path = run.folder / "report.html" if out is None else out
-    check_target(path)
-    write_text(path, page(run))
-    return path
+
+    key: str
+    title: str
+    parts: tuple[Markup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A report.
+
+    Args:
+        title: the heading.
+        status: state of the run in a word or two.
+        is_done: nothing is missing.
+        summary: the sentences at the top.
+        sections: the content.
+        scenarios: texts that fold open at the end, by title.
+        description: the description in the scenario.
+        facts: the run in one line.
+        style: style sheet in addition to that of all pages.
+        script_policy: sources of scripts in the content security policy.
+    """
+
+    title: str
+    status: str
+    is_done: bool
+    summary: Sequence[str]
+    sections: Sequence[Section]
+    scenarios: Mapping[str, str]
+    description: str = ""
+    facts: str = ""
+    style: str = ""
+    script_policy: str = "'none'"
+
+    def html(self) -> str:
+        """Return the page as HTML."""
+        return render("page.html", page=self, bullets=bullets)
+
+    def write(self, path: Path) -> Path:
+        """Write the page to *path*.
+
+        Raises:
+            ScenarioError: *path* exists and is not a page of netfl.
+        """
+        check_target(path)
+        write_text(path, self.html())
+        return path
 
 
 def check_target(path: Path) -> None:
-    """Refuse to write a page over anything but a page.
+    """Refuse to overwrite anything but a page of netfl.
 
     Raises:
-        ScenarioError: there is something else.
+        ScenarioError: *path* is something else.
     """
     if path.is_dir() or (path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:4096]):
         problem = f"{path} is there already, and no report of netfl's"
         raise ScenarioError([Fault("--out", problem, None, "name another file, or remove it")])
 
 
-def page(run: Run) -> str:
-    """The report as HTML: pictures are inline SVG, nothing is fetched, and nothing is run but the replay."""
-    view = read_view(run)
-    run, played = view.run, animation.animation_chapter(view)
-    chapters = [*chapters_learning.chapters(view), *chapters_access.chapters(view), *([played] if played else [])]
-    return render_page(
-        title=view.name,
-        status=run.status,
-        state="done" if run.status == "done" else "open",
-        summary=words.summary(view),
-        chapters=chapters,
-        scenarios={"The scenario, as resolved": scenario(run)},
-        description=str(run.scenario.get("description") or ""),
-        facts=words.run_facts(view),
-        more_style=animation.animation_style() if played else "",
-        scripts=animation.script_policy() if played else "'none'",
-    )
+def paragraph(sentences: Iterable[str], kind: str = "") -> Markup:
+    """Return a paragraph."""
+    return _macro("paragraph", list(sentences), kind)
 
 
-def render_page(
-    *,
-    title: str,
-    status: str,
-    state: str,
-    summary: Sequence[str],
-    chapters: Sequence[Chapter],
-    scenarios: Mapping[str, str],
-    description: str = "",
-    facts: str = "",
-    more_style: str = "",
-    scripts: str = "'none'",
-) -> str:
-    """A page as HTML.
+def bullets(sentences: Iterable[str]) -> Markup:
+    """Return a list of sentences."""
+    return _macro("bullets", list(sentences))
+
+
+def plot(paint: style.Paint, *, name: str, caption: str, size: tuple[float, float]) -> Markup:
+    """Return a plot as inline SVG, with its caption, which screen readers read, too."""
+    return _macro("plot", style.svg(paint, name=name, label=caption, size=size), caption)
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    caption: str = "",
+    best: frozenset[tuple[int, int]] = frozenset(),
+) -> Markup:
+    """Return a table whose first column names its rows.
 
     Args:
-        title: its heading.
-        status: how far what it shows is, in a word or two.
-        state: ``done``, or ``open`` where something is to come.
-        summary: the sentences at the top.
-        chapters: what follows them.
-        scenarios: text that folds open at the end, by its titles.
-        description: the scenario's own words.
-        facts: the run in one line.
-        more_style: style sheets besides the page's own.
-        scripts: which scripts may run, as a content security policy says it.
+        head: names of the columns.
+        rows: the cells.
+        caption: the caption.
+        best: (row, column) of cells in bold.
     """
-    return Template(_read("page.html")).substitute(
-        style=_read("page.css") + more_style,
-        scripts=scripts,
-        title=markup.text(title),
-        status=markup.text(status),
-        state=state,
-        description=markup.paragraph([description], "lead"),
-        facts=markup.text(facts),
-        summary=markup.bullets(summary, "summary"),
-        contents="".join(f'<a href="#{one.key}">{markup.text(one.title)}</a>' for one in chapters),
-        chapters="\n".join(map(str, chapters)),
-        scenario="\n".join(markup.details_block(name, content) for name, content in scenarios.items()),
+    return _macro("table", head, list(rows), caption, best)
+
+
+def links(label: str, files: Iterable[tuple[str, Path]], folder: Path) -> Markup:
+    """Return a paragraph of links to *files*, by name, from a page in *folder*."""
+    return _macro("links", label, [(name, _relative(path, folder)) for name, path in files])
+
+
+def render(template: str, **values: object) -> str:
+    """Return a template of this package with *values*."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("netfl.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_unbroken,
     )
+    environment.globals["first_sentence"] = _first_sentence
+    return environment
 
 
-def scenario(run: Run) -> str:
-    """The scenario file's text."""
-    path = run.folder / "scenario.yaml"
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+def _macro(name: str, *values: object) -> Markup:
+    macro = getattr(_environment().get_template("parts.html").module, name)
+    result: Markup = macro(*values)
+    return result
 
 
-def _read(name: str) -> str:
-    """A file of this package."""
-    return (files("netfl.report") / name).read_text(encoding="utf-8")
+def _unbroken(value: Any) -> Any:
+    """Put a non-breaking space before a percent sign."""
+    return value.replace(" %", "\u00a0%") if type(value) is str else value
+
+
+def _first_sentence(caption: str) -> str:
+    return caption.partition(". ")[0].removesuffix(".")
+
+
+def _relative(file: Path, folder: Path) -> str:
+    try:
+        return Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
+    except ValueError:  # on another drive
+        return file.resolve().as_posix()

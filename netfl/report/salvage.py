@@ -1,8 +1,8 @@
-"""What can still be read of a run directory in which files are damaged or missing."""
+"""Reading of run directories with damaged or missing files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -14,7 +14,10 @@ from netfl.results.run_reader import Run
 from netfl.results.tables import SCHEMAS
 
 _NUMBERS = {
-    **{name: [one.name for one in schema if not pa.types.is_dictionary(one.type)] for name, schema in SCHEMAS.items()},
+    **{
+        name: [field.name for field in schema if not pa.types.is_dictionary(field.type)]
+        for name, schema in SCHEMAS.items()
+    },
     "users": ["replica", "user"],
     "nodes": ["replica", "x_m", "y_m"],
     "spent": ["replica", "user"],
@@ -22,14 +25,16 @@ _NUMBERS = {
     "points": ["x", "y", "label"],
 }
 _WORDS = {
-    **{name: [one.name for one in schema if pa.types.is_dictionary(one.type)] for name, schema in SCHEMAS.items()},
+    **{
+        name: [field.name for field in schema if pa.types.is_dictionary(field.type)] for name, schema in SCHEMAS.items()
+    },
     "nodes": ["node", "role"],
     "regions": ["learner"],
 }
-"""The columns of each table that a report cannot do without: those of numbers, and of words."""
+"""Columns of numbers and of words that a report needs, by table."""
 
-_ALWAYS = ("rounds", "deliveries", "events")
-"""The tables that every run has written when it has ended."""
+_REQUIRED_TABLES = ("rounds", "deliveries", "events")
+"""Tables that every ended run has."""
 
 
 class _Divergence(BaseModel):
@@ -71,58 +76,60 @@ class _Scenario(BaseModel):
     partition: _Partition | None = None
 
 
+_DOCUMENTS: dict[str, tuple[str, TypeAdapter[Any]]] = {
+    "manifest.json": ("manifest", TypeAdapter(_Manifest)),
+    "summary.json": ("summary", TypeAdapter(dict[str, float | None])),
+    "scenario.yaml": ("scenario", TypeAdapter(_Scenario)),
+}
+"""Attribute of the run and form of each document."""
+
+
 def salvage_run(run: Run) -> tuple[Run, tuple[str, ...]]:
-    """*run* without the files that cannot be used, and in a sentence each what is wrong with them, and what is missing.
+    """Return *run* without unusable files, and a sentence on each unusable or missing one.
 
-    A run that is whole comes back as it is, with its tables read.
+    An intact run is returned as it is, with its tables read.
     """
-    broken = dict(_papers(run))
-    crashed = "manifest.json" not in broken and run.status == "crashed"
-    sound = Run(run.folder, run.without | set(broken), crashed) if broken or crashed else run
-    broken_tables = dict(_tables(sound))
-    if broken_tables:
-        sound = Run(run.folder, sound.without | set(broken_tables), crashed)
+    damaged = dict(_damaged_documents(run))
+    crashed = "manifest.json" not in damaged and run.status == "crashed"
+    usable = Run(run.folder, run.without | set(damaged), crashed) if damaged or crashed else run
+    damaged_tables = dict(_damaged_tables(usable))
+    if damaged_tables:
+        usable = Run(run.folder, usable.without | set(damaged_tables), crashed)
     if crashed:
-        _trim(sound)
-    told = [
-        f"{name} cannot be used, and what it would show is left out: {why}."
-        for name, why in (broken | broken_tables).items()
+        _cut_after_last_complete_round(usable)
+    problems = [
+        f"{name} cannot be used, and what it would show is left out: {problem}."
+        for name, problem in (damaged | damaged_tables).items()
     ]
-    absent = [name for name in _missing(sound) if name not in sound.without]
-    told += [f"There is no {name}, which such a run writes: what it would show is left out." for name in absent]
-    return sound, tuple(told)
+    missing = [name for name in _missing_files(usable) if name not in usable.without]
+    problems += [f"There is no {name}, which such a run writes: what it would show is left out." for name in missing]
+    return usable, tuple(problems)
 
 
-def _trim(run: Run) -> None:
-    """Cut the tables of a run that crashed at its last whole round: they were not written at the same instant."""
+def _cut_after_last_complete_round(run: Run) -> None:
+    """Cut the tables of a crashed run at the last round that all of them have, as they were not written together."""
     rounds, deliveries = run.rounds, run.deliveries
     by = ["replica", "round"]
     counts = deliveries.groupby(by).size().rename("written").reset_index()
     written = rounds.merge(counts, on=by, how="left")["written"].fillna(0)
-    torn = rounds.loc[written.to_numpy() != rounds["delivered"].to_numpy(), "round"]
+    incomplete = rounds.loc[written.to_numpy() != rounds["delivered"].to_numpy(), "round"]
     last = int(rounds.groupby("replica")["round"].max().min()) if len(rounds) else 0
-    last = min([last, *(torn - 1)])
+    last = min([last, *(incomplete - 1)])
     kept = rounds[rounds["round"] <= last]
     end_s = run.events["replica"].map(kept.groupby("replica")["closed_s"].max())
-    found = {
+    tables = {
         "rounds": kept,
         "deliveries": deliveries[deliveries["round"] <= last],
         "metrics": run.metrics[run.metrics["round"] <= last],
         "events": run.events[run.events["time_s"] <= end_s],
     }
-    vars(run).update({name: table.reset_index(drop=True) for name, table in found.items()})
+    vars(run).update({name: table.reset_index(drop=True) for name, table in tables.items()})
 
 
-def _papers(run: Run) -> Iterator[tuple[str, str]]:
-    """Each of the manifest, the summary and the scenario that cannot be used, and why."""
-    papers: dict[str, tuple[Callable[[], dict[str, Any]], TypeAdapter[Any]]] = {
-        "manifest.json": (lambda: run.manifest, TypeAdapter(_Manifest)),
-        "summary.json": (lambda: run.summary, TypeAdapter(dict[str, float | None])),
-        "scenario.yaml": (lambda: run.scenario, TypeAdapter(_Scenario)),
-    }
-    for name, (read, form) in papers.items():
+def _damaged_documents(run: Run) -> Iterator[tuple[str, str]]:
+    for name, (attribute, form) in _DOCUMENTS.items():
         try:
-            form.validate_python(read())
+            form.validate_python(getattr(run, attribute))
         except MachineError as error:
             yield name, _cause(error)
         except ValidationError as error:
@@ -130,39 +137,40 @@ def _papers(run: Run) -> Iterator[tuple[str, str]]:
             yield name, f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
 
 
-def _tables(run: Run) -> Iterator[tuple[str, str]]:
-    """The file of each table that cannot be used, and why."""
+def _damaged_tables(run: Run) -> Iterator[tuple[str, str]]:
     for name, numbers in _NUMBERS.items():
+        file = run.file_of(name).name
         try:
             table: pd.DataFrame = getattr(run, name)
         except MachineError as error:
-            yield run.file_of(name).name, _cause(error)
+            yield file, _cause(error)
             continue
         except KeyError as error:
-            yield run.file_of(name).name, f"its column {error.args[0]} is missing"
+            yield file, f"its column {error.args[0]} is missing"
             continue
         if not len(table):
             continue
-        lacking = [one for one in (*numbers, *_WORDS.get(name, ())) if one not in table]
-        strange = [one for one in numbers if one in table and not pd.api.types.is_numeric_dtype(table[one])]
-        if lacking or strange:
-            told = [*(f"{one} is missing" for one in lacking), *(f"{one} holds no numbers" for one in strange)]
-            yield run.file_of(name).name, "its column " + ", ".join(told)
+        columns = [*numbers, *_WORDS.get(name, ())]
+        problems = [f"{column} is missing" for column in columns if column not in table]
+        present = [column for column in numbers if column in table]
+        problems += [f"{column} holds no numbers" for column in present if not _is_numeric(table[column])]
+        if problems:
+            yield file, "its column " + ", ".join(problems)
 
 
-def _missing(run: Run) -> Iterator[str]:
-    """The files that a run which has ended should have, and this one has not."""
+def _is_numeric(column: pd.Series[Any]) -> bool:
+    return pd.api.types.is_numeric_dtype(column)
+
+
+def _missing_files(run: Run) -> Iterator[str]:
     if run.status not in {"done", "interrupted"}:
         return
     learns = bool(run.learners) and run.manifest.get("learning", True)
-    for name in (*_ALWAYS, *(["metrics"] if learns else [])):
-        if not (run.folder / f"{name}.parquet").exists():
-            yield f"{name}.parquet"
-    if not (run.folder / "scenario.yaml").exists():
-        yield "scenario.yaml"
+    files = [f"{name}.parquet" for name in (*_REQUIRED_TABLES, *(["metrics"] if learns else []))]
+    yield from (name for name in (*files, "scenario.yaml") if not (run.folder / name).exists())
 
 
 def _cause(error: MachineError) -> str:
-    """Why a file cannot be read, in one line."""
+    """Return the reason of an unreadable file in one line."""
     lines = str(error.__cause__ or error).strip().splitlines() or ["it is damaged"]
     return lines[0].rstrip(".")

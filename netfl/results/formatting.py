@@ -1,4 +1,4 @@
-"""Figures as people read them: what they are called, in which unit, and with how many digits."""
+"""Names, units and digits of metrics, and numbers, times and lists in sentences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LABELS = {
     "energy_jain": "Jain index of energy",
     "snr_theory_db": "SNR, theory",
 }
-"""Figures that have a name of their own; others are called by their own, less the unit."""
+"""Labels of metrics; the label of any other is its name without the unit."""
 
 _ORDER = (
     "throughput_bps",
@@ -46,7 +46,7 @@ _ORDER = (
     "utilisation",
     "jain",
 )
-"""Beginnings of the names of figures, in the order in which they are shown; all others follow."""
+"""Prefixes of the names of metrics, in the order of display; all others follow."""
 
 _STEPS = {
     "s": ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
@@ -56,11 +56,11 @@ _STEPS = {
     "hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
     "db": ((1.0, "dB"),),
 }
-"""For each ending of a name: units from the largest, each with what it is in SI units."""
+"""Units from the largest, with their size in SI units, by the suffix of a name."""
 
 _SHARES = ("utilisation", "share.")
 _SHARE_ENDS = ("_ratio", "_probability", "_share", "availability", "outage", "collision", "loss")
-"""Beginnings and endings of the names of figures that are shares of one."""
+"""Prefixes and suffixes of the names of metrics that are shares of one."""
 
 METRICS = {
     "accuracy": "Accuracy",
@@ -74,7 +74,7 @@ METRICS = {
     "t": "t",
     "objective": "Objective",
 }
-"""The columns of tables of learners' final values, in their order, by metric."""
+"""Columns of the tables of learners' final values, by metric."""
 
 SHARES = frozenset(
     {
@@ -86,20 +86,32 @@ SHARES = frozenset(
         "validation_accuracy",
     }
 )
-"""Metrics that are shares of one and are shown in percent."""
+"""Metrics in shares of one, displayed in percent."""
 
 VARIANCES = frozenset({"accuracy_users_variance"})
-"""Metrics that are variances of shares and are shown in squared percentage points."""
+"""Variances of shares, displayed in squared percentage points."""
 
 _HUGE = 1e6
-"""A value of a metric from this size on is shown by its power of ten."""
+"""Metrics from this value on are displayed in scientific notation."""
 
-_LONGEST = 24
-"""Letters that a value of a scenario's key takes at most."""
+_MAX_SETTING = 24
+"""Maximum number of characters of a scenario value."""
+
+_METRIC_LABELS = {
+    "rare_accuracy": "rare-class accuracy",
+    "accuracy_users_mean": "mean over users",
+    "accuracy_users_worst10": "worst 10 % of users",
+    "accuracy_users_best10": "best 10 % of users",
+    "accuracy_users_variance": "variance over users",
+    "accuracy_users_jain": "Jain index over users",
+    "cvar": "CVaR of the loss",
+}
+_HIDDEN = frozenset({"rounds", "replicas", "simulated_s", "duration_s", "warmup_s"})
+"""Entries of a summary that are reported in sentences."""
 
 
 def clock(time_s: float) -> str:
-    """A simulated time for people.
+    """Format a simulated time.
 
     >>> clock(59.4), clock(7260), clock(200000)
     ('59.4 s', '2 h 01 min', '2 d 7 h')
@@ -113,8 +125,39 @@ def clock(time_s: float) -> str:
     return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
+def time_unit(seconds: float) -> tuple[float, str]:
+    """Return the unit, in seconds and by name, for times up to *seconds*.
+
+    >>> time_unit(5000.0), time_unit(0.0), time_unit(3e-4)
+    ((60.0, 'min'), (1.0, 's'), (1e-06, 'µs'))
+    """
+    for unit, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2.5 * unit:
+            return unit, name
+    if 2.5e-3 <= seconds < 0.25:
+        return 1e-3, "ms"
+    return (1e-6, "µs") if 2.5e-6 <= seconds < 2.5e-3 else (1.0, "s")
+
+
+def axis_unit(over: str, size: float) -> tuple[float, str]:
+    """Return the unit and the label of an axis of rounds, simulated time, bits or energy up to *size*.
+
+    >>> axis_unit("time", 5000.0), axis_unit("bits", 3e7), axis_unit("round", 20.0)
+    ((60.0, 'simulated time (min)'), (1000000.0, 'sent up (Mb)'), (1.0, 'round'))
+    """
+    if over == "round":
+        return 1.0, "round"
+    if over == "time":
+        unit, name = time_unit(size)
+        return unit, f"simulated time ({name})"
+    label, symbol = {"bits": ("sent up", "b"), "energy": ("spent by users", "J")}[over]
+    scales = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+    unit, prefix = next((scale for scale in scales if size >= 2.5 * scale[0]), scales[-1])
+    return unit, f"{label} ({prefix}{symbol})"
+
+
 def metric_label(name: str) -> str:
-    """What a figure is called.
+    """Return the label of a metric of the access.
 
     >>> metric_label("delay_p95_s"), metric_label("utilisation.router:0"), metric_label("lost.collided")
     ('delay, p95', 'utilisation, router:0', 'lost, collided')
@@ -129,17 +172,27 @@ def metric_label(name: str) -> str:
     return (words.replace(".", ", ") + (", theory" if theory else "") + more).replace("_", " ")
 
 
+def learning_label(metric: str) -> str:
+    """Return the label of a metric of learners."""
+    return _METRIC_LABELS.get(metric, metric.replace("_", " "))
+
+
+def capitalized(label: str) -> str:
+    """Return *label* with a capital first letter; other letters stay."""
+    return f"{label[0].upper()}{label[1:]}"
+
+
 def sort_key(name: str) -> int:
-    """Where a figure stands among others.
+    """Return the rank of a metric in tables.
 
     >>> sorted(["jain", "own", "throughput_bps"], key=sort_key)
     ['throughput_bps', 'jain', 'own']
     """
-    return next((at for at, start in enumerate(_ORDER) if name.startswith(start)), len(_ORDER))
+    return next((rank for rank, prefix in enumerate(_ORDER) if name.startswith(prefix)), len(_ORDER))
 
 
 def format_metric(name: str, value: float | None, half: float | None = None) -> str:
-    """A figure with its unit and, where there is one, the half width of its interval.
+    """Format a metric with its unit and, if given, the half width of its interval.
 
     >>> format_metric("throughput_bps", 5.1234e6, 2.3e4), format_metric("delay_mean_s", 0.0123)
     ('5.123 ± 0.023 Mbps', '12.3 ms')
@@ -155,7 +208,7 @@ def format_metric(name: str, value: float | None, half: float | None = None) -> 
 def format_parts(
     name: str, value: float | None, half: float | None = None, like: float | None = None
 ) -> tuple[str, str, str]:
-    """A figure, the half width of its interval, which may be empty, and the unit of both: that of *like*, if given.
+    """Format a metric as number, half width (may be empty) and unit, chosen for the value *like* if given.
 
     >>> format_parts("delay_mean_s", 0.0123, 0.0004), format_parts("delay_p99_s", 1.2, like=0.01)
     (('12.30', '0.40', 'ms'), ('1200', '', 'ms'))
@@ -170,7 +223,7 @@ def format_parts(
 
 
 def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """Return `parts` of each of *names*; those of one kind, such as delays, have the unit of the first.
+    """Return `format_parts` of each of *names*; metrics of one kind, such as delays, share the unit of the first.
 
     >>> aligned(["delay_mean_s", "delay_p99_s"], {"delay_mean_s": 0.01, "delay_p99_s": 1.2})
     {'delay_mean_s': ('10', '', 'ms'), 'delay_p99_s': ('1200', '', 'ms')}
@@ -183,14 +236,14 @@ def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, tuple
 
 
 def metric_cell(metric: str, mean: float, half: float = math.nan, replicas: int = 1, of: int = 1) -> str:
-    """A learner's value of *metric* in all tables: accuracies in percent, with the half width of its interval.
+    """Format a learner's value of *metric* for tables: accuracies in percent, with the half width of the interval.
 
     Args:
-        metric: which metric, such as ``rare_accuracy``.
-        mean: over replicas.
-        half: the half width of its interval; NaN where there is none.
-        replicas: how many replicas have the value; the others diverged.
-        of: how many replicas there are.
+        metric: name of the metric, such as ``rare_accuracy``.
+        mean: mean over replicas.
+        half: half width of the interval; NaN without one.
+        replicas: number of replicas with a value; in the others training diverged.
+        of: number of all replicas.
 
     >>> metric_cell("accuracy", 0.81234, 0.021, 3, 3), metric_cell("t", 0.5), metric_cell("loss", 2.5e7)
     ('81.2 ± 2.1', '0.500', '2.5e+07')
@@ -206,37 +259,36 @@ def metric_cell(metric: str, mean: float, half: float = math.nan, replicas: int 
 
 
 def access_metrics(summary: Mapping[str, object], learners: Iterable[str] = ()) -> list[str]:
-    """The figures of a summary that are the access's own, in the order in which they are shown.
+    """Return the names of the metrics of the access in a summary, in display order.
 
-    Left out are those of *learners*, those that are told in words, and losses that never came about.
+    Metrics of *learners*, outcomes, and losses that did not occur are left out.
     """
     elsewhere = ("fate.", *(f"{learner}." for learner in learners))
-    names = [name for name in summary if not name.startswith(elsewhere) and not name.endswith(".ci95")]
-    return sorted((name for name in names if _shown(name, summary)), key=sort_key)
-
-
-def _shown(name: str, summary: Mapping[str, object]) -> bool:
-    """Whether *name* is not told in words, and no loss that never came about."""
-    if name in _TOLD_ELSEWHERE:
-        return False
-    return not (name.startswith(("lost.", "share.")) and summary[name] == 0)
-
-
-_TOLD_ELSEWHERE = frozenset({"rounds", "replicas", "simulated_s", "duration_s", "warmup_s"})
+    names = [
+        name
+        for name, value in summary.items()
+        if not (name.startswith(elsewhere) or name.endswith(".ci95") or name in _HIDDEN)
+        and not (name.startswith(("lost.", "share.")) and value == 0)
+    ]
+    return sorted(names, key=sort_key)
 
 
 def format_setting(value: object) -> str:
-    """A value of a scenario's key, short enough for a table.
+    """Format a value of a scenario, short enough for a table.
 
     >>> format_setting(0.30000000000000004), format_setting(12), format_setting("word " * 9)
     ('0.3', '12', 'word word word word wor…')
     """
-    word = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
+    return shortened(f"{value:.4g}" if isinstance(value, float) else str(value), _MAX_SETTING)
+
+
+def shortened(text: str, max_chars: int) -> str:
+    """Return *text*, cut with an ellipsis to at most *max_chars*."""
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def unit_of(name: str, value: float) -> tuple[float, str]:
-    """What the unit that a figure of this name and size is best read in is in SI units, and its name.
+    """Return the size in SI units and the name of the unit for a metric of this name and value.
 
     >>> unit_of("delay_mean_s", 0.02), unit_of("loss_ratio", 0.2)
     ((0.001, 'ms'), (0.01, '%'))
@@ -244,22 +296,86 @@ def unit_of(name: str, value: float) -> tuple[float, str]:
     if name.startswith(_SHARES) or name.partition("_theory")[0].endswith(_SHARE_ENDS):
         return 0.01, "%"
     steps = _STEPS.get(name.rpartition("_")[2], ((1.0, ""),))
-    return next((step for step in steps if abs(value) >= step[0]), steps[-1] if value else _base(steps))
+    if not value:
+        return next((step for step in steps if step[0] == 1.0), steps[-1])
+    return next((step for step in steps if abs(value) >= step[0]), steps[-1])
 
 
-def _base(steps: tuple[tuple[float, str], ...]) -> tuple[float, str]:
-    """The unit of a figure of zero."""
-    return next((step for step in steps if step[0] == 1.0), steps[-1])
+def percent(share: float) -> str:
+    """Format a share of one in percent.
+
+    >>> percent(0.0), percent(0.8125), percent(0.0004), percent(float("nan"))
+    ('0 %', '81.2 %', '0.04 %', 'no figure')
+    """
+    if math.isnan(share):
+        return "no figure"
+    value = 100.0 * share
+    form = ".0f" if value == round(value) else ".1f" if abs(value) >= 0.1 else ".1g"
+    return f"{value:{form}} %"
+
+
+def format_points(difference: float) -> str:
+    """Format a difference of two shares in percentage points.
+
+    >>> format_points(0.382)
+    '38.2 points'
+    """
+    return f"{100 * difference:.1f} points"
+
+
+def format_signed(value: float) -> str:
+    """Format a number with its sign.
+
+    >>> format_signed(-0.52)
+    '−0.5'
+    """
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def format_count(number: int) -> str:
+    """Format an integer with thin spaces between thousands.
+
+    >>> format_count(12000).split()
+    ['12', '000']
+    """
+    return f"{number:,}".replace(",", "\u202f") if abs(number) >= 10_000 else str(number)
+
+
+def counted(number: int, noun: str) -> str:
+    """Format a number of things.
+
+    >>> counted(1, "replica"), counted(3, "replica")
+    ('1 replica', '3 replicas')
+    """
+    return f"{format_count(number)} {noun}{'s' * (number != 1)}"
+
+
+def class_names(classes: Sequence[int]) -> str:
+    """Format a list of class labels."""
+    return ("class " if len(classes) == 1 else "classes ") + join_words([str(label) for label in classes])
+
+
+def user_names(numbers: Sequence[int], max_names: int = 12) -> str:
+    """Format a list of users; beyond *max_names* they are only counted."""
+    more = [f"{len(numbers) - max_names} more"] if len(numbers) > max_names else []
+    return ("user " if len(numbers) == 1 else "users ") + join_words([*map(str, numbers[:max_names]), *more])
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """Join a list for a sentence.
+
+    >>> join_words(["a", "b", "c"])
+    'a, b and c'
+    """
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
 def _plain(value: float) -> str:
-    """A number with four digits that count, or a whole one with all of its own."""
     if value == round(value) and abs(value) < 1e9:
         return _grouped(value, 0)
     return f"{value:.4g}" if abs(value) < 1e4 else _grouped(value, 0)
 
 
 def _grouped(value: float, digits: int) -> str:
-    """A number with spaces between its thousands where it is long."""
     text = f"{value:,.{digits}f}"
     return text.replace(",", " ") if abs(value) >= 1e4 else text.replace(",", "")

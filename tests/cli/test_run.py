@@ -20,8 +20,8 @@ import netfl
 from netfl.cli import app
 from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.learning import memory
-from netfl.report import words
-from netfl.report.view import RunData
+from netfl.report import summary_text
+from netfl.report.run_data import RunData
 from netfl.scenario.scenario import checked
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.observers import NullObserver
@@ -172,7 +172,7 @@ def test_a_learner_that_diverges_is_named_wherever_a_run_is_looked_at(wild, tmp_
         rounds = run.metrics[(run.metrics["learner"] == "wild") & (run.metrics["replica"] == one["replica"])]["round"]
         assert rounds.max() == one["round"] - 1
         assert told.startswith(f"wild, replica {one['replica']}")
-        assert any(told in sentence for sentence in words.status(RunData(run)))
+        assert any(told in sentence for sentence in summary_text.run_status(RunData(run)))
 
 
 def test_the_command_names_who_diverged_and_ends_well_however_quiet_it_is(wild, tmp_path, monkeypatch):

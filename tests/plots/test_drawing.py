@@ -10,11 +10,12 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from netfl.report import canvas, measures, plots_access, plots_heat, plots_learning, plots_network, tallies
-from netfl.report.view import RunData
+from netfl.plots import deliveries, learning, network, style
+from netfl.report.run_data import RunData
+from netfl.results import aggregates
 
 LEARNERS = ("FedAvg", "FED-CVaR-AVG")
-USERS = pd.DataFrame({"user": [0, 1, 2, 3], "heard": [5, 0, 9, 1], "rare": [False, True, False, True]})
+USERS = pd.DataFrame({"user": [0, 1, 2, 3], "delivered": [5, 0, 9, 1], "rare": [False, True, False, True]})
 
 
 def drawn(ax):
@@ -25,43 +26,43 @@ def drawn(ax):
 
 def test_axes_are_taken_or_made_without_a_registry():
     ax = Figure().add_subplot()
-    assert plots_access.heard(USERS, ax=ax) is ax
-    assert drawn(plots_access.heard(USERS)) is not ax
+    assert deliveries.participation_bars(USERS, ax=ax) is ax
+    assert drawn(deliveries.participation_bars(USERS)) is not ax
     assert plt.get_fignums() == []
 
 
 def test_bars_are_counts_in_order_and_rare_users_differ():
-    ax = drawn(plots_access.heard(USERS))
+    ax = drawn(deliveries.participation_bars(USERS))
     bars = ax.containers[0]
     assert [bar.get_height() for bar in bars] == [9, 5, 1, 0]
     assert [text.get_text() for text in ax.get_xticklabels()] == ["2", "0", "3", "1"]
     hues = [to_hex(bar.get_facecolor()) for bar in bars]
-    assert hues == [plots_access.COMMON, plots_access.COMMON, plots_access.RARE, plots_access.RARE]
+    assert hues == [deliveries.COMMON, deliveries.COMMON, deliveries.RARE, deliveries.RARE]
     assert ax.collections[0].get_offsets().tolist() == [[3.0, 0.0]]
 
 
 def test_of_many_users_bars_are_one_area_for_each_kind():
     heard = np.arange(200) % 7
-    users = pd.DataFrame({"user": np.arange(200), "heard": heard, "rare": np.arange(200) % 5 == 0})
-    ax = drawn(plots_access.heard(users))
+    users = pd.DataFrame({"user": np.arange(200), "delivered": heard, "rare": np.arange(200) % 5 == 0})
+    ax = drawn(deliveries.participation_bars(users))
     areas = {to_hex(patch.get_facecolor()): patch.get_data().values for patch in ax.patches}
     assert sum(values.sum() for values in areas.values()) == heard.sum()
-    assert areas[plots_access.RARE].sum() == heard[::5].sum()
+    assert areas[deliveries.RARE].sum() == heard[::5].sum()
     assert len(ax.collections[0].get_offsets()) == (heard == 0).sum()
 
 
 def test_bars_by_distance_go_outwards():
-    ax = plots_access.heard(USERS.assign(distance_m=[30.0, 10.0, 20.0, 40.0]), by="distance_m")
+    ax = deliveries.participation_bars(USERS.assign(distance_m=[30.0, 10.0, 20.0, 40.0]), by="distance_m")
     assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "2", "0", "3"]
 
 
 @pytest.mark.slow
 def test_curves_are_means_in_percent(make):
     view = RunData(make())
-    ax = plots_learning.curves(view.metrics, "accuracy", learners=LEARNERS)
-    known = measures.metric_table(view.metrics, "accuracy")["FedAvg"].mean(axis="columns")
+    ax = learning.curves(view.metrics, "accuracy", learners=LEARNERS)
+    known = aggregates.metric_table(view.metrics, "accuracy")["FedAvg"].mean(axis="columns")
     assert np.allclose(ax.lines[0].get_ydata(), 100 * known)
-    assert ax.lines[0].get_color() == canvas.PALETTE[0]
+    assert ax.lines[0].get_color() == style.PALETTE[0]
     assert "(%)" in ax.get_ylabel()
     drawn(ax)
 
@@ -72,7 +73,7 @@ def test_a_learner_that_diverges_ends_in_a_cross_and_hides_no_other(make):
     early = run.metrics["learner"] == "FED-CVaR-AVG"
     metrics = run.metrics[~early | (run.metrics["round"] == 0)]
     for over in ("round", "time"):
-        ax = drawn(plots_learning.curves(metrics, "accuracy", over=over, learners=LEARNERS))
+        ax = drawn(learning.curves(metrics, "accuracy", over=over, learners=LEARNERS))
         good, lone, cross = ax.lines
         assert np.ptp(good.get_xdata()) > 100 * np.finfo(float).eps
         assert len(good.get_xdata()) > 20
@@ -83,29 +84,29 @@ def test_a_learner_that_diverges_ends_in_a_cross_and_hides_no_other(make):
 
 @pytest.mark.slow
 def test_rounds_are_whole_numbers_on_the_axis(make):
-    ax = drawn(plots_learning.curves(RunData(make(rounds=11)).metrics, "accuracy", learners=LEARNERS))
+    ax = drawn(learning.curves(RunData(make(rounds=11)).metrics, "accuracy", learners=LEARNERS))
     assert all(float(tick).is_integer() for tick in ax.get_xticks())
 
 
 def test_many_learners_differ_in_colour_and_in_style():
-    strokes = [*canvas.line_styles([f"learner {index}" for index in range(20)]).values()]
+    strokes = [*style.line_styles([f"learner {index}" for index in range(20)]).values()]
     assert len({(one["color"], str(one["linestyle"])) for one in strokes}) == 20
     assert len({one["color"] for one in strokes[:10]}) == 10
     assert len({str(one["linestyle"]) for one in strokes[:6]}) == 6
 
 
 def test_weights_stand_against_how_often_users_were_heard():
-    table = pd.DataFrame({"learner": ["A", "A"], "value": [1.5, 4.0], "heard": [9, 1]})
-    ax = drawn(plots_learning.user_weights(table, learners=["A"]))
+    table = pd.DataFrame({"learner": ["A", "A"], "value": [1.5, 4.0], "delivered": [9, 1]})
+    ax = drawn(learning.user_weights(table, learners=["A"]))
     assert ax.collections[0].get_offsets().tolist() == [[9.0, 1.5], [1.0, 4.0]]
 
 
 @pytest.mark.slow
 def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
     view = RunData(make(rounds=400, swing=0.1))
-    ax = plots_learning.curves(view.metrics, "rare_accuracy", learners=LEARNERS)
+    ax = learning.curves(view.metrics, "rare_accuracy", learners=LEARNERS)
     raw, smooth = (np.asarray(line.get_ydata(), float) for line in ax.lines[:2])
-    known = measures.metric_table(view.metrics, "rare_accuracy")["FedAvg"].mean(axis="columns")
+    known = aggregates.metric_table(view.metrics, "rare_accuracy")["FedAvg"].mean(axis="columns")
     assert np.allclose(raw, 100 * known)
     assert np.abs(np.diff(smooth)).mean() < 0.5 * np.abs(np.diff(raw)).mean()
 
@@ -113,8 +114,8 @@ def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
 @pytest.mark.slow
 def test_stacked_areas_reach_the_total(make):
     view = RunData(make())
-    table = tallies.outcome_bins(view.fates, view.rounds, 3)
-    ax = drawn(plots_access.fate_areas(table))
+    table = aggregates.outcome_bins(view.fates, view.rounds, 3)
+    ax = drawn(deliveries.outcomes(view.run.events, view.run.rounds))
     top = ax.patches[-1].get_data().values
     assert np.allclose(top, table.sum(axis="columns"))
     names = [text.get_text() for text in ax.get_legend().get_texts()]
@@ -122,32 +123,30 @@ def test_stacked_areas_reach_the_total(make):
 
 
 def test_the_raster_has_a_row_for_each_user():
-    share = np.array([[0.0, 1.0], [0.5, 0.0]])
-    ax = drawn(plots_access.participation(share, ["7", "8"], 2, rare=[False, True]))
+    users = pd.DataFrame({"user": [7, 8], "delivered": 1, "rare": [False, True]})
+    table = pd.DataFrame({"replica": 0, "round": [2, 1, 1], "user": [7, 8, 8]})
+    ax = drawn(deliveries.participation(users, table))
     common, rare = (np.asarray(image.get_array()) for image in ax.images)
     assert common.tolist() == [[0.0, 1.0], [0.0, 0.0]]
-    assert rare.tolist() == [[0.0, 0.0], [0.5, 0.0]]
+    assert rare.tolist() == [[0.0, 0.0], [1.0, 0.0]]
 
 
 @pytest.mark.slow
 def test_the_heat_map_is_final_accuracy(make):
     view = RunData(make())
-    ax = drawn(plots_learning.class_heat(view.metrics, learners=LEARNERS, rare=(8, 9)))
+    ax = drawn(learning.class_accuracy(view.metrics, learners=LEARNERS, rare=(8, 9)))
     cells = np.asarray(ax.collections[0].get_array()).reshape(2, 10)
-    known = measures.final(view.metrics, "accuracy", "class:9")
+    known = aggregates.final(view.metrics, "accuracy", "class:9")
     assert cells[1, 9] == pytest.approx(100 * known["FED-CVaR-AVG"].mean())
     bold = [text.get_text() for text in ax.get_xticklabels() if text.get_fontweight() == "bold"]
     assert bold == ["8", "9"]
 
 
 def test_the_timeline_shows_each_outage_where_it_was():
-    down = pd.DataFrame({"row": [0, 1], "from_s": [0.0, 50.0], "to_s": [10.0, 100.0]})
-    heard = pd.DataFrame({"row": [1], "arrived_s": [20.0]})
-    ax = drawn(
-        plots_network.outage_lines(
-            down, down.head(0), heard, labels=["tower 0", "user 4"], rare=[False, True], end_s=100.0
-        )
-    )
+    spans = pd.DataFrame({"row": [0, 1], "from_s": [0.0, 50.0], "to_s": [10.0, 100.0], "by_tower": False})
+    arrived = pd.DataFrame({"row": [1], "arrived_s": [20.0]})
+    rows = pd.DataFrame({"label": ["tower 0", "user 4"], "rare": [False, True]})
+    ax = drawn(network.outage_timeline(spans, arrived, rows, 100.0))
     boxes = [path.get_extents().extents.tolist() for path in ax.collections[1].get_paths()]
     assert np.allclose(boxes, [[0.0, -0.4, 10.0, 0.4], [50.0, 0.6, 100.0, 1.4]])
     assert ax.lines[0].get_xydata().tolist() == [[20.0, 1.0]]
@@ -157,7 +156,7 @@ def test_the_timeline_shows_each_outage_where_it_was():
 def test_the_map_is_to_scale_and_coloured():
     users = USERS.assign(x_m=[0.0, 4000.0, 0.0, 1000.0], y_m=[0.0, 0.0, 1000.0, 500.0])
     nodes = pd.DataFrame({"node": ["tower:0"], "role": ["tower"], "x_m": [8000.0], "y_m": [0.0]})
-    ax = drawn(plots_network.user_map(users, "heard", "times heard", nodes=nodes))
+    ax = drawn(network.user_map(users, "delivered", "deliveries", nodes=nodes))
     rings, dots, towers = ax.collections
     assert rings.get_offsets().tolist() == [[4.0, 0.0], [1.0, 0.5]]
     assert np.asarray(dots.get_array()).tolist() == [5, 0, 9, 1]
@@ -169,7 +168,7 @@ def test_the_map_is_to_scale_and_coloured():
 def test_regions_show_the_grid_the_right_way_up():
     grid = pd.DataFrame({"x": [0.0, 1.0, 0.0, 1.0], "y": [0.0, 0.0, 2.0, 2.0], "label": [0, 1, 2, 2]})
     points = pd.DataFrame({"x": [0.1, 0.2], "y": [0.0, 0.1], "label": [0, 2]})
-    ax = drawn(plots_learning.regions(grid, points, rare=(2,)))
+    ax = drawn(learning.regions(grid, points, rare=(2,)))
     image = ax.images[0]
     assert np.asarray(image.get_array()).tolist() == [[0, 1], [2, 2]]
     assert image.origin == "lower"
@@ -177,10 +176,10 @@ def test_regions_show_the_grid_the_right_way_up():
 
 
 def test_users_without_rare_classes_need_no_ring():
-    table = pd.DataFrame({"learner": "A", "value": [0.5, 1.0], "heard": [1, 2], "rare": False})
-    spread = drawn(plots_learning.user_spread(table, learners=["A"]))
+    table = pd.DataFrame({"learner": "A", "value": [0.5, 1.0], "delivered": [1, 2], "rare": False})
+    spread = drawn(learning.user_accuracy(table, learners=["A"]))
     assert max(spread.lines[0].get_ydata()) == 100.0
-    scatter = drawn(plots_learning.user_scatter(table, learners=["A"]))
+    scatter = drawn(learning.user_scatter(table, learners=["A"]))
     assert scatter.collections[1].get_offsets().shape == (0, 2)
 
 
@@ -188,17 +187,17 @@ def test_names_stand_in_legends_as_they_are():
     names = ["_hidden", "$a$"]
 
     def paint(figure):
-        plots_learning.learner_legend(figure.add_subplot(), names)
+        learning.learner_legend(figure.add_subplot(), names)
 
-    text = re.sub(r"<[^>]+>", " ", canvas.svg(paint, name="x", label="", size=(3, 2)))
+    text = re.sub(r"<[^>]+>", " ", style.svg(paint, name="x", label="", size=(3, 2)))
     assert all(name in text for name in names)
 
 
 @pytest.mark.slow
 def test_users_are_served_cell_by_cell(make):
     view = RunData(make(users=8, rounds=30, replicas=1))
-    ax = drawn(plots_heat.user_heat(view.accuracy, learners=LEARNERS))
-    order = view.one.sort_values(["heard", "user"], ascending=[False, True])["user"]
+    ax = drawn(learning.user_heat(view.accuracy, learners=LEARNERS))
+    order = view.first_users.sort_values(["delivered", "user"], ascending=[False, True])["user"]
     shown = [int(text.get_text()) for text in ax.get_xticklabels()]
     assert shown == order.tolist()
     cells = ax.images[0].get_array()

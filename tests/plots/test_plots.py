@@ -40,19 +40,19 @@ def every(run):
         "class_accuracy": lambda **to: plots.class_accuracy(run.metrics, rare=[9], **to),
         "user_accuracy": lambda **to: plots.user_accuracy(run.metrics, **to),
         "user_scatter": lambda **to: plots.user_scatter(run.metrics, run.users, run.deliveries, rare=[9], **to),
-        "heard": lambda **to: plots.plot_participation(run.users, run.deliveries, rare=[9], **to),
+        "participation_bars": lambda **to: plots.participation_bars(run.users, run.deliveries, rare=[9], **to),
         "participation": lambda **to: plots.participation(run.users, run.deliveries, **to),
-        "fates": lambda **to: plots.plot_outcomes(run.events, **to),
+        "outcomes": lambda **to: plots.outcomes(run.events, **to),
         "delays": lambda **to: plots.delays(run.deliveries, run.rounds, **to),
         "user_delays": lambda **to: plots.user_delays(run.users, run.deliveries, run.rounds, **to),
-        "ages": lambda **to: plots.plot_staleness(run.deliveries, run.rounds, **to),
-        "stays": lambda **to: plots.plot_delays(run.events, **to),
-        "held": lambda **to: plots.plot_backlog(run.events, **to),
+        "staleness": lambda **to: plots.staleness(run.deliveries, run.rounds, **to),
+        "node_delays": lambda **to: plots.node_delays(run.events, **to),
+        "backlog": lambda **to: plots.backlog(run.events, **to),
         "utilisation": lambda **to: plots.utilisation(run.figures, **to),
         "outages": lambda **to: plots.outages(run.events, **to),
         "sweep_lines": lambda **to: plots.sweep_lines(summary({"users": [5, 10]}), "accuracy", "users", **to),
         "sweep_heat": lambda **to: plots.sweep_heat(summary(TWO), "accuracy", "lr", "users", learner="A", **to),
-        "places": lambda **to: plots.plot_layout(run.users, run.deliveries, run.nodes, **to),
+        "layout": lambda **to: plots.layout(run.users, run.deliveries, run.nodes, **to),
     }
 
 
@@ -86,7 +86,7 @@ def test_curves_over_bits_and_energy_need_the_rounds(run):
 
 
 def test_bars_are_counts_of_one_replica(run):
-    ax = plots.plot_participation(run.users, run.deliveries, replica=1)
+    ax = plots.participation_bars(run.users, run.deliveries, replica=1)
     own = run.deliveries[run.deliveries["replica"] == 1].groupby("user").size()
     assert sum(bar.get_height() for bar in ax.containers[0]) == own.sum()
     assert max(bar.get_height() for bar in ax.containers[0]) == own.max()
@@ -119,7 +119,7 @@ def test_outages_are_bars_from_down_to_up():
 
 def test_fates_that_were_not_recorded_are_told(run):
     with pytest.raises(ValueError, match="record"):
-        plots.plot_outcomes(run.events[run.events["kind"] == "up"])
+        plots.outcomes(run.events[run.events["kind"] == "up"])
 
 
 @pytest.mark.slow

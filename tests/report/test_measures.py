@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from netfl.report import measures, tallies
+from netfl.results import aggregates
 from netfl.results.statistics import interval
 
 
@@ -52,7 +52,7 @@ def test_interval_leaves_out_what_is_not_finite_and_owns_up_to_one_replica():
 
 def test_curve_is_the_mean_over_replicas_with_its_t_interval():
     table = metrics_of({("A", 0): [0.1, 0.5], ("A", 1): [0.3, 0.9], ("A", 2): [0.2, 0.4], ("B", 0): [0.0, 1.0]})
-    found = measures.curve(table, "accuracy")
+    found = aggregates.curve(table, "accuracy")
     last = found[(found["learner"] == "A") & (found["at"] == 1)].iloc[0]
     known = stats.ttest_1samp([0.5, 0.9, 0.4], 0.0).confidence_interval(0.95)
     assert last["mean"] == pytest.approx(0.6)
@@ -65,14 +65,14 @@ def test_curve_is_the_mean_over_replicas_with_its_t_interval():
 def test_curve_over_time_puts_replicas_on_one_clock():
     # replica 0 gains 0.1 a minute, replica 1 takes twice as long: on the clock the mean gains 0.075 a minute
     table = metrics_of({("A", 0): np.arange(11) * 0.1, ("A", 1): np.arange(11) * 0.1})
-    found = measures.curve(table, "accuracy", over="time")
+    found = aggregates.curve(table, "accuracy", over="time")
     assert found["at"].max() == pytest.approx(600.0)
     assert np.allclose(found["mean"], found["at"] / 60.0 * 0.075)
 
 
 def test_final_is_the_mean_over_the_last_tenth_of_the_rounds():
     figures = np.arange(101.0)
-    found = measures.final(metrics_of({("A", 0): figures, ("B", 0): -figures}), "accuracy")
+    found = aggregates.final(metrics_of({("A", 0): figures, ("B", 0): -figures}), "accuracy")
     assert found["A", 0] == pytest.approx(figures[90:].mean())
     assert found["B", 0] == pytest.approx(-figures[90:].mean())
 
@@ -80,7 +80,7 @@ def test_final_is_the_mean_over_the_last_tenth_of_the_rounds():
 def test_a_learner_that_diverges_does_not_end_the_clock_of_the_others():
     whole, gone = np.arange(11) * 0.1, [0.3, *[np.nan] * 10]
     table = metrics_of({("A", 0): whole, ("A", 1): whole, ("B", 0): gone, ("B", 1): gone}).dropna()
-    found = measures.curve(table, "accuracy", over="time")
+    found = aggregates.curve(table, "accuracy", over="time")
     own = found[found["learner"] == "A"]
     assert own["at"].max() == pytest.approx(600.0)
     assert np.allclose(own["mean"], own["at"] / 60.0 * 0.075)
@@ -90,7 +90,7 @@ def test_a_learner_that_diverges_does_not_end_the_clock_of_the_others():
 def test_a_replica_that_diverges_leaves_the_others_from_there_on():
     table = metrics_of({("A", 0): np.ones(11), ("A", 1): [0.0] * 3 + [np.nan] * 8}).dropna()
     table = pd.concat([table, metrics_of({("B", 1): np.ones(11)})])  # says how long replica 1 went on: 1200 s
-    found = measures.curve(table, "accuracy", over="time").query("learner == 'A'")
+    found = aggregates.curve(table, "accuracy", over="time").query("learner == 'A'")
     assert found["at"].max() == pytest.approx(600.0)
     assert np.allclose(found["mean"], np.where(found["at"] <= 240.0, 0.5, 1.0))
 
@@ -98,9 +98,9 @@ def test_a_replica_that_diverges_leaves_the_others_from_there_on():
 def test_final_figures_of_choices_are_those_of_the_last_evaluation():
     figures = np.arange(101.0)
     values = {("A", 0): figures, ("tuned", 0): figures}
-    found = measures.final(metrics_of(values), "accuracy", choices=["tuned"])
+    found = aggregates.final(metrics_of(values), "accuracy", choices=["tuned"])
     assert found.to_dict() == {("A", 0): pytest.approx(95.0), ("tuned", 0): 100.0}
-    users = measures.grouped_final_metrics(metrics_of(values, group="user:4"), "accuracy", "user", choices=["tuned"])
+    users = aggregates.grouped_final_metrics(metrics_of(values, group="user:4"), "accuracy", "user", choices=["tuned"])
     assert users.set_index("learner")["value"].to_dict() == {"A": pytest.approx(95.0), "tuned": 100.0}
 
 
@@ -109,15 +109,15 @@ def test_only_curves_that_swing_are_smoothed():
     rise = 1 - np.exp(-at / 40)
     noise = np.random.default_rng(1).normal(0, 0.2, 200)
     step = (at > 90).astype(float)
-    assert measures.smoothing_window(metrics_of({("A", 0): rise}), "accuracy") == 1
-    assert measures.smoothing_window(metrics_of({("A", 0): step}), "accuracy") == 1
-    assert measures.smoothing_window(metrics_of({("A", 0): np.ones(200)}), "accuracy") == 1
-    assert measures.smoothing_window(metrics_of({("A", 0): np.where(at > 100, rise + noise, 0)}), "accuracy") == 10
+    assert aggregates.smoothing_window(metrics_of({("A", 0): rise}), "accuracy") == 1
+    assert aggregates.smoothing_window(metrics_of({("A", 0): step}), "accuracy") == 1
+    assert aggregates.smoothing_window(metrics_of({("A", 0): np.ones(200)}), "accuracy") == 1
+    assert aggregates.smoothing_window(metrics_of({("A", 0): np.where(at > 100, rise + noise, 0)}), "accuracy") == 10
 
 
 def test_smoothing_looks_back_only():
     figures = np.random.default_rng(2).random(30)
-    found = measures.curve(metrics_of({("A", 0): figures}), "accuracy", smooth=5)["mean"].to_numpy()
+    found = aggregates.curve(metrics_of({("A", 0): figures}), "accuracy", smooth=5)["mean"].to_numpy()
     assert found[10] == pytest.approx(figures[6:11].mean())
     assert found[0] == figures[0]
 
@@ -128,14 +128,14 @@ def test_groups_are_told_apart_by_kind_and_number():
          (("", 0.9), ("class:1", 0.1), ("class:10", 0.2), ("user:1", 0.3))],
         ignore_index=True,
     )  # fmt: skip
-    classes = measures.grouped_final_metrics(table, "accuracy", "class").set_index("number")["value"]
+    classes = aggregates.grouped_final_metrics(table, "accuracy", "class").set_index("number")["value"]
     assert classes.to_dict() == {1: pytest.approx(0.1), 10: pytest.approx(0.2)}
-    assert measures.grouped_final_metrics(table, "accuracy", "user")["number"].tolist() == [1]
-    assert measures.grouped_final_metrics(table, "loss", "user").empty
+    assert aggregates.grouped_final_metrics(table, "accuracy", "user")["number"].tolist() == [1]
+    assert aggregates.grouped_final_metrics(table, "loss", "user").empty
 
 
 def test_outages_pair_what_went_down_with_what_came_up():
-    found = tallies.outages(
+    found = aggregates.outages(
         events_of(
             ("down", 1, "", 10.0), ("up", 1, "", 20.0), ("down", 1, "", 30.0),
             ("up", 2, "", 5.0), ("down", 2, "", 50.0), ("down", 2, "", 55.0), ("up", 2, "", 60.0),
@@ -151,22 +151,22 @@ def test_outages_pair_what_went_down_with_what_came_up():
         (2, "", 50.0, 60.0),
         (-1, "tower:0", 7.0, 8.0),
     }
-    assert tallies.outages(events_of(), 1.0).empty
+    assert aggregates.outages(events_of(), 1.0).empty
 
 
 def test_users_below_a_tower_are_cut_off_with_it_and_overlaps_count_once():
-    down = tallies.outages(events_of(("down", -1, "tower:1", 10.0), ("up", -1, "tower:1", 30.0)), 100.0)
+    down = aggregates.outages(events_of(("down", -1, "tower:1", 10.0), ("up", -1, "tower:1", 30.0)), 100.0)
     users = pd.DataFrame({"user": [0, 1, 2], "tower": ["tower:0", "tower:1", "tower:1"]})
-    cut = tallies.tower_outages(down, users)
+    cut = aggregates.tower_outages(down, users)
     assert cut["user"].tolist() == [1, 2]
     own = pd.DataFrame({"user": [1, 1, 0], "from_s": [20.0, 12.0, 3.0], "to_s": [40.0, 13.0, 4.0]})
-    lengths = tallies.covered_time(pd.concat([cut, own]))
+    lengths = aggregates.covered_time(pd.concat([cut, own]))
     assert lengths.to_dict() == {0: 1.0, 1: 30.0, 2: 20.0}
 
 
 def test_silence_counts_from_the_start_and_to_the_end():
     heard = pd.DataFrame({"user": [0, 0, 1, 5], "arrived_s": [10.0, 70.0, 40.0, 1.0]})
-    found = tallies.longest_silences(heard, [0, 1, 2], 100.0).set_index("user")
+    found = aggregates.longest_silences(heard, [0, 1, 2], 100.0).set_index("user")
     assert found.loc[0].tolist() == [10.0, 70.0]
     assert found.loc[1].tolist() == [40.0, 100.0]
     assert found.loc[2].tolist() == [0.0, 100.0]
@@ -176,7 +176,7 @@ def test_silence_counts_from_the_start_and_to_the_end():
 def test_stacking_loses_nothing(rounds):
     rng = np.random.default_rng(rounds)
     rows = pd.DataFrame({"round": rng.integers(1, rounds + 1, 5000), "fate": rng.choice(["late", "delivered"], 5000)})
-    table = tallies.outcome_bins(rows, rounds, 2)
+    table = aggregates.outcome_bins(rows, rounds, 2)
     starts = table.index.to_numpy()
     lengths = np.diff(np.append(starts, rounds + 1))
     assert len(table) <= 80
@@ -187,7 +187,7 @@ def test_stacking_loses_nothing(rounds):
 
 def test_presence_is_a_share_of_rounds():
     heard = pd.DataFrame({"user": [4, 4, 2, 9], "round": [1, 1000, 3, 5]})
-    share = tallies.delivery_shares(heard, [4, 2], 1000, bins=500)
+    share = aggregates.delivery_shares(heard, [4, 2], 1000, bins=500)
     assert share.shape == (2, 500)
     assert share[0, [0, 499]].tolist() == [0.5, 0.5]
     assert share[1, 1] == 0.5
@@ -204,7 +204,7 @@ def test_what_was_spent_by_an_evaluation():
         }
     )
     metrics = pd.DataFrame({"replica": [0, 0, 0, 1, 1], "round": [0, 2, 3, 0, 3], "value": 0.5})
-    found = measures.with_cost(metrics, rounds)
+    found = aggregates.with_cost(metrics, rounds)
     assert found["uplink_bits"].tolist() == [0.0, 30.0, 60.0, 0.0, 6.0]
     assert found["energy_J"].fillna(-1).tolist() == [0.0, 1.5, 4.0, -1.0, -1.0]
 
@@ -224,6 +224,6 @@ def test_a_curve_over_bits_is_read_where_all_replicas_have_come():
             "value": [0.0, 0.5, 1.0, 0.0, 0.5, 1.0],
         }
     )
-    found = measures.curve(measures.with_cost(metrics, rounds), "accuracy", over="bits")
+    found = aggregates.curve(aggregates.with_cost(metrics, rounds), "accuracy", over="bits")
     assert (found["at"].min(), found["at"].max()) == (0.0, 10.0)
     assert found["mean"].iloc[-1] == pytest.approx((1.0 + 0.5) / 2)

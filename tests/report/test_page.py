@@ -15,8 +15,8 @@ from matplotlib import pyplot as plt
 from scipy import stats
 
 from netfl import report
-from netfl.report import animation, words
-from netfl.report.view import RunData
+from netfl.report import animation, summary_text
+from netfl.report.run_data import RunData
 from netfl.results.run_reader import open_run
 
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
@@ -279,7 +279,7 @@ def test_choices_stand_as_last_made_and_win_nothing(make):
     said = "".join(Reader(page).said)
     assert "tunedvalidation lossone for allFED-CVaR-AVG\n" in said
     assert "FedAvg (2 of 8 users), FED-CVaR-AVG (6 of 8 users)" in said
-    assert not any("tuned" in line for line in words.verdicts(RunData(run)))
+    assert not any("tuned" in line for line in summary_text.verdicts(RunData(run)))
 
 
 @pytest.mark.usefixtures("sketched")

@@ -19,9 +19,9 @@ import netfl
 from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.report import words
+from netfl.report import summary_text
+from netfl.report.run_data import read_run_data
 from netfl.report.salvage import salvage_run
-from netfl.report.view import read_view
 from netfl.results.run_reader import open_run
 from netfl.results.tables import SCHEMAS, TableWriter, read_stream, stream_of
 
@@ -42,7 +42,7 @@ def damaged(run, name, content):
 
 def told(run):
     """What the top of a run's report says of its state."""
-    return "\n".join(words.status(read_view(run)))
+    return "\n".join(summary_text.run_status(read_run_data(run)))
 
 
 def test_what_is_whole_stays_as_it_is(run):
@@ -138,18 +138,18 @@ def test_a_folder_that_may_not_be_read_is_told_in_one_line(run):
 def test_without_scenario_and_users_the_selection_is_still_diagnosed(run):
     (run.folder / "scenario.yaml").write_text("junk")
     (run.folder / "users.parquet").unlink()
-    view = read_view(open_run(run.folder))
+    view = read_run_data(open_run(run.folder))
     assert view.selection is not None
-    assert view.selection.sentence in words.summary(view)
+    assert view.selection.sentence in summary_text.run_summary(view)
 
 
 KILLED = """
 import sys
 import netfl
-from netfl import recording
+from netfl.results import run_writer
 from netfl.scenario.scenario import load
 
-recording.FLUSH_EVERY_S = 0.2
+run_writer.FLUSH_EVERY_S = 0.2
 changes = {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance"}
 netfl.run(load(sys.argv[1], changes), sys.argv[2], device="cpu")
 """
@@ -167,7 +167,7 @@ def test_of_a_run_that_is_killed_the_report_shows_what_its_tables_hold(tmp_path)
         process.kill()
     run = open_run(folder)
     assert run.status == "crashed"
-    view = read_view(run)
+    view = read_run_data(run)
     last = view.rounds
     assert last > 4
     text = report.write(run).read_text(encoding="utf-8")

@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.report import measures
+from netfl.plots import comparison as plots
+from netfl.report import comparison, comparison_data, summary_text
+from netfl.report.comparison_data import differing_keys, gather_runs
 from netfl.report.page import check_target
-from netfl.report.several import chapters_access, chapters_runs, pairs, plots, words
-from netfl.report.several.cast import gather_runs
-from netfl.report.several.differences import differing_keys
-from netfl.report.view import RunData
+from netfl.report.run_data import RunData
+from netfl.results import aggregates
 from netfl.results.run_reader import open_run
 
 EVIL = "</svg><script>alert(1)</script> 'x' \"ü\" " + "long " * 40
@@ -96,7 +96,7 @@ def test_what_scenarios_and_learners_are_called_is_only_text(page):
 def test_what_is_broken_is_shown_as_what_it_is(page):
     said = text(page)
     assert "not all done" in said
-    assert "B: Nothing was learnt in this run: it traces who is heard." in said
+    assert "B: Nothing was learnt in this run: it traces the network alone." in said
     assert "D: This run is not finished (crashed): it holds 0 of 30 rounds." in said
     assert "E: metrics.parquet cannot be used, and what it would show is left out: " in said
     assert re.search(r"Not shown: \S*none is no run directory: there is no manifest.json in it\.", said)
@@ -120,7 +120,7 @@ def test_keys_that_differ_stand_with_every_value():
     one = {"name": "x", "seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain", "more": None}]}
     two = {"name": "y", "seed": 1, "access": {"mac": {"kind": "aloha", "p": 0.5}}, "channel": [{"kind": "rain"}]}
     three = {"seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain"}, {"kind": "z" * 99}]}
-    assert differing_keys([one, two, three], room=10) == {
+    assert differing_keys([one, two, three], max_chars=10) == {
         "access.mac.kind": ["tdma", "aloha", "tdma"],
         "access.mac.p": ["–", "0.5", "–"],
         "channel.1.kind": ["–", "–", "zzzzzzzzz…"],
@@ -130,10 +130,10 @@ def test_keys_that_differ_stand_with_every_value():
 
 @pytest.mark.slow
 def test_a_trace_is_shared_by_the_same_seed_and_the_same_deliveries(cast):
-    first, same, other = (one.view for one in cast.members)
-    assert pairs.shared_rounds(same, first) == 30
-    assert pairs.shared_rounds(other, first) == 0
-    said = words.summary(cast, [])
+    first, same, other = (one.data for one in cast.members)
+    assert comparison_data.shared_rounds(same, first) == 30
+    assert comparison_data.shared_rounds(other, first) == 0
+    said = summary_text.comparison_summary(cast, [])
     assert any(line.startswith("B shares the trace of A: the same seed") for line in said)
     assert any(line.startswith("C does not share the trace of A") for line in said)
 
@@ -141,7 +141,7 @@ def test_a_trace_is_shared_by_the_same_seed_and_the_same_deliveries(cast):
 def test_the_same_deliveries_under_another_seed_are_no_pairs(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
     (tmp_path / "a" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 99}))
-    assert pairs.shared_rounds(RunData(open_run(tmp_path / "a")), RunData(open_run(runs / "a"))) == 0
+    assert comparison_data.shared_rounds(RunData(open_run(tmp_path / "a")), RunData(open_run(runs / "a"))) == 0
 
 
 def ends(view, learner):
@@ -151,36 +151,36 @@ def ends(view, learner):
 
 
 def test_paired_differences_are_student_s(cast):
-    first, same, _ = (one.view for one in cast.members)
+    first, same, _ = (one.data for one in cast.members)
     gap = ends(same, "FED-CVaR-AVG") - ends(first, "FED-CVaR-AVG")
     known = stats.ttest_1samp(gap, 0.0).confidence_interval(0.95)
-    found = pairs.difference(same, first, "rare_accuracy", "FED-CVaR-AVG", paired=True)
+    found = comparison_data.final_difference(same, first, "rare_accuracy", "FED-CVaR-AVG", paired=True)
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((known.low, known.high))
 
 
 def test_others_are_welch_s(cast):
-    first, _, other = (one.view for one in cast.members)
+    first, _, other = (one.data for one in cast.members)
     both = [ends(view, "FedAvg").to_numpy() for view in (other, first)]
     known = stats.ttest_ind(*both, equal_var=False).confidence_interval(0.95)
-    found = pairs.difference(other, first, "rare_accuracy", "FedAvg", paired=False)
+    found = comparison_data.final_difference(other, first, "rare_accuracy", "FedAvg", paired=False)
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((known.low, known.high))
-    assert np.isnan(pairs.welch(np.array([1.0]), np.array([1.0, 2.0])).half)
+    assert np.isnan(comparison_data.welch(np.array([1.0]), np.array([1.0, 2.0])).half)
 
 
 def test_the_table_of_differences_says_which_are_pairs(cast):
-    table = "".join(chapters_runs.learner_gaps(cast))
+    table = "".join(comparison.difference_table(cast))
     rows = [re.sub("<[^>]+>", "|", row) for row in re.findall("<tr>(.*?)</tr>", table)]
     by = {row.split("|")[1]: row for row in rows}
     assert "by replica (3)" in by["FedAvg: B − A"]
     assert "none: another seed" in by["FedAvg: C − A"]
-    gap = 100 * (ends(cast.members[1].view, "FedAvg") - ends(cast.members[0].view, "FedAvg")).mean()
+    gap = 100 * (ends(cast.members[1].data, "FedAvg") - ends(cast.members[0].data, "FedAvg")).mean()
     assert f"{gap:+.1f}".replace("-", "−") in by["FedAvg: B − A"]
 
 
 def test_final_figures_stand_for_each_run_and_the_best_is_bold(cast):
-    table = chapters_runs.final_table(cast)
+    table = comparison.final_table(cast)
     means = {
-        (one.letter, name): 100 * ends(one.view, name).mean() for one in cast.members for name in one.view.learners
+        (one.letter, name): 100 * ends(one.data, name).mean() for one in cast.members for name in one.data.learners
     }
     for (letter, name), mean in means.items():
         row = next(row for row in table.split("<tr>") if f">{letter} · {name}<" in row)
@@ -190,29 +190,29 @@ def test_final_figures_stand_for_each_run_and_the_best_is_bold(cast):
 
 def test_rates_are_shares_of_rounds(cast):
     one = cast.members[0]
-    by_hand = one.view.run.deliveries.groupby("user").size().reindex(range(8), fill_value=0) / 90
-    np.testing.assert_allclose(chapters_access.rates(one), by_hand)
+    by_hand = one.data.run.deliveries.groupby("user").size().reindex(range(8), fill_value=0) / 90
+    np.testing.assert_allclose(comparison.participation_rates(one), by_hand)
 
 
 def test_curves_are_means_over_replicas_thinned_to_the_last(cast, monkeypatch):
-    tables = {one.letter: one.view.metrics for one in cast.members}
-    whole = plots.courses(tables, "accuracy", "round")
+    tables = {one.letter: one.data.metrics for one in cast.members}
+    whole = plots.run_courses(tables, "accuracy", "round")
     own = tables["B"].query("metric == 'accuracy' and group == '' and learner == 'FedAvg'")
     rows = whole[(whole["run"] == "B") & (whole["learner"] == "FedAvg")]
     np.testing.assert_allclose(rows["mean"], own.groupby("round")["value"].mean())
-    monkeypatch.setattr(plots, "POINTS", 3)
-    thin = plots.courses(tables, "accuracy", "round")
+    monkeypatch.setattr(plots, "MAX_POINTS", 3)
+    thin = plots.run_courses(tables, "accuracy", "round")
     assert len(thin) < len(whole) / 1.5
     assert thin.groupby("run")["at"].max().tolist() == [30, 30, 30]
 
 
 @pytest.mark.slow
 def test_of_few_curves_all_share_panels_and_of_many_each_run_has_its_own(cast, monkeypatch):
-    together = "".join(chapters_runs.learning_curves(cast))
+    together = "".join(comparison.learning_curves(cast))
     assert together.count("<figure>") == 2
     assert "Colours are learners, dashes are runs" in together
-    monkeypatch.setattr(chapters_runs, "LINES", 5)
-    apart = "".join(chapters_runs.learning_curves(cast))
+    monkeypatch.setattr(comparison, "MAX_CURVES", 5)
+    apart = "".join(comparison.learning_curves(cast))
     assert apart.count("<figure>") == 6
     assert "all panels have the same axes" in apart
 
@@ -265,9 +265,9 @@ def test_long_runs_stay_small(tmp_path, make_run):
 
 
 def test_final_figures_are_worked_out_once(cast, monkeypatch):
-    view, asked = cast.members[0].view, []
+    view, asked = cast.members[0].data, []
     monkeypatch.setattr(
-        measures, "final", lambda *told, real=measures.final, **more: (asked.append(1), real(*told, **more))[1]
+        aggregates, "final", lambda *told, real=aggregates.final, **more: (asked.append(1), real(*told, **more))[1]
     )
     assert view.final("accuracy") is view.final("accuracy")
     assert view.final("rare_accuracy").keys() == view.final("accuracy").keys()
@@ -278,7 +278,7 @@ def test_who_is_heard_twice_in_a_round_is_heard_in_one(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
     table = pd.read_parquet(tmp_path / "a/deliveries.parquet")
     pd.concat([table] * 3).sort_values(["replica", "round"]).to_parquet(tmp_path / "a/deliveries.parquet")
-    once, thrice = (chapters_access.rates(gather_runs([at / "a"]).members[0]) for at in (runs, tmp_path))
+    once, thrice = (comparison.participation_rates(gather_runs([at / "a"]).members[0]) for at in (runs, tmp_path))
     pd.testing.assert_series_equal(once, thrice)
 
 
@@ -289,16 +289,18 @@ def test_traces_that_differ_by_a_little_are_not_shared(runs, tmp_path):
         table = pd.read_parquet(folder / "deliveries.parquet")
         table.loc[table.index[-1], column] += little
         table.to_parquet(folder / "deliveries.parquet")
-        first, other = (one.view for one in gather_runs([runs / "a", folder]).members)
-        assert pairs.shared_rounds(first, first) == 30
-        assert pairs.shared_rounds(first, other) == 0
+        first, other = (one.data for one in gather_runs([runs / "a", folder]).members)
+        assert comparison_data.shared_rounds(first, first) == 30
+        assert comparison_data.shared_rounds(first, other) == 0
 
 
 def test_of_runs_without_deliveries_nothing_is_said_of_traces(runs, tmp_path):
     for name in "ab":
         shutil.copytree(runs / "a", tmp_path / name)
         pd.read_parquet(runs / "a/deliveries.parquet").iloc[:0].to_parquet(tmp_path / name / "deliveries.parquet")
-    assert not any("trace" in one for one in words.summary(gather_runs([tmp_path / "a", tmp_path / "b"]), []))
+    assert not any(
+        "trace" in one for one in summary_text.comparison_summary(gather_runs([tmp_path / "a", tmp_path / "b"]), [])
+    )
 
 
 def test_a_run_s_own_report_is_known_by_any_path(runs, tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import netfl
 from netfl import report
 from netfl.cli import app
-from netfl.report.sweeps import chapters, contest, pictures, words
-from netfl.report.sweeps.view import SweepData
+from netfl.report import summary_text, sweep, sweep_data
+from netfl.report.sweep_data import SweepData
 from netfl.scenario.scenario import checked
 from netfl.scenario.yaml_document import ScenarioDocument
 
@@ -152,49 +152,51 @@ class TestPage:
 
 class TestContest:
     def test_points_that_are_the_same_to_a_learner_are_one(self, tmp_path):
-        found = contest.ranking_entries(SweepData(Made(tmp_path, {"alpha": [1, 2, 3], "users": [4, 8]})), "accuracy")
+        found = sweep_data.ranking_entries(SweepData(Made(tmp_path, {"alpha": [1, 2, 3], "users": [4, 8]})), "accuracy")
         assert [one.name for one in found if one.learner == "A"] == ["A at users = 4", "A at users = 8"]
         assert [one.points for one in found if one.learner == "A"] == [(0, 2, 4), (1, 3, 5)]
         assert len([one for one in found if one.learner == "B"]) == 6
 
     def test_the_best_is_ahead_by_the_paired_interval(self, tmp_path):
         view = SweepData(Made(tmp_path, {"alpha": [1, 2]}))
-        found = contest.rank_learners(view, "accuracy")
-        assert [one.name for one in found.whole] == ["B at alpha = 2", "A", "B at alpha = 1"]
+        found = sweep_data.rank_points(view, "accuracy")
+        assert [one.name for one in found.complete] == ["B at alpha = 2", "A", "B at alpha = 1"]
         gaps = 0.05 - 2 * np.array([0.0, 0.01, 0.03])
-        assert found.gap.mean == pytest.approx(gaps.mean())
-        assert found.gap.half == pytest.approx(stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / np.sqrt(3))
-        assert "which is within the noise" in " ".join(words.verdict(found, "accuracy"))
+        assert found.lead.mean == pytest.approx(gaps.mean())
+        assert found.lead.half == pytest.approx(stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / np.sqrt(3))
+        assert "which is within the noise" in " ".join(summary_text.point_verdict(found, "accuracy"))
 
     def test_a_difference_beyond_chance_is_told_as_one(self, tmp_path):
         view = SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.001, 0.002)))
-        said = " ".join(words.verdict(contest.rank_learners(view, "accuracy"), "accuracy"))
+        said = " ".join(summary_text.point_verdict(sweep_data.rank_points(view, "accuracy"), "accuracy"))
         spread = "± is the half width of the 95 % t interval over 3 replicas"
         assert f"B at alpha = 2 ends highest, at 54.9 ± 0.2 % (mean of the last 10 % of rounds; {spread})." in said
         assert "). Next is A with 50.1 %, 4.8 points below, beyond" in said
 
     def test_replicas_that_differ_by_as_much_tell_nothing_of_chance(self, tmp_path):
-        found = contest.rank_learners(SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.0))), "accuracy")
-        assert "too few and too alike to tell of chance" in " ".join(words.verdict(found, "accuracy"))
-        assert found.behind == 0
+        found = sweep_data.rank_points(SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.0))), "accuracy")
+        assert "too few and too alike to tell of chance" in " ".join(summary_text.point_verdict(found, "accuracy"))
+        assert found.significantly_worse == 0
 
     def test_who_diverged_is_not_ranked(self, tmp_path):
         made = Made(tmp_path, {"alpha": [1, 2]})
         lost = (made.figures["point"] == 1) & (made.figures["learner"] == "B") & (made.figures["replica"] == 0)
         made.figures.loc[lost, "value"] = np.nan
-        said = " ".join(words.summary(SweepData(made)))
+        said = " ".join(summary_text.sweep_summary(SweepData(made)))
         assert "Accuracy: A ends highest" in said
         assert "Training diverged in some replicas of B at 1 point:" in said
         assert "1 result is not ranked on accuracy" in said
 
     def test_one_replica_tells_nothing_of_chance(self, tmp_path):
-        found = contest.rank_learners(SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))), "accuracy")
-        assert "a single replica cannot tell how much of that is chance" in " ".join(words.verdict(found, "accuracy"))
+        found = sweep_data.rank_points(SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))), "accuracy")
+        assert "a single replica cannot tell how much of that is chance" in " ".join(
+            summary_text.point_verdict(found, "accuracy")
+        )
 
     def test_many_comparisons_ask_for_more(self):
         differences = np.array([1.0, 1.2, 0.5, 1.4])
-        assert contest.is_significant(differences, 0.05)
-        assert not contest.is_significant(differences, 0.05 / 20)
+        assert sweep_data.is_significant(differences, 0.05)
+        assert not sweep_data.is_significant(differences, 0.05 / 20)
 
 
 class TestPictures:
@@ -202,29 +204,29 @@ class TestPictures:
     def test_axes_for_which_there_is_no_room_stay_at_the_best_point(self, tmp_path):
         axes = {"alpha": [1, 2, 3, 4], "users": [4, 8, 16], "mac": ["a", "b"], "seed": [1, 2]}
         view = SweepData(Made(tmp_path, axes))
-        rows = view.settled("accuracy")
-        own = pictures.arrange_axes(rows, [*axes], view, point=5, most=pictures.PANELS)
-        assert (own.x, own.shown, own.fixed) == ("alpha", ("users", "mac"), {"seed": 2})
+        values = sweep.MetricRows(view, "accuracy", ["A", "B"], view.summary_of("accuracy"))
+        own = sweep.assign_axes(values, [*axes], 5, sweep.MAX_PANELS)
+        assert (own.x, own.panels_by, own.fixed) == ("alpha", ("users", "mac"), {"seed": 2})
         assert [title for title, _ in own.panels][:2] == ["users = 4, mac = a", "users = 4, mac = b"]
-        two = pictures.arrange_axes(rows, [*axes], view, point=5, most=0)
-        assert (two.shown, two.fixed) == (("users",), {"seed": 2, "mac": "a"})
+        two = sweep.assign_axes(values, [*axes], 5, 0)
+        assert (two.panels_by, two.fixed) == (("users",), {"seed": 2, "mac": "a"})
         assert not two.rows.duplicated(["alpha", "users", "learner"]).any()
-        assert "With mac = a, as at the best point." in next(pictures.metric_figures(view, "accuracy", 5))
+        assert "With mac = a, as at the best point." in next(sweep.metric_plots(view, "accuracy", 5))
 
     def test_lists_that_are_zipped_are_one_axis(self, tmp_path):
         view = SweepData(Made(tmp_path, {"alpha": [1, 2, 3], "lr": [0.3, 0.2, 0.1]}, section="zip"))
-        assert (view.free, view.bound) == (["alpha"], {"alpha": ["lr"]})
-        assert len([*pictures.metric_figures(view, "accuracy", 0)]) == 1
-        assert "alpha (1, 2 and 3, and with it lr)" in next(words.varied_axes(view))
+        assert (view.free, view.zipped) == (["alpha"], {"alpha": ["lr"]})
+        assert len([*sweep.metric_plots(view, "accuracy", 0)]) == 1
+        assert "alpha (1, 2 and 3, and with it lr)" in next(summary_text.varied_axes(view))
 
     def test_values_that_are_drawn_have_a_panel_each(self, tmp_path):
         view = SweepData(Made(tmp_path, {"alpha": [1.5, 2.5, 3.1], "lr": [0.3, 0.2, 0.1]}, section="random"))
-        (only,) = pictures.metric_figures(view, "accuracy", 0)
+        (only,) = sweep.metric_plots(view, "accuracy", 0)
         assert "against each axis that is drawn" in only
-        assert "alpha and lr are drawn at random" in next(words.varied_axes(view))
+        assert "alpha and lr are drawn at random" in next(summary_text.varied_axes(view))
 
     def test_more_points_than_a_table_holds_are_counted(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(chapters, "POINTS", 2)
-        table = chapters.points(SweepData(Made(tmp_path, {"alpha": [1, 2, 3]})))
+        monkeypatch.setattr(sweep, "MAX_POINTS", 2)
+        table = sweep.point_table(SweepData(Made(tmp_path, {"alpha": [1, 2, 3]})))
         assert table.count("<tr>") == 3
         assert "The first 2 of 3." in table

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netfl.report import chapters_waits, plots_waits, waits
-from netfl.report.view import RunData
+from netfl.plots import latency
+from netfl.report import sections
+from netfl.report.run_data import RunData
+from netfl.results import aggregates
 
 ROUNDS = pd.DataFrame({"replica": 0, "round": [1, 2, 3], "opened_s": [0.0, 10.0, 30.0]})
 DELIVERIES = pd.DataFrame(
@@ -30,7 +32,7 @@ PASSED = pd.DataFrame(
 
 
 def test_a_delay_runs_from_the_opening_of_its_round_and_has_two_parts():
-    table = waits.delays(DELIVERIES, ROUNDS)
+    table = aggregates.delays(DELIVERIES, ROUNDS)
     assert table["delay_s"].tolist() == [6.0, 20.0, 5.0, 6.0]
     np.testing.assert_array_equal(table["before_s"], [4.0, 2.0, np.nan, 1.0])
     np.testing.assert_array_equal(table["way_s"], [2.0, 18.0, np.nan, 5.0])
@@ -38,19 +40,19 @@ def test_a_delay_runs_from_the_opening_of_its_round_and_has_two_parts():
 
 
 def test_ages_are_shares_and_the_oldest_stand_together():
-    shares = waits.ages(pd.Series([0, 0, 1, 5, 9]), most=5)
+    shares = aggregates.ages(pd.Series([0, 0, 1, 5, 9]), max_age=5)
     assert shares.to_dict() == {"0": 0.4, "1": 0.2, "2": 0.0, "3": 0.0, "4": 0.0, "5+": 0.4}
-    assert waits.ages(pd.Series([2])).to_dict() == {"0": 0.0, "1": 0.0, "2": 1.0}
+    assert aggregates.ages(pd.Series([2])).to_dict() == {"0": 0.0, "1": 0.0, "2": 1.0}
 
 
 def test_stays_are_what_was_passed_on():
-    rows = waits.node_delays(PASSED)
+    rows = aggregates.node_delays(PASSED)
     assert rows["from_s"].tolist() == [2.0, 2.0, 7.0]
     assert rows["node"].tolist() == ["tower:0", "tower:0", "router:0"]
 
 
 def test_a_queue_is_its_stays_over_the_time():
-    table = waits.queues(waits.node_delays(PASSED), 20.0).set_index("node")
+    table = aggregates.queues(aggregates.node_delays(PASSED), 20.0).set_index("node")
     assert list(table.index) == ["tower:0", "router:0"]
     assert table.loc["tower:0", ["passed", "mean_s", "longest_s", "held"]].tolist() == [2, 5.0, 8.0, 0.5]
 
@@ -62,7 +64,7 @@ def test_what_is_held_in_each_bin_is_counted_instant_by_instant():
     fine = np.linspace(0, 100, 200_001)[:-1] + 0.00025
     there = sum((row.from_s <= fine) & (fine < row.to_s) for row in rows.itertuples())
     np.testing.assert_allclose(
-        waits.backlog_over_time(rows, 100.0, bins=10), there.reshape(10, -1).mean(axis=1), atol=1e-3
+        aggregates.backlog_over_time(rows, 100.0, bins=10), there.reshape(10, -1).mean(axis=1), atol=1e-3
     )
 
 
@@ -70,21 +72,31 @@ def test_utilisation_is_what_figures_of_that_name_say():
     figures = pd.DataFrame(
         {"replica": [0, 0, 1], "figure": ["utilisation.a-b", "utilisation_theory", "utilisation.a-b"], "value": 0.5}
     )
-    assert waits.utilisation(figures).to_dict("list") == {"replica": [0, 1], "part": ["a-b"] * 2, "share": [0.5] * 2}
+    assert aggregates.utilisation(figures).to_dict("list") == {
+        "replica": [0, 1],
+        "part": ["a-b"] * 2,
+        "share": [0.5] * 2,
+    }
 
 
 def test_boxes_are_quartiles_in_the_order_of_users():
-    users = pd.DataFrame({"user": [0, 1, 2], "heard": [2, 1, 1], "rare": False})
-    ax = plots_waits.user_delays(waits.delays(DELIVERIES, ROUNDS), users)
+    users = pd.DataFrame({"user": [0, 1, 2], "delivered": [2, 1, 1], "rare": False})
+    ax = latency.user_delays(users, DELIVERIES, ROUNDS)
     boxes = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in ax.containers[0]]
     assert boxes == [(5.25, 5.75), (20.0, 20.0), (6.0, 6.0)]
     assert ax.get_yscale() == "log"
     assert not any("mathdefault" in text.get_text() for text in ax.get_yticklabels())
 
 
+def as_figures(table):
+    return pd.DataFrame(
+        {"replica": table["replica"], "figure": "utilisation." + table["part"], "value": table["share"]}
+    )
+
+
 def test_the_busiest_part_is_on_top_with_its_interval():
     table = pd.DataFrame({"replica": [0, 1] * 2, "part": ["a", "a", "b-c", "b-c"], "share": [0.1, 0.1, 0.4, 0.6]})
-    ax = plots_waits.utilisation(table)
+    ax = latency.utilisation(as_figures(table))
     assert [text.get_text() for text in ax.get_yticklabels()] == ["b-c", "a"]
     assert [bar.get_width() for bar in ax.containers[0]] == pytest.approx([50.0, 10.0])
 
@@ -92,7 +104,7 @@ def test_the_busiest_part_is_on_top_with_its_interval():
 @pytest.mark.slow
 def test_the_chapter_shows_what_the_tables_hold(make):
     run = make(users=8, rounds=30, replicas=2)
-    text = "".join(map(str, chapters_waits.chapters(RunData(run))))
+    text = "".join(part for section in sections.delay_sections(RunData(run)) for part in section.parts)
     assert "How long the updates took that counted" in text
     assert "was not recorded; a scenario asks for it with" in text
     assert "Shown is replica 0, of 2." in text
@@ -102,7 +114,9 @@ def test_the_chapter_shows_what_the_tables_hold(make):
     pd.DataFrame({"replica": [0], "figure": ["utilisation.tower:0"], "value": [0.25]}).to_parquet(
         run.folder / "figures.parquet"
     )
-    text = "".join(map(str, chapters_waits.chapters(RunData(type(run)(run.folder)))))
+    text = "".join(
+        part for section in sections.delay_sections(RunData(type(run)(run.folder))) for part in section.parts
+    )
     assert "By Little" not in text
     assert "by Little" in text
     assert "The share of the time that the air of each cell" in text
@@ -111,11 +125,11 @@ def test_the_chapter_shows_what_the_tables_hold(make):
 def test_a_run_whose_updates_all_take_the_same_has_no_picture_of_delays(make):
     run = make(users=8, rounds=30, replicas=1, network=False)
     run.rounds.assign(opened_s=lambda table: table["closed_s"] - 1.0).to_parquet(run.folder / "rounds.parquet")
-    assert list(chapters_waits.chapters(RunData(type(run)(run.folder)))) == []
+    assert list(sections.delay_sections(RunData(type(run)(run.folder)))) == []
 
 
 def test_of_times_some_of_which_are_0_the_shares_are_of_all():
-    ax = plots_waits.distributions({"a": pd.Series([0.0, 0.0, 0.0, 1.0, 2.0]), "b": pd.Series([0.0, 0.0])})
+    ax = latency.distributions({"a": pd.Series([0.0, 0.0, 0.0, 1.0, 2.0]), "b": pd.Series([0.0, 0.0])})
     (line,) = ax.get_lines()
     at, share = line.get_data()
     assert list(at / at[-1]) == [0.5, 0.5, 1.0]
@@ -126,7 +140,7 @@ def test_a_cell_may_have_any_name():
     table = pd.DataFrame(
         {"replica": 0, "part": ["tower:Baden-Baden", "tower:0-server", "tower:A-router:B-C"], "share": [0.5, 0.3, 0.1]}
     )
-    ax = plots_waits.utilisation(table)
+    ax = latency.utilisation(as_figures(table))
     colours = {bar.get_facecolor() for bar in ax.patches[1:]}
     assert len(colours) == 1
     assert ax.patches[0].get_facecolor() not in colours

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from netfl import diagnosis
-from netfl.report import words
-from netfl.report.view import RunData
+from netfl.report import summary_text
+from netfl.report.run_data import RunData
 from netfl.results.run_reader import open_run
 
 
@@ -32,7 +32,7 @@ def ends(tmp_path):
 
 
 def verdict(view):
-    return " ".join(words.verdict(view, "accuracy", "Over all classes"))
+    return " ".join(summary_text.verdict(view, "accuracy", "Over all classes"))
 
 
 def test_a_clear_win_has_its_paired_interval(ends):
@@ -71,7 +71,7 @@ def test_the_last_of_many_is_named(ends):
 def test_who_was_never_heard(make):
     view = RunData(make())
     never = [user for user in range(30) if user not in set(view.run.deliveries.query("replica == 0")["user"])]
-    said = next(words.rarely_delivered(view))
+    said = next(summary_text.participation_sentences(view))
     assert 29 in never
     assert all(str(user) in said for user in never)
     assert "with rare classes" in said
@@ -82,20 +82,22 @@ def test_the_least_heard_where_all_were(make):
     heard = view.run.deliveries[view.run.deliveries["user"] != 5]
     patched = pd.concat([heard, heard.head(2).assign(user=5)])
     view.run.__dict__["deliveries"] = patched
-    assert "least of all user 5, which holds a rare class: twice in 2000 rounds" in next(words.rarely_delivered(view))
+    assert "user 5, which holds a rare class, had the fewest: 2 in 2000 rounds" in next(
+        summary_text.participation_sentences(view)
+    )
 
 
 @pytest.mark.slow
 def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
     view = RunData(make(users=6, rounds=2000, replicas=1, network=False))
-    assert not any("not all the least heard" in one for one in words.summary(view))
+    assert not any("not those with the fewest deliveries" in one for one in summary_text.run_summary(view))
     heard = view.run.deliveries
     loud = RunData(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
     loud.run.__dict__["deliveries"] = pd.concat([heard, *[heard[heard["user"] == 0].assign(user=5)] * 2])
-    said = [one for one in words.summary(loud) if "They are not all the least heard" in one]
-    others = int((~loud.one["rare"]).sum())
+    said = [one for one in summary_text.run_summary(loud) if "They are not those with the fewest deliveries" in one]
+    others = int((~loud.first_users["rare"]).sum())
     assert said == [
-        f"They are not all the least heard: {others} other users were heard less often than the most heard of them."
+        f"They are not those with the fewest deliveries: {others} other users had fewer than the most frequent of them."
     ]
 
 
@@ -104,7 +106,7 @@ def test_outcomes_add_up(make):
     view = RunData(make())
     fates = view.run.events["kind"].astype(str)
     superseded = (fates == "superseded").sum() / view.fates.shape[0]
-    said = " ".join(words.outcome_sentences(view))
+    said = " ".join(summary_text.outcome_sentences(view))
     assert f"{100 * superseded:.1f} % were overtaken by a newer version" in said
     assert f"Of {len(view.fates)} updates" in said
 
@@ -118,7 +120,7 @@ def test_how_long_rare_users_were_cut_off(make):
     for row in view.outages.itertuples():
         for user in [row.user] if row.user >= 0 else towers[row.node]:
             down[user] |= (clock >= row.from_s) & (clock < row.to_s)
-    said = " ".join(words.rarely_delivered(view)).partition("their tower, ")[2]
+    said = " ".join(summary_text.participation_sentences(view)).partition("their tower, ")[2]
     rare, _, other = said.partition(" of the time, the others ")
     assert float(rare.split()[0]) == pytest.approx(100 * down[27:].mean(), abs=0.15)
     assert float(other.split()[0]) == pytest.approx(100 * down[:27].mean(), abs=0.15)
@@ -128,12 +130,12 @@ def test_how_long_rare_users_were_cut_off(make):
 @pytest.mark.slow
 def test_an_unfinished_run_is_called_so(make, status, called):
     view = RunData(make(status=status))
-    assert f"not finished ({called}): it holds 120 of 120 rounds" in words.summary(view)[0]
-    assert not any("not finished" in one for one in words.summary(RunData(make(status="done"))))
+    assert f"not finished ({called}): it holds 120 of 120 rounds" in summary_text.run_summary(view)[0]
+    assert not any("not finished" in one for one in summary_text.run_summary(RunData(make(status="done"))))
 
 
 def test_a_trace_has_learnt_nothing(make):
-    said = words.summary(RunData(make(learners=())))
+    said = summary_text.run_summary(RunData(make(learners=())))
     assert "Nothing was learnt" in said[0]
     assert not any("accuracy" in one for one in said)
 
@@ -142,16 +144,17 @@ def test_a_trace_has_learnt_nothing(make):
 def test_what_kind_of_selection_it_is_stands_on_top(make):
     view = RunData(make())
     deliveries = view.run.deliveries[view.run.deliveries["replica"] == 0]
-    found = diagnosis.diagnose(diagnosis.from_table(deliveries, users=len(view.one)))
-    (said,) = [one for one in words.summary(view) if one.startswith(found.sentence.partition(" in ")[0])]
+    found = diagnosis.diagnose(diagnosis.from_table(deliveries, users=len(view.first_users)))
+    (said,) = [one for one in summary_text.run_summary(view) if one.startswith(found.sentence.partition(" in ")[0])]
     assert found.verdict in said
     assert said.endswith("(Of the first replica.)") == (len(view.replicas) > 1)
 
 
 def test_learners_are_compared_on_the_replicas_that_both_have(ends):
     nan = float("nan")
-    names, means, gap = words.ranking(ends({"A": [0.5, 0.6, nan], "B": [0.55, 0.65, 0.1]}), "accuracy")
-    assert names == ["B", "A"]
+    ranking = summary_text.rank_learners(ends({"A": [0.5, 0.6, nan], "B": [0.55, 0.65, 0.1]}), "accuracy")
+    means, gap = ranking.means, ranking.lead
+    assert ranking.names == ("B", "A")
     assert (means["B"].mean, gap.mean, gap.replicas) == (pytest.approx(0.6), pytest.approx(0.05), 2)
-    said = words.summary(ends({"A": [0.9, nan], "B": [nan, 0.5]}))
+    said = summary_text.run_summary(ends({"A": [0.9, nan], "B": [nan, 0.5]}))
     assert any("A and B cannot be compared: 90" in one for one in said)

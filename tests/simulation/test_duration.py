@@ -213,7 +213,7 @@ class TestWhatIsShown:
         assert "the first 2 s are warm-up, and do not count for the figures" in page
         assert "Means over 3 replicas; ± is the half width of the 95 % t interval." in page
         assert '<th scope="row">throughput</th>' in page
-        assert "Who was heard" not in page
+        assert "Participation" not in page
         assert report.picture(run).stat().st_size > 10_000
 
 

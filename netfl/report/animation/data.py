@@ -1,4 +1,4 @@
-"""What a replay shows, as arrays: everything that happened in one replica, in the order of time."""
+"""Content of a replay as arrays: everything that happened in one replica, in the order of time."""
 
 from __future__ import annotations
 
@@ -11,244 +11,230 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netfl.report import phrases
 from netfl.report.animation import encoding
-from netfl.report.animation import events as gathering
-from netfl.report.animation.layout import AnimationLayout, entity_numbers, places_of
-from netfl.report.animation.paths import packets, update_paths
-from netfl.report.view import RunData
+from netfl.report.animation import events as replay_events
+from netfl.report.animation.layout import AnimationLayout, build_layout, entity_numbers
+from netfl.report.animation.paths import packet_paths, update_paths
+from netfl.report.run_data import RunData
+from netfl.results.formatting import clock, format_count, join_words
 from netfl.types import KINDS
 
-# The accuracies that a replay counts along.
-
-
-MOST_FIGURES = 400_000
-"""Accuracies of single users that a page holds, at most."""
+MAX_USER_VALUES = 400_000
+"""Maximum number of accuracies of single users in a page."""
 
 UNKNOWN = 255
-"""What stands for no figure; all others are half percents."""
+"""Code of a missing accuracy; others are in half percents."""
 
 
 @dataclass(frozen=True)
 class AccuracyTracks:
-    """The accuracies of the replica shown.
+    """Accuracies over time in the animated replica.
 
     Args:
-        view: the run.
-        end_s: when the film ends; later figures do not count.
-        most: how many accuracies of single users are kept.
+        data: the run.
+        end_s: end of the replay in seconds; later values are left out.
+        max_values: maximum number of accuracies of single users.
     """
 
-    view: RunData
+    data: RunData
     end_s: float
-    most: int = MOST_FIGURES
+    max_values: int = MAX_USER_VALUES
 
     @cached_property
     def _rows(self) -> pd.DataFrame:
-        """All accuracies of the replica."""
-        table = self.view.metrics
-        shown = (table["replica"] == self.view.first) & (table["metric"] == "accuracy")
+        table = self.data.metrics
+        shown = (table["replica"] == self.data.first) & (table["metric"] == "accuracy")
         return table[shown & (table["time_s"] <= self.end_s)].astype({"group": str, "learner": str})
 
     @cached_property
-    def whole(self) -> pd.DataFrame:
-        """The accuracy over everything: an index of times in seconds, a column for each learner."""
+    def overall(self) -> pd.DataFrame:
+        """Accuracy over all data: an index of times in seconds, a column for each learner."""
         rows = self._rows[self._rows["group"] == ""]
         table = rows.pivot_table(index="time_s", columns="learner", values="value", aggfunc="last")
-        return table.reindex(columns=[*self.view.learners])
+        return table.reindex(columns=[*self.data.learners])
 
     @cached_property
-    def _of_users(self) -> pd.DataFrame:
-        """The accuracy of each user: an index of times, columns (learner, user), those of learners that have any."""
+    def _by_user(self) -> pd.DataFrame:
+        """Accuracy of each user: an index of times in seconds, a column for each (learner, user)."""
         rows = self._rows.assign(user=pd.to_numeric(self._rows["group"].str.extract(r"^user:(\d+)$", expand=False)))
-        table = rows.dropna(subset="user").pivot_table(
-            index="time_s", columns=["learner", "user"], values="value", aggfunc="last"
-        )
+        rows = rows.dropna(subset="user")
+        table = rows.pivot_table(index="time_s", columns=["learner", "user"], values="value", aggfunc="last")
         known = set(table.columns.get_level_values(0))
-        columns = [(name, user) for name in self.view.learners if name in known for user in self.view.one["user"]]
+        learners = [name for name in self.data.learners if name in known]
+        columns = [(name, user) for name in learners for user in self.data.first_users["user"]]
         return table.reindex(columns=pd.MultiIndex.from_tuples(columns, names=["learner", "user"]))
 
     @property
-    def every(self) -> int:
-        """One evaluation in so many has the accuracies of single users that are kept."""
-        return max(1, -(-self._of_users.size // self.most))
+    def stride(self) -> int:
+        """Distance of the evaluations with accuracies of single users."""
+        return max(1, -(-self._by_user.size // self.max_values))
 
     @property
-    def coloured(self) -> list[str]:
-        """The learners that users can be coloured by."""
-        return [str(name) for name in self._of_users.columns.unique("learner")]
+    def user_learners(self) -> list[str]:
+        """Learners with accuracies of single users."""
+        return [str(name) for name in self._by_user.columns.unique("learner")]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Times and figures: by learner and time, and by time, learner and user."""
-        users = self._of_users.iloc[:: self.every]
-        halves = np.rint(200.0 * users.to_numpy(float))
+        """Return times and accuracies: by learner and time, and by time, learner and user."""
+        users = self._by_user.iloc[:: self.stride]
+        codes = np.rint(200.0 * users.to_numpy(float))
         return {
-            "score_time": encoding.tick_differences(self.whole.index.to_numpy(float), self.end_s),
-            "score": self.whole.to_numpy(np.float32).T.ravel(),
+            "score_time": encoding.tick_differences(self.overall.index.to_numpy(float), self.end_s),
+            "score": self.overall.to_numpy(np.float32).T.ravel(),
             "user_score_time": encoding.tick_differences(users.index.to_numpy(float), self.end_s),
-            "user_score": np.where(np.isnan(halves), UNKNOWN, halves).astype(np.uint8).ravel(),
+            "user_score": np.where(np.isnan(codes), UNKNOWN, codes).astype(np.uint8).ravel(),
         }
 
 
 @dataclass(frozen=True)
 class AnimationData:
-    """The replica that a report shows one by one, ready for its page.
+    """The replica of a run that its report animates.
 
     Args:
-        view: the run.
-        most_events: how many events are kept.
-        most_figures: how many accuracies of single users are kept.
+        data: the run.
+        max_events: maximum number of events.
+        max_user_values: maximum number of accuracies of single users.
     """
 
-    view: RunData
-    most_events: int = gathering.MOST_EVENTS
-    most_figures: int = MOST_FIGURES
+    data: RunData
+    max_events: int = replay_events.MAX_EVENTS
+    max_user_values: int = MAX_USER_VALUES
 
     @cached_property
-    def places(self) -> AnimationLayout:
-        """Where everything stands."""
-        return places_of(self.view)
+    def layout(self) -> AnimationLayout:
+        """Positions and links."""
+        return build_layout(self.data)
 
     @cached_property
     def recorded(self) -> pd.DataFrame:
         """All events of the replica."""
-        return gathering.recorded_events(self.view)
+        return replay_events.recorded_events(self.data)
 
     @cached_property
-    def kept(self) -> gathering.KeptEvents:
-        """Those that the page has room for."""
-        return gathering.limit_events(self.recorded, self.most_events)
+    def kept(self) -> replay_events.KeptEvents:
+        """The events for which the page has room."""
+        return replay_events.limit_events(self.recorded, self.max_events)
 
     @property
     def events(self) -> pd.DataFrame:
-        """They themselves."""
+        """Table of the kept events."""
         return self.kept.events
 
     @property
-    def users(self) -> int:
-        """How many users there are."""
-        return len(self.view.one)
-
-    @property
     def end_s(self) -> float:
-        """When the film ends, in seconds; earlier than the run where there is too much to show."""
-        return self.view.end_s if self.kept.to_s is None else self.kept.to_s
+        """End of the replay in seconds; earlier than that of the run if there are too many events."""
+        return self.data.end_s if self.kept.end_s is None else self.kept.end_s
 
     @cached_property
-    def ways(self) -> pd.DataFrame:
-        """The stretches that updates or packets go, see `travels`."""
-        if self.view.duration_s is not None:
-            return packets(self.events, self.places)
-        came = gathering.deliveries(self.view)
-        return update_paths(self.events, self.places, came[came["arrived_s"] <= self.end_s], self.end_s)
+    def paths(self) -> pd.DataFrame:
+        """Paths of updates or packets; see `update_paths`."""
+        if self.data.duration_s is not None:
+            return packet_paths(self.events, self.layout)
+        deliveries = replay_events.deliveries(self.data)
+        return update_paths(self.events, self.layout, deliveries[deliveries["arrived_s"] <= self.end_s], self.end_s)
 
     @cached_property
     def scores(self) -> AccuracyTracks:
-        """The accuracies."""
-        return AccuracyTracks(self.view, self.end_s, self.most_figures)
+        """Accuracies over time."""
+        return AccuracyTracks(self.data, self.end_s, self.max_user_values)
 
     def notes(self) -> Iterator[str]:
-        """What a reader must know of what is not shown, or not as it was, as sentences."""
-        view, places, kept = self.view, self.places, self.kept
-        if len(view.replicas) > 1:
-            yield f"Shown is replica {view.first}, of {len(view.replicas)}."
-        if not places.real:
+        """Yield sentences on what is left out, and what is not as it was."""
+        data, layout, kept = self.data, self.layout, self.kept
+        if len(data.replicas) > 1:
+            yield data.replica_sentence.strip()
+        if not layout.has_positions:
             yield "Nobody has a place in this run: users stand around the server in the order of their numbers."
-        elif not places.known:
+        elif not layout.has_scenario_links:
             yield "The scenario no longer lays out this network: links are drawn as far as the events tell of them."
-        if places.walk is not None:
-            yield f"Users move: their places are those at {len(places.frames(self.end_s))} even instants."
-        if kept.gone:
-            yield f"There are too many events for a page: those called {phrases.join_words(kept.gone)} are left out."
-        if kept.to_s is not None:
+        if layout.trajectory is not None:
+            yield f"Users move: their places are those at {len(layout.frames(self.end_s))} even instants."
+        if kept.omitted_kinds:
+            yield f"There are too many events for a page: those called {join_words(kept.omitted_kinds)} are left out."
+        if kept.end_s is not None:
             yield (
-                f"The replay ends after {phrases.format_duration(kept.to_s)} of {phrases.format_duration(view.end_s)}, "
-                "as a page has room "
-                f"for {phrases.format_count(self.most_events)} events."
+                f"The replay ends after {clock(kept.end_s)} of {clock(data.end_s)}, as a page has room for "
+                f"{format_count(self.max_events)} events."
             )
-        if places.real and view.duration_s is None and not (self.recorded["kind"] == "forwarded").any():
+        if layout.has_positions and data.duration_s is None and not (self.recorded["kind"] == "forwarded").any():
             yield "When an update passed which node was not recorded (record: all): it is drawn as evenly on its way."
-        if view.duration_s is not None:
+        if data.duration_s is not None:
             yield "A packet is drawn as evenly on its way from a user to where it ended, and others where they wait."
-        if self.scores.every > 1:
-            yield f"Colours by accuracy change with one evaluation in {self.scores.every}."
+        if self.scores.stride > 1:
+            yield f"Colours by accuracy change with one evaluation in {self.scores.stride}."
 
     def header(self) -> dict[str, Any]:
-        """What of the film is no array."""
+        """Return the content that is not in arrays."""
         return {
             "end_s": self.end_s,
-            "users": self.users,
-            "step": "round" if self.view.duration_s is None else "window",
-            "names": self.places.names,
-            "roles": self.places.roles,
+            "users": len(self.data.first_users),
+            "step": "round" if self.data.duration_s is None else "window",
+            "names": self.layout.names,
+            "roles": self.layout.roles,
             "kinds": KINDS,
             "details": self._details,
-            "learners": self.view.learners,
-            "coloured": self.scores.coloured,
+            "learners": self.data.learners,
+            "coloured": self.scores.user_learners,
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All arrays of the film, by name."""
-        return {**self._still(), **self._events(), **self._ways(), **self._rounds(), **self.scores.arrays()}
+        """Return all arrays by name."""
+        parts = (self._layout_arrays(), self._event_arrays(), self._path_arrays(), self._round_arrays())
+        return {name: array for part in (*parts, self.scores.arrays()) for name, array in part.items()}
 
     @property
     def _details(self) -> list[str]:
-        """The details of events, each once."""
         return sorted(set(self.events["detail"]))
 
-    def _still(self) -> dict[str, NDArray[Any]]:
-        """Where everything stands, and how it is linked."""
-        places = self.places
+    def _layout_arrays(self) -> dict[str, NDArray[Any]]:
+        layout = self.layout
         return {
-            "user_xy": places.users.astype(np.float32).ravel(),
-            "node_xy": places.nodes.astype(np.float32).ravel(),
-            "links": encoding.narrow_integers(np.array(places.links, np.int64).ravel()),
-            "onward": encoding.narrow_integers(places.onward),
-            "tower": encoding.narrow_integers(places.tower),
-            "frames": places.frames(self.end_s).astype(np.float32).ravel(),
-            "rare": encoding.narrow_integers(self.view.one["rare"].to_numpy(int)),
+            "user_xy": layout.users.astype(np.float32).ravel(),
+            "node_xy": layout.nodes.astype(np.float32).ravel(),
+            "links": encoding.narrow_integers(np.array(layout.links, np.int64).ravel()),
+            "onward": encoding.narrow_integers(layout.next_hops),
+            "tower": encoding.narrow_integers(layout.tower),
+            "frames": layout.frames(self.end_s).astype(np.float32).ravel(),
+            "rare": encoding.narrow_integers(self.data.first_users["rare"].to_numpy(int)),
         }
 
-    def _events(self) -> dict[str, NDArray[Any]]:
-        """Events and outages.
+    def _event_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return events and outages.
 
-        ``event_who`` is 0 for nobody, then come users, nodes and links; ``switch_who`` begins with the users.
+        ``event_who`` is 0 for none, then come users, nodes and links; ``switch_who`` begins with the users.
         """
-        events = self.events
-        changes = gathering.outage_switches(events, self.places, self.users)
-        kinds, details = ({name: at for at, name in enumerate(names)} for names in (KINDS, self._details))
-        node = events["node"].map(self.places.numbers).fillna(-1).to_numpy(np.int64)
+        events, users = self.events, len(self.data.first_users)
+        switches = replay_events.outage_switches(events, self.layout, users)
+        kinds, details = ({name: code for code, name in enumerate(names)} for names in (KINDS, self._details))
+        node = events["node"].map(self.layout.numbers).fillna(-1).to_numpy(np.int64)
         return {
             "event_time": encoding.tick_differences(events["time_s"], self.end_s),
             "event_kind": encoding.narrow_integers(events["kind"].map(kinds)),
-            "event_who": encoding.narrow_integers(entity_numbers(events, self.places, self.users) + 1),
+            "event_who": encoding.narrow_integers(entity_numbers(events, self.layout, users) + 1),
             "event_node": encoding.narrow_integers(node + 1),
             "event_value": events["value"].to_numpy(np.float32),
             "event_detail": encoding.narrow_integers(events["detail"].map(details)),
-            "switch_time": encoding.tick_differences(changes["time_s"], self.end_s),
-            "switch_who": encoding.narrow_integers(changes["who"]),
-            "switch_down": encoding.narrow_integers(changes["down"]),
+            "switch_time": encoding.tick_differences(switches["time_s"], self.end_s),
+            "switch_who": encoding.narrow_integers(switches["entity"]),
+            "switch_down": encoding.narrow_integers(switches["down"]),
         }
 
-    def _ways(self) -> dict[str, NDArray[Any]]:
-        """The travels; users and nodes by number."""
-        ways = self.ways
-        start, end = (encoding.to_ticks(ways[name], self.end_s) for name in ("start_s", "end_s"))
-        names = ("user", "source", "target", "outcome")
+    def _path_arrays(self) -> dict[str, NDArray[Any]]:
+        start, end = (encoding.to_ticks(self.paths[name], self.end_s) for name in ("start_s", "end_s"))
+        columns = ("user", "source", "target", "outcome")
         return {
-            "way_start": encoding.tick_differences(ways["start_s"], self.end_s),
+            "way_start": encoding.tick_differences(self.paths["start_s"], self.end_s),
             "way_length": (end - start).clip(0).astype(np.int32),
-            **{f"way_{name}": encoding.narrow_integers(ways[name]) for name in names},
+            **{f"way_{name}": encoding.narrow_integers(self.paths[name]) for name in columns},
         }
 
-    def _rounds(self) -> dict[str, NDArray[Any]]:
-        """Rounds, and who was heard."""
-        rounds = gathering.rounds(self.view)
+    def _round_arrays(self) -> dict[str, NDArray[Any]]:
+        rounds = replay_events.rounds(self.data)
         rounds = rounds[rounds["opened_s"] <= self.end_s]
-        heard = self.events[(self.events["kind"] == "delivered") & (self.events["user"] >= 0)]
+        delivered = self.events[(self.events["kind"] == "delivered") & (self.events["user"] >= 0)]
         return {
             "round_open": encoding.tick_differences(rounds["opened_s"], self.end_s),
             "round_close": encoding.tick_differences(rounds["closed_s"], self.end_s),
-            "heard_time": encoding.tick_differences(heard["time_s"], self.end_s),
-            "heard_user": encoding.narrow_integers(heard["user"]),
+            "heard_time": encoding.tick_differences(delivered["time_s"], self.end_s),
+            "heard_user": encoding.narrow_integers(delivered["user"]),
         }

@@ -1,4 +1,4 @@
-"""The events of a replay: those of one replica, completed from other tables, and thinned to what a page can hold."""
+"""Events of a replay: those of one replica, completed from other tables and limited to the size of a page."""
 
 from __future__ import annotations
 
@@ -9,91 +9,94 @@ import numpy as np
 import pandas as pd
 
 from netfl.report.animation.layout import AnimationLayout, entity_numbers
-from netfl.report.view import RunData
+from netfl.report.run_data import RunData
 
-MOST_EVENTS = 600_000
-"""Events that a page holds, at most."""
+MAX_EVENTS = 600_000
+"""Maximum number of events in a page."""
 
-_LEFT_OUT = ("sampled", "trained", "received", "queued", "superseded", "unfinished", "dropped", "failed", "sent")
-"""Kinds of events that are left out where there are too many, in this order, before the end of the run is."""
+_OMITTED_FIRST = ("sampled", "trained", "received", "queued", "superseded", "unfinished", "dropped", "failed", "sent")
+"""Kinds of events that are left out if there are too many, in this order, before the end of the run is cut."""
 
 
 @dataclass(frozen=True)
 class KeptEvents:
-    """The events that a page has room for.
+    """Events for which a page has room.
 
     Args:
-        events: they themselves.
-        gone: the kinds that are left out.
-        to_s: from when on there are none; ``None`` if there are up to the end.
+        events: the table of events.
+        omitted_kinds: kinds of events that are left out.
+        end_s: time of the first omitted event in seconds; ``None`` if the end of the run is kept.
     """
 
     events: pd.DataFrame
-    gone: tuple[str, ...] = ()
-    to_s: float | None = None
+    omitted_kinds: tuple[str, ...] = ()
+    end_s: float | None = None
 
 
-def deliveries(view: RunData) -> pd.DataFrame:
-    """What counted in the replica shown, in order of arrival."""
-    table = view.run.deliveries
-    return table[table["replica"] == view.first].sort_values("arrived_s", kind="stable", ignore_index=True)
+def deliveries(data: RunData) -> pd.DataFrame:
+    """Return the deliveries of the animated replica in the order of arrival."""
+    return data.deliveries.sort_values("arrived_s", kind="stable", ignore_index=True)
 
 
-def rounds(view: RunData) -> pd.DataFrame:
-    """The rounds of the replica shown, in order."""
-    table = view.run.rounds
-    return table[table["replica"] == view.first].sort_values("round", ignore_index=True)
+def rounds(data: RunData) -> pd.DataFrame:
+    """Return the rounds of the animated replica in order."""
+    table = data.run.rounds
+    return table[table["replica"] == data.first].sort_values("round", ignore_index=True)
 
 
-def recorded_events(view: RunData) -> pd.DataFrame:
-    """The events of the replica shown, in order of time, words as plain strings.
+def recorded_events(data: RunData) -> pd.DataFrame:
+    """Return the events of the animated replica in the order of time, words as plain strings.
 
-    Where broadcasts and deliveries were not recorded, the tables of rounds and of deliveries tell of them.
+    Broadcasts and deliveries that were not recorded are taken from the tables of rounds and of deliveries.
     """
-    own = view.run.events[view.run.events["replica"] == view.first].astype({"kind": str, "node": str, "detail": str})
-    kinds, parts = set(own["kind"]), [own]
-    if "broadcast" not in kinds and view.duration_s is None:
-        opened = rounds(view)
-        parts.append(_made("broadcast", opened["opened_s"]))
+    events = data.run.events
+    events = events[events["replica"] == data.first].astype({"kind": str, "node": str, "detail": str})
+    kinds, parts = set(events["kind"]), [events]
+    if "broadcast" not in kinds and data.duration_s is None:
+        parts.append(_new_events("broadcast", rounds(data)["opened_s"]))
     if "delivered" not in kinds:
-        told = deliveries(view)
-        parts.append(_made("delivered", told["arrived_s"], user=told["user"], value=told["base"].astype(float)))
-    table = pd.concat([part for part in parts if len(part)] or [own], ignore_index=True)
+        rows = deliveries(data)
+        columns = {"user": rows["user"], "value": rows["base"].astype(float)}
+        parts.append(_new_events("delivered", rows["arrived_s"], **columns))
+    table = pd.concat([part for part in parts if len(part)] or [events], ignore_index=True)
     return table.sort_values("time_s", kind="stable", ignore_index=True)
 
 
-def limit_events(events: pd.DataFrame, most: int = MOST_EVENTS) -> KeptEvents:
-    """At most so many of *events*: fewer kinds of them or, where that is not enough, the first ones."""
-    gone: tuple[str, ...] = ()
-    for kind in _LEFT_OUT:
-        if len(events) <= most:
+def limit_events(events: pd.DataFrame, max_events: int = MAX_EVENTS) -> KeptEvents:
+    """Return at most *max_events*: fewer kinds of events or, if that is not enough, the first ones."""
+    omitted: tuple[str, ...] = ()
+    for kind in _OMITTED_FIRST:
+        if len(events) <= max_events:
             break
         if (events["kind"] == kind).any():
-            gone = (*gone, kind)
+            omitted = (*omitted, kind)
             events = events[events["kind"] != kind]
-    if len(events) <= most:
-        return KeptEvents(events.reset_index(drop=True), gone)
-    to_s = float(events["time_s"].iloc[most])
-    return KeptEvents(events[events["time_s"] < to_s].reset_index(drop=True), gone, to_s)
+    if len(events) <= max_events:
+        return KeptEvents(events.reset_index(drop=True), omitted)
+    end_s = float(events["time_s"].iloc[max_events])
+    return KeptEvents(events[events["time_s"] < end_s].reset_index(drop=True), omitted, end_s)
 
 
-def outage_switches(events: pd.DataFrame, places: AnimationLayout, users: int) -> pd.DataFrame:
-    """Who went down (1) or came up (0) when: columns time_s, who (a user or, after them, a node or link), down.
+def outage_switches(events: pd.DataFrame, layout: AnimationLayout, users: int) -> pd.DataFrame:
+    """Return the beginnings (1) and ends (0) of outages: columns time_s, entity (see `entity_numbers`), down.
 
-    Who comes up without having gone down was down from the start.
+    An entity whose first event is ``up`` was down from the start.
     """
     rows = events[events["kind"].isin(("down", "up"))]
-    down = (rows["kind"] == "down").to_numpy(np.int64)
-    told = {"time_s": rows["time_s"].to_numpy(float), "who": entity_numbers(rows, places, users), "down": down}
-    found = pd.DataFrame(told).query("who >= 0")
-    first = found.drop_duplicates("who")
-    early = first[first["down"] == 0].assign(time_s=0.0, down=1)
-    table = pd.concat([early, found], ignore_index=True)
+    switches = pd.DataFrame(
+        {
+            "time_s": rows["time_s"].to_numpy(float),
+            "entity": entity_numbers(rows, layout, users),
+            "down": (rows["kind"] == "down").to_numpy(np.int64),
+        }
+    ).query("entity >= 0")
+    first = switches.drop_duplicates("entity")
+    down_at_start = first[first["down"] == 0].assign(time_s=0.0, down=1)
+    table = pd.concat([down_at_start, switches], ignore_index=True)
     return table.sort_values("time_s", kind="stable", ignore_index=True)
 
 
-def _made(kind: str, times_s: pd.Series[float], **columns: pd.Series[Any]) -> pd.DataFrame:
-    """Events that were not recorded, from another table."""
-    given = {name: column.to_numpy() for name, column in columns.items()}
-    blank = {"user": -1, "node": "server", "value": np.nan, "detail": ""}
-    return pd.DataFrame({"time_s": times_s.to_numpy(), "kind": kind, **blank, **given})
+def _new_events(kind: str, times_s: pd.Series[float], **columns: pd.Series[Any]) -> pd.DataFrame:
+    values = {name: column.to_numpy() for name, column in columns.items()}
+    default = {"user": -1, "node": "server", "value": np.nan, "detail": ""}
+    return pd.DataFrame({"time_s": times_s.to_numpy(), "kind": kind, **default, **values})

@@ -1,4 +1,4 @@
-"""Where everything stands in a replay, and how it is linked."""
+"""Positions and links of a replay."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netfl.errors import NetflError
-from netfl.report.view import RunData
+from netfl.report.run_data import RunData
 
-RING = 60
-"""Users without places stand in one ring if there are no more than this, else on a disk."""
+MAX_RING_USERS = 60
+"""Users without positions form one ring up to this number, else a disk."""
 
-MOST_PLACES = 200_000
-"""Places of moving users that a page holds, at most."""
+MAX_POSITIONS = 200_000
+"""Maximum number of positions of moving users in a page."""
 
-_MOST_FRAMES = 400
-"""Instants at which the places of moving users are known, at most."""
+_MAX_FRAMES = 400
+"""Maximum number of instants with positions of moving users."""
 
-Walk = Callable[[float], NDArray[np.float64]]
-"""The places of all users at a time in seconds, ``[users, 2]``."""
+Trajectory = Callable[[float], NDArray[np.float64]]
+"""Positions of all users at a time in seconds, ``[users, 2]``."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class AnimationLayout:
     Nodes are numbered as in `names`; the links have the numbers after them.
 
     Args:
-        users: places of the users at time 0, ``[users, 2]``.
-        names: of the nodes, such as ``tower:0``.
-        roles: ``server``, ``router`` or ``tower``, of each.
-        nodes: their places, ``[nodes, 2]``.
+        users: positions of the users at time 0, ``[users, 2]``.
+        names: names of the nodes, such as ``tower:0``.
+        roles: ``server``, ``router`` or ``tower`` for each node.
+        nodes: positions of the nodes, ``[nodes, 2]``.
         links: pairs of numbers of nodes.
-        known: whether the links are those of the scenario; else they were told by the events, or made up.
-        real: whether the places are, in metres; else users stand around the server.
-        tower: number of each user's tower; the number of nodes where there is none.
-        walk: where users who move are later.
+        has_scenario_links: the links are those of the scenario; else they are taken from events or made up.
+        has_positions: positions are in metres; else users stand around the server.
+        tower: number of each user's tower; the number of nodes without one.
+        trajectory: later positions of moving users.
     """
 
     users: NDArray[np.float64]
@@ -50,112 +50,115 @@ class AnimationLayout:
     roles: tuple[str, ...]
     nodes: NDArray[np.float64]
     links: tuple[tuple[int, int], ...]
-    known: bool
-    real: bool
+    has_scenario_links: bool
+    has_positions: bool
     tower: NDArray[np.int64]
-    walk: Walk | None = None
+    trajectory: Trajectory | None = None
     numbers: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        for number, (one, other) in enumerate(self.links, len(self.names)):
-            self.numbers[f"{self.names[one]}-{self.names[other]}"] = number
-            self.numbers[f"{self.names[other]}-{self.names[one]}"] = number
+        for number, (first, second) in enumerate(self.links, len(self.names)):
+            self.numbers[f"{self.names[first]}-{self.names[second]}"] = number
+            self.numbers[f"{self.names[second]}-{self.names[first]}"] = number
         self.numbers.update({name: number for number, name in enumerate(self.names)})
 
     @property
-    def onward(self) -> NDArray[np.int64]:
-        """The next node from each on a way of fewest links to the server; itself where there is none."""
-        ways = list(range(len(self.names)))
+    def next_hops(self) -> NDArray[np.int64]:
+        """Next node from each node on a shortest path to the server; the node itself without a path."""
+        hops = list(range(len(self.names)))
         graph: nx.Graph[int] = nx.Graph(self.links)
         if "server" in self.roles and (server := self.roles.index("server")) in graph:
-            for node, way in nx.single_source_shortest_path(graph, server).items():
-                ways[node] = way[-2] if len(way) > 1 else node
-        return np.array(ways, np.int64)
+            for node, path in nx.single_source_shortest_path(graph, server).items():
+                hops[node] = path[-2] if len(path) > 1 else node
+        return np.array(hops, np.int64)
 
     def frames(self, end_s: float) -> NDArray[np.float64]:
-        """Where moving users are at even instants from 0 to *end_s*, ``[instants, users, 2]``; none if all stand."""
-        if self.walk is None:
+        """Return positions at even instants from 0 to *end_s*, ``[instants, users, 2]``; none if no user moves."""
+        if self.trajectory is None:
             return np.zeros((0, len(self.users), 2))
-        number = max(2, min(_MOST_FRAMES, MOST_PLACES // max(1, len(self.users))))
-        return np.stack([self.walk(at_s) for at_s in np.linspace(0.0, end_s, number).tolist()])
+        number = max(2, min(_MAX_FRAMES, MAX_POSITIONS // max(1, len(self.users))))
+        return np.stack([self.trajectory(at_s) for at_s in np.linspace(0.0, end_s, number).tolist()])
 
 
-def places_of(view: RunData) -> AnimationLayout:
-    """The network of the replica that *view* shows, or users around a server where there is none."""
-    nodes, users = view.nodes, len(view.one)
-    if not view.placed or nodes.empty:
-        alone = np.zeros((1, 2))
-        return AnimationLayout(
-            surrounding_places(users), ("server",), ("server",), alone, (), True, False, np.zeros(users, np.int64)
-        )
+def build_layout(data: RunData) -> AnimationLayout:
+    """Return the network of the animated replica, or users around a server without a network."""
+    nodes, number_of_users = data.nodes, len(data.first_users)
+    if not data.has_positions or nodes.empty:
+        server, towers = np.zeros((1, 2)), np.zeros(number_of_users, np.int64)
+        users = circular_positions(number_of_users)
+        return AnimationLayout(users, ("server",), ("server",), server, (), True, False, towers)
     names = tuple(nodes["node"].astype(str))
-    stands = view.one[["x_m", "y_m"]].to_numpy(float)
-    laid = _laid_out(view, stands)
-    links = _told(view, names) if laid is None else [(names.index(a), names.index(b)) for a, b in laid.graph.edges]
-    number = {name: index for index, name in enumerate(names)}
+    users = data.first_users[["x_m", "y_m"]].to_numpy(float)
+    sites = _scenario_layout(data, users)
+    if sites is None:
+        links = _links_from_events(data, names)
+    else:
+        links = [(names.index(first), names.index(second)) for first, second in sites.graph.edges]
+    numbers = {name: index for index, name in enumerate(names)}
+    moves = sites is not None and sites.paths is not None
     return AnimationLayout(
-        users=stands,
+        users=users,
         names=names,
         roles=tuple(nodes["role"].astype(str)),
         nodes=nodes[["x_m", "y_m"]].to_numpy(float),
         links=tuple(links),
-        known=laid is not None,
-        real=True,
-        tower=np.array([number.get(name, len(names)) for name in view.towers], np.int64),
-        walk=None if laid is None or laid.paths is None else lambda at_s: laid.paths.xy_m(np.arange(users), at_s),
+        has_scenario_links=sites is not None,
+        has_positions=True,
+        tower=np.array([numbers.get(name, len(names)) for name in data.towers], np.int64),
+        trajectory=(lambda at_s: sites.paths.xy_m(np.arange(number_of_users), at_s)) if moves else None,
     )
 
 
-def surrounding_places(users: int) -> NDArray[np.float64]:
-    """Even places around the origin: on a ring or, if there are many users, on a disk with a hole, ``[users, 2]``."""
+def circular_positions(users: int) -> NDArray[np.float64]:
+    """Return even positions around the origin: a ring or, for many users, a disk with a hole, ``[users, 2]``."""
     index = np.arange(users)
-    if users <= RING:
-        turn, reach = index / max(users, 1), np.ones(users)
+    if users <= MAX_RING_USERS:
+        turn, radius = index / max(users, 1), np.ones(users)
     else:
-        turn, reach = index * (np.sqrt(5.0) - 1.0) / 2.0, np.sqrt((index + 0.04 * users) / (1.04 * users))
+        turn, radius = index * (np.sqrt(5.0) - 1.0) / 2.0, np.sqrt((index + 0.04 * users) / (1.04 * users))
     angle = 2.0 * np.pi * (0.25 - turn)
-    return np.stack([reach * np.cos(angle), reach * np.sin(angle)], axis=1)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 
-def _laid_out(view: RunData, stands: NDArray[np.float64]) -> Any:
-    """The network as its scenario lays it out: links, and how users move; ``None`` if that is not the network here.
+def _scenario_layout(data: RunData, users: NDArray[np.float64]) -> Any:
+    """Return the layout that the scenario gives, with links and trajectories; ``None`` if it is not that of the run.
 
-    A scenario may be of no use any more: its own models or files may be gone, or others than they were.
+    The models or files of the scenario may have changed since, or be missing.
     """
-    from netfl.access._builder import build_layout
+    from netfl.access._builder import build_layout as build_sites
     from netfl.access.network import NetworkAccess
     from netfl.scenario.scenario import load
     from netfl.simulation.setup import streams_of
     from netfl.types import AccessContext, NullRecorder
 
     try:
-        scenario = load(view.run.folder / "scenario.yaml")
+        scenario = load(data.run.folder / "scenario.yaml")
         if not isinstance(scenario.access, NetworkAccess):
             return None
-        streams = streams_of(scenario, view.first).at("access")
-        nothing = np.zeros(scenario.users)  # neither loads nor sizes move a node
-        setting = AccessContext(scenario.users, scenario.steps, view.first, streams, nothing, 0.0, 0.0, NullRecorder())
-        sites = build_layout(scenario.access, setting)
+        streams = streams_of(scenario, data.first).at("access")
+        sizes = np.zeros(scenario.users)  # neither loads nor sizes move a node
+        context = AccessContext(scenario.users, scenario.steps, data.first, streams, sizes, 0.0, 0.0, NullRecorder())
+        sites = build_sites(scenario.access, context)
     except (NetflError, OSError, nx.NetworkXException):
         return None
-    same = sites.names == tuple(view.nodes["node"].astype(str)) and np.allclose(sites.user_xy_m, stands)
-    return sites if same else None
+    is_same = sites.names == tuple(data.nodes["node"].astype(str)) and np.allclose(sites.user_xy_m, users)
+    return sites if is_same else None
 
 
-def _told(view: RunData, names: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The links that went down or up in the events; where there are none, one from each node to the server."""
-    number = {name: index for index, name in enumerate(names)}
-    found = set()
-    for name in view.run.events["node"].astype(str).unique():
-        one, _, other = name.partition("-")
-        if one in number and other in number:
-            found.add((number[one], number[other]))
-    if found or "server" not in number:
-        return sorted(found)
-    return [(index, number["server"]) for name, index in number.items() if name != "server"]
+def _links_from_events(data: RunData, names: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Return the links that went down or up in the events; without any, one from each node to the server."""
+    numbers = {name: index for index, name in enumerate(names)}
+    links = set()
+    for name in data.run.events["node"].astype(str).unique():
+        first, _, second = name.partition("-")
+        if first in numbers and second in numbers:
+            links.add((numbers[first], numbers[second]))
+    if links or "server" not in numbers:
+        return sorted(links)
+    return [(index, numbers["server"]) for name, index in numbers.items() if name != "server"]
 
 
-def entity_numbers(rows: pd.DataFrame, places: AnimationLayout, users: int) -> NDArray[np.int64]:
-    """The number of what each row (user, node) is about: a user, or after them a node or link; -1 if neither."""
-    node = rows["node"].astype(str).map(places.numbers).fillna(-users - 1).to_numpy(np.int64)
+def entity_numbers(rows: pd.DataFrame, layout: AnimationLayout, users: int) -> NDArray[np.int64]:
+    """Return the number of the user or, after all users, the node or link of each row; -1 if neither."""
+    node = rows["node"].astype(str).map(layout.numbers).fillna(-users - 1).to_numpy(np.int64)
     return np.where(rows["user"].to_numpy() >= 0, rows["user"].to_numpy(np.int64), node + users)

@@ -1,4 +1,4 @@
-"""The ways of updates and packets through the network, put together from single events."""
+"""Paths of updates and packets through the network, reconstructed from events."""
 
 from __future__ import annotations
 
@@ -11,128 +11,120 @@ import pandas as pd
 from netfl.report.animation.layout import AnimationLayout
 from netfl.types import FATES
 
-GONE = {"delivered": 1, "failed": 2, "collided": 2, "faded": 2, "lost": 2, "given_up": 2, "dropped": 2}
-"""How a travel came out: 1 it counted, 2 it failed; 0 it did neither, as it was late or overtaken, say."""
+OUTCOME_CODES = {"delivered": 1, "failed": 2, "collided": 2, "faded": 2, "lost": 2, "given_up": 2, "dropped": 2}
+"""Code of each outcome: 1 success, 2 failure; 0 for others, such as late or superseded."""
 
 COLUMNS = ["user", "start_s", "end_s", "source", "target", "outcome"]
 
 
 @dataclass
-class _Travel:
-    """One attempt on its way."""
+class _Attempt:
+    """One attempt under way; *position* is its last node, ``None`` on the air."""
 
     user: int
     node: int
     since_s: float
-    at: int | None = None
+    position: int | None = None
     legs: list[tuple[float, float, int, int]] = field(default_factory=list)
 
-    def move(self, node: int, came_s: float, left_s: float, nobody: int) -> None:
-        """It came to *node*, from the user (*nobody*) or the node where it was, and left it again."""
-        came_s = max(self.since_s, came_s)
-        self.legs.append((self.since_s, came_s, nobody if self.at is None else self.at, node))
-        if left_s > came_s:
-            self.legs.append((came_s, left_s, node, node))
-        self.at, self.since_s = node, left_s
+    def forward(self, node: int, arrived_s: float, left_s: float, user_code: int) -> None:
+        """Arrive at *node* and leave it; *user_code* stands for the user in the legs."""
+        arrived_s = max(self.since_s, arrived_s)
+        self.legs.append((self.since_s, arrived_s, user_code if self.position is None else self.position, node))
+        if left_s > arrived_s:
+            self.legs.append((arrived_s, left_s, node, node))
+        self.position, self.since_s = node, left_s
+
+    def may_reach(self, node: int, links: set[tuple[int, int]]) -> bool:
+        return self.node == node if self.position is None else (self.position, node) in links
 
 
-def update_paths(events: pd.DataFrame, places: AnimationLayout, deliveries: pd.DataFrame, end_s: float) -> pd.DataFrame:
-    """Each stretch that an update goes: columns user, start_s, end_s, source, target, outcome.
+def update_paths(events: pd.DataFrame, layout: AnimationLayout, deliveries: pd.DataFrame, end_s: float) -> pd.DataFrame:
+    """Return each leg of the path of each update: columns user, start_s, end_s, source, target, outcome.
 
-    Source and target are numbers of nodes, the number of nodes standing for the user itself.  Where they are the same,
-    the update waits there, or is being sent.  Of a delivery whose sending is not among the events, the table of
-    deliveries tells when it set out.
+    Source and target are numbers of nodes; the number of nodes stands for the user.  If they are equal, the update
+    waits there or is in transmission.  Without events of sending, the table of deliveries gives the start.
 
     Args:
-        events: of one replica, in order of time.
-        places: where everything stands.
-        deliveries: of the same replica.
-        end_s: when the last attempts end that never came to anything.
+        events: events of one replica in the order of time.
+        layout: positions and links.
+        deliveries: deliveries of the same replica.
+        end_s: end of attempts without outcome, in seconds.
     """
-    found = [*_followed(events, places, end_s)]
+    legs = [*_legs(events, layout, end_s)]
     if not (events["kind"] == "sent").any():
-        nobody = len(places.names)
-        server = places.roles.index("server")
+        server = layout.roles.index("server")
         rows = deliveries[["user", "sent_s", "arrived_s"]].itertuples(index=False)
-        found += [(int(user), sent, came, nobody, server, 1) for user, sent, came in rows]
-    table = pd.DataFrame(found, columns=COLUMNS)
+        legs += [(int(user), sent_s, arrived_s, len(layout.names), server, 1) for user, sent_s, arrived_s in rows]
+    table = pd.DataFrame(legs, columns=COLUMNS)
     return table.sort_values("start_s", kind="stable", ignore_index=True)
 
 
-def packets(events: pd.DataFrame, places: AnimationLayout) -> pd.DataFrame:
-    """The same of traffic without rounds: from where a packet came up to where it ended, and its time in each port."""
+def packet_paths(events: pd.DataFrame, layout: AnimationLayout) -> pd.DataFrame:
+    """Return the same of packets: from their origin to their end, and their time in each port."""
+    user_code = len(layout.names)
     ends = events[events["kind"].isin(FATES) & (events["user"] >= 0) & events["value"].notna()]
-    node = ends["node"].astype(str).map(places.numbers).fillna(-1).to_numpy(np.int64)
-    nobody = len(places.names)
-    ways = pd.DataFrame(
+    node = ends["node"].astype(str).map(layout.numbers).fillna(-1).to_numpy(np.int64)
+    paths = pd.DataFrame(
         {
             "user": ends["user"].to_numpy(),
             "start_s": (ends["time_s"] - ends["value"]).to_numpy(),
             "end_s": ends["time_s"].to_numpy(),
-            "source": nobody,
-            "target": np.where((node >= 0) & (node < nobody), node, nobody),
-            "outcome": ends["kind"].astype(str).map(GONE).fillna(0).to_numpy(np.int64),
+            "source": user_code,
+            "target": np.where((node >= 0) & (node < user_code), node, user_code),
+            "outcome": ends["kind"].astype(str).map(OUTCOME_CODES).fillna(0).to_numpy(np.int64),
         }
     )
-    stays = events[(events["kind"] == "forwarded") & (events["value"] > 0)]
-    port = stays["node"].astype(str).map(places.numbers).fillna(nobody).to_numpy(np.int64)
-    held = pd.DataFrame(
+    forwarded = events[(events["kind"] == "forwarded") & (events["value"] > 0)]
+    port = forwarded["node"].astype(str).map(layout.numbers).fillna(user_code).to_numpy(np.int64)
+    stays = pd.DataFrame(
         {
-            "user": stays["user"].to_numpy().clip(0),
-            "start_s": (stays["time_s"] - stays["value"]).to_numpy(),
-            "end_s": stays["time_s"].to_numpy(),
+            "user": forwarded["user"].to_numpy().clip(0),
+            "start_s": (forwarded["time_s"] - forwarded["value"]).to_numpy(),
+            "end_s": forwarded["time_s"].to_numpy(),
             "source": port,
             "target": port,
             "outcome": 0,
         }
     )
-    table = pd.concat([ways, held[held["source"] < nobody]])
+    table = pd.concat([paths, stays[stays["source"] < user_code]])
     return table[COLUMNS].sort_values("start_s", kind="stable", ignore_index=True)
 
 
-def _followed(
-    events: pd.DataFrame, places: AnimationLayout, end_s: float
+def _legs(
+    events: pd.DataFrame, layout: AnimationLayout, end_s: float
 ) -> Iterator[tuple[int, float, float, int, int, int]]:
-    """The legs of all travels that have a first event."""
-    kinds = ("sent", "failed", "forwarded", *FATES)
-    rows = events[events["kind"].isin(kinds) & (events["user"] >= 0)]
-    numbers, nobody = places.numbers, len(places.names)
-    linked = {*places.links, *((other, one) for one, other in places.links)}
-    under_way: dict[int, list[_Travel]] = {}
+    """Yield the legs of all attempts with an event of sending."""
+    rows = events[events["kind"].isin(("sent", "failed", "forwarded", *FATES)) & (events["user"] >= 0)]
+    numbers, user_code = layout.numbers, len(layout.names)
+    links = {*layout.links, *((second, first) for first, second in layout.links)}
+    under_way: dict[int, list[_Attempt]] = {}
     columns = (rows["time_s"], rows["kind"].astype(str), rows["user"], rows["node"].astype(str), rows["value"])
     for time_s, kind, user, name, value in zip(*(column.tolist() for column in columns), strict=True):
-        node, own = numbers.get(name, nobody), under_way.setdefault(user, [])
+        node, attempts = numbers.get(name, user_code), under_way.setdefault(user, [])
         if kind == "sent":
-            own.append(_Travel(user, node, time_s))
+            attempts.append(_Attempt(user, node, time_s))
         elif kind == "forwarded":
-            came = next((one for one in own if _comes(one, node, linked)), None)
-            if came is not None:
-                came.move(node, time_s - value, time_s, nobody)
-        elif name and own:
-            yield from _ended(own.pop(_which(own, node)), node, time_s, GONE.get(kind, 0), places)
-    for own in under_way.values():
-        for travel in own:
-            yield from _ended(travel, travel.node, end_s, 0, places)
+            attempt = next((attempt for attempt in attempts if attempt.may_reach(node, links)), None)
+            if attempt is not None:
+                attempt.forward(node, time_s - value, time_s, user_code)
+        elif name and attempts:
+            # on the air only the last attempt can end, beyond it the first does so first
+            last = attempts[-1]
+            index = len(attempts) - 1 if last.position is None and last.node == node else 0
+            yield from _finished(attempts.pop(index), node, time_s, OUTCOME_CODES.get(kind, 0), user_code)
+    for attempts in under_way.values():
+        for attempt in attempts:
+            yield from _finished(attempt, attempt.node, end_s, 0, user_code)
 
 
-def _comes(travel: _Travel, node: int, linked: set[tuple[int, int]]) -> bool:
-    """Whether *travel* is one that may have come to *node*."""
-    return travel.node == node if travel.at is None else (travel.at, node) in linked
-
-
-def _which(own: list[_Travel], node: int) -> int:
-    """Which of a user's travels ended at *node*: on the air only the last can be, further on the first is first."""
-    last = own[-1]
-    return len(own) - 1 if last.at is None and last.node == node else 0
-
-
-def _ended(
-    travel: _Travel, node: int, time_s: float, outcome: int, places: AnimationLayout
+def _finished(
+    attempt: _Attempt, node: int, time_s: float, outcome: int, user_code: int
 ) -> Iterator[tuple[int, float, float, int, int, int]]:
-    """All legs of a travel that ended at a node, or on a link, at *time_s*."""
-    nobody = len(places.names)
-    target = node if node < nobody else travel.at if travel.at is not None else travel.node
-    travel.legs.append((travel.since_s, time_s, nobody if travel.at is None else travel.at, target))
-    for start_s, end_s, source, to in travel.legs:
-        if source < nobody or to < nobody:
-            yield travel.user, start_s, end_s, source, to, outcome
+    """Yield all legs of an attempt that ended at a node, or on a link, at *time_s*."""
+    position = attempt.position
+    target = node if node < user_code else position if position is not None else attempt.node
+    attempt.legs.append((attempt.since_s, time_s, user_code if position is None else position, target))
+    for start_s, end_s, source, to in attempt.legs:
+        if source < user_code or to < user_code:
+            yield attempt.user, start_s, end_s, source, to, outcome

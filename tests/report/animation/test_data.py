@@ -11,8 +11,9 @@ import netfl
 from netfl.report import animation
 from netfl.report.animation import encoding
 from netfl.report.animation.data import AnimationData
-from netfl.report.animation.layout import surrounding_places
-from netfl.report.view import RunData
+from netfl.report.animation.layout import circular_positions
+from netfl.report.run_data import RunData
+from netfl.results.formatting import clock
 
 WALKERS = """
 name: walkers
@@ -68,12 +69,12 @@ def test_times_are_kept_to_a_tick():
 
 def test_a_film_that_is_cut_says_so_and_ends_there(make):
     view = RunData(make(users=8, rounds=40, replicas=2))
-    film = AnimationData(view, most_events=30)
+    film = AnimationData(view, max_events=30)
     assert film.end_s < view.end_s
     said = " ".join(film.notes())
     assert "Shown is replica 0, of 2." in said
     assert "left out" in said
-    assert f"of {animation.data.phrases.format_duration(view.end_s)}, as a page has room for 30 events" in said
+    assert f"of {clock(view.end_s)}, as a page has room for 30 events" in said
     _, arrays = unpacked(encoding.pack_data(film.header(), film.arrays()))
     assert arrays["event_time"].sum(dtype=np.int64) <= encoding.TICKS
 
@@ -102,8 +103,8 @@ def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
 
 
 def test_accuracies_are_thinned_where_there_are_too_many(make):
-    film = AnimationData(RunData(make(users=8, rounds=40, replicas=1)), most_figures=50)
-    assert f"one evaluation in {film.scores.every}" in " ".join(film.notes())
+    film = AnimationData(RunData(make(users=8, rounds=40, replicas=1)), max_user_values=50)
+    assert f"one evaluation in {film.scores.stride}" in " ".join(film.notes())
     assert film.arrays()["user_score"].size <= 50 + 16
 
 
@@ -111,13 +112,13 @@ def test_without_events_rounds_and_deliveries_tell(make):
     run = make(users=8, rounds=40, replicas=1, network=False)
     film = AnimationData(RunData(run))
     assert film.events["kind"].value_counts().to_dict() == {"broadcast": 40, "delivered": 40}
-    assert film.ways["user"].tolist() == run.deliveries["user"].tolist()
+    assert film.paths["user"].tolist() == run.deliveries["user"].tolist()
     assert "Nobody has a place in this run" in " ".join(film.notes())
 
 
 @pytest.mark.parametrize("users", [1, 8, 60, 61, 10_000])
 def test_users_without_places_stand_apart_around_the_server(users):
-    places = surrounding_places(users)
+    places = circular_positions(users)
     assert places.shape == (users, 2)
     reach = np.hypot(*places.T)
     assert (reach > 0.15).all()
@@ -134,12 +135,12 @@ def walkers(tmp_path_factory):
 
 
 def test_links_and_moving_users_are_those_of_the_scenario(walkers):
-    places = AnimationData(RunData(walkers)).places
-    assert places.known
+    places = AnimationData(RunData(walkers)).layout
+    assert places.has_scenario_links
     assert {frozenset(places.names[end] for end in link) for link in places.links} == {
         frozenset(link) for link in [("server", "router:0"), ("router:0", "tower:0"), ("router:0", "tower:1")]
     }
-    ways = {name: places.names[to] for name, to in zip(places.names, places.onward, strict=True)}
+    ways = {name: places.names[to] for name, to in zip(places.names, places.next_hops, strict=True)}
     assert ways == {"server": "server", "router:0": "server", "tower:0": "router:0", "tower:1": "router:0"}
     frames = places.frames(100.0)
     np.testing.assert_allclose(frames[0], walkers.users[["x_m", "y_m"]])
@@ -151,11 +152,11 @@ def test_links_and_moving_users_are_those_of_the_scenario(walkers):
 def test_a_scenario_that_is_no_use_any_more_leaves_what_the_tables_tell(walkers):
     (walkers.folder / "scenario.yaml").write_text("name: walkers\nusers: 3\nrounds: 5\n")
     film = AnimationData(RunData(netfl.open_run(walkers.folder)))
-    assert not film.places.known
-    assert {places for link in film.places.links for places in link} == set(range(4))
+    assert not film.layout.has_scenario_links
+    assert {places for link in film.layout.links for places in link} == set(range(4))
     assert "no longer lays out this network" in " ".join(film.notes())
 
 
 def test_a_run_in_which_nothing_happened_has_no_replay(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
-    assert animation.animation_chapter(RunData(netfl.open_run(tmp_path))) is None
+    assert animation.animation_section(RunData(netfl.open_run(tmp_path))) is None

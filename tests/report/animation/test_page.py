@@ -11,9 +11,9 @@ from support.chromium import CHROMIUM, Browser
 
 import netfl
 from netfl import report
-from netfl.report import chapters_access
+from netfl.report import sections
 from netfl.report.animation import events as gathering
-from netfl.report.view import RunData
+from netfl.report.run_data import RunData
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
@@ -24,7 +24,7 @@ RURAL = Path(__file__).parents[3] / "scenarios" / "rural_outage.yaml"
 READY = "document.getElementById('replay-round')?.textContent"
 PIXELS = """(() => {
   const canvas = document.getElementById("replay-scene");
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const { data } = style.getContext("2d").getImageData(0, 0, style.width, style.height);
   return data.reduce((sum, part) => (sum * 31 + part) % 2147483647, 0);
 })()"""
 FRAMES_PER_S = """new Promise((done) => {
@@ -230,7 +230,7 @@ def test_ten_thousand_users_load_and_are_drawn(tmp_path, monkeypatch):
         "{name: many, seed: 1, users: 10000, rounds: 5, access: {kind: bernoulli, probability: 0.01}}"
     )
     run = netfl.trace(netfl.load(tmp_path / "many.yaml"), tmp_path / "run")
-    monkeypatch.setattr(chapters_access, "chapters", lambda view: ())
+    monkeypatch.setattr(sections, "access_sections", lambda view: ())
     report.write(run)
     with Browser(tmp_path / "browser") as page:
         page.open(run.folder / "report.html", READY)

@@ -5,7 +5,7 @@ import pandas as pd
 
 from netfl.report.animation import events
 from netfl.report.animation.layout import AnimationLayout
-from netfl.report.animation.paths import packets, update_paths
+from netfl.report.animation.paths import packet_paths, update_paths
 
 SERVER, ROUTER, TOWER, USER = range(4)
 """Numbers of the nodes of `line`, and of the user itself."""
@@ -19,8 +19,8 @@ def line(users=2):
         roles=("server", "router", "tower"),
         nodes=np.zeros((3, 2)),
         links=((SERVER, ROUTER), (ROUTER, TOWER)),
-        known=True,
-        real=True,
+        has_scenario_links=True,
+        has_positions=True,
         tower=np.full(users, TOWER),
     )
 
@@ -99,7 +99,7 @@ def test_packets_go_from_their_sender_and_wait_in_ports():
         (3.5, "dropped", 1, "router:0", 0.25),
         (4.0, "delivered", -1, "server", 2.0),
     ]
-    assert [*packets(happened(*told), line()).itertuples(index=False, name=None)] == [
+    assert [*packet_paths(happened(*told), line()).itertuples(index=False, name=None)] == [
         (0, 1.5, 3.0, USER, SERVER, 1),
         (0, 2.0, 2.5, TOWER, TOWER, 0),
         (1, 3.25, 3.5, USER, ROUTER, 2),
@@ -120,9 +120,9 @@ def test_who_comes_up_first_was_down_from_the_start():
 
 def test_too_many_events_lose_kinds_first_and_then_the_end():
     told = happened(*[(at, kind, 0, "") for at in range(10) for kind in ("received", "sent", "delivered")])
-    assert events.limit_events(told, 30).gone == ()
+    assert events.limit_events(told, 30).omitted_kinds == ()
     fewer = events.limit_events(told, 20)
-    assert (fewer.gone, fewer.to_s, len(fewer.events)) == (("received",), None, 20)
+    assert (fewer.omitted_kinds, fewer.end_s, len(fewer.events)) == (("received",), None, 20)
     short = events.limit_events(told, 4)
-    assert (short.gone, short.to_s) == (("received", "sent"), 4.0)
+    assert (short.omitted_kinds, short.end_s) == (("received", "sent"), 4.0)
     assert short.events["time_s"].tolist() == [0, 1, 2, 3]

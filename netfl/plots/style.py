@@ -1,12 +1,13 @@
-"""Figures without pyplot: their style, their colours, and how they become inline SVG or a PNG file."""
+"""Style, colours and legends of all plots, and figures as inline SVG or PNG files, without pyplot."""
 
 from __future__ import annotations
 
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from html import escape
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
@@ -17,29 +18,30 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from netfl.results.atomic_write import atomic_write
 
 INK = "#010203"
-"""The colour of text and axes; on the page it becomes the page's own text colour, light or dark."""
+"""Colour of text and axes; an HTML page replaces it with its text colour, light or dark."""
 
 PAPER = "#fefdfc"
-"""The colour behind a figure; on the page it becomes the page's own."""
+"""Background colour; an HTML page replaces it with its own."""
 
 PALETTE: tuple[str, ...] = tuple(sns.color_palette("colorblind").as_hex())
-"""Seaborn's colours for colour-blind readers."""
+"""Seaborn's palette for colour-blind readers."""
 
 BLUE, ORANGE, GREEN, RED, PINK, BROWN, ROSE, GREY, YELLOW, SKY = PALETTE
-
-"""The palette by name; on the page blue becomes the page's own, which dark pages have brighter."""
+"""The palette by name; an HTML page replaces blue with its own, brighter on dark pages."""
 
 _HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, ROSE)
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (9, 3)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
-"""The strokes of learners: the first so many colours are the farthest apart; as many styles as share no factor."""
+"""Colours and dashes of learners.  Their numbers share no factor, so that combinations do not repeat early."""
 
 Paint = Callable[[Figure], object]
-"""Draws on an empty figure."""
+"""A function that draws on an empty figure."""
 
 _STYLE = {
     "font.family": "DejaVu Sans",
@@ -71,33 +73,31 @@ _STYLE = {
 
 
 def svg(paint: Paint, *, name: str, label: str, size: tuple[float, float]) -> str:
-    """What *paint* draws, as an ``<svg>`` element to set into a page.
-
-    The same drawing gives the same text.
+    """Return a drawing as an ``<svg>`` element for an HTML page; the same drawing gives the same text.
 
     Args:
-        paint: draws on the figure that it is given.
+        paint: draws on the figure that it receives.
         name: prefix of every id in the element; unique in its page.
-        label: what a screen reader says.
+        label: text for screen readers.
         size: width and height in inches.
     """
     out = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with _style({"svg.hashsalt": name}), _quiet():
+    with _style({"svg.hashsalt": name}):
         figure = Figure(figsize=size, facecolor="none")
         paint(figure)
-        figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=nothing)
+        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=no_metadata)
     text = out.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"<[^<>]+>", lambda tag: _themed(tag[0], name), text)
     root, _, rest = text.partition(">")
     root = re.sub(r' (?:width|height)="[^"]*"', "", root).removeprefix("<svg")
-    return f'<svg role="img" aria-label="{_attribute(label)}" style="width: {size[0]:g}in"{root}>{rest}'
+    return f'<svg role="img" aria-label="{escape(label)}" style="width: {size[0]:g}in"{root}>{rest}'
 
 
 def png(paint: Paint, path: Path, *, size: tuple[float, float], dpi: int = 150) -> Path:
-    """Write what *paint* draws as a PNG file on white."""
-    with _style({}), _quiet():
+    """Write a drawing as a PNG file with white background."""
+    with _style({}):
         figure = Figure(figsize=size, facecolor="white")
         paint(figure)
         with atomic_write(path) as part:
@@ -105,13 +105,21 @@ def png(paint: Paint, path: Path, *, size: tuple[float, float], dpi: int = 150) 
     return path
 
 
-def axes(ax: Axes | None) -> Axes:
-    """*ax*, or the axes of a new figure that no registry holds."""
+def new_axes(ax: Axes | None) -> Axes:
+    """Return *ax*, or the axes of a new figure that is not registered with pyplot."""
     return Figure(layout="constrained").add_subplot() if ax is None else ax
 
 
-def logarithmic(ax: Axes, which: Literal["x", "y"]) -> None:
-    """Make an axis logarithmic, with ticks at 1, 2 and 5 that read as plain numbers."""
+def grid_axes(figure: Figure, number: int, columns: int = 3, **options: Any) -> list[Axes]:
+    """Return *number* axes of a grid; the rest of the grid stays empty."""
+    cells = list(figure.subplots(-(-number // columns), columns, squeeze=False, **options).flat)
+    for ax in cells[number:]:
+        ax.set_axis_off()
+    return cells[:number]
+
+
+def set_logarithmic(ax: Axes, which: Literal["x", "y"]) -> None:
+    """Make an axis logarithmic, with ticks at 1, 2 and 5 in plain numbers."""
     ax.set(**{f"{which}scale": "log"})
     axis = ax.xaxis if which == "x" else ax.yaxis
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=10))
@@ -120,7 +128,7 @@ def logarithmic(ax: Axes, which: Literal["x", "y"]) -> None:
 
 
 def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, line style and level for each name, in order: gaps of a line show those that it lies on."""
+    """Return colour, dashes and z-order for each name; lines that coincide show in each other's gaps."""
     styles = cycle(enumerate(_DASHES))
     return {
         name: {"color": hue, "linestyle": dashes, "zorder": 2.0 + 0.01 * level}
@@ -128,51 +136,51 @@ def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def colours(names: Sequence[str]) -> dict[str, str]:
-    """The colour alone of each name."""
-    return {name: stroke["color"] for name, stroke in line_styles(names).items()}
+def band_alpha(curves: int) -> float:
+    """Return the opacity of the bands of this many curves."""
+    return min(0.18, 0.6 / max(1, curves))
 
 
-def legend(place: Axes | FigureBase, handles: Sequence[Artist], names: Sequence[str], **where: Any) -> Legend | None:
-    """A legend that shows *names* as they are, whatever characters they begin with."""
+def add_legend(
+    parent: Axes | FigureBase, handles: Sequence[Artist], names: Sequence[str], **options: Any
+) -> Legend | None:
+    """Add a legend that shows *names* literally, whatever characters they begin with."""
     if not handles:
         return None
     # matplotlib drops labels that start with an underscore, so the texts are set afterwards
-    made: Legend = place.legend(list(handles), [f"{index}" for index in range(len(handles))], **where)
-    for text, name in zip(made.get_texts(), names, strict=True):
+    legend: Legend = parent.legend(list(handles), [f"{index}" for index in range(len(handles))], **options)
+    for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(name)
-    return made
+    return legend
+
+
+def line_legend(parent: Axes | FigureBase, styles: Mapping[str, Mapping[str, Any]], **options: Any) -> None:
+    """Add a legend of lines, from `line_styles`."""
+    lines = [Line2D([], [], **{"linewidth": 2.2, **style}) for style in styles.values()]
+    add_legend(parent, lines, list(styles), **{"handlelength": 3.0, **options})
+
+
+def box_legend(ax: Axes, colours: Mapping[str, str], **options: Any) -> None:
+    """Add a legend of colours by name."""
+    add_legend(ax, [Rectangle((0, 0), 1, 1, color=hue) for hue in colours.values()], list(colours), **options)
 
 
 def without_legend(ax: Axes) -> Axes:
-    """*ax* without its legend, where a neighbour shows it."""
-    shown = ax.get_legend()
-    if shown is not None:
-        shown.remove()
+    """Return *ax* without its legend."""
+    legend = ax.get_legend()
+    if legend is not None:
+        legend.remove()
     return ax
 
 
 @contextmanager
-def _style(more: dict[str, object]) -> Iterator[None]:
-    """Matplotlib's defaults and our style, whatever the user's own settings are."""
-    with matplotlib.style.context(["default", {**_STYLE, **more}]):
-        yield
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without warnings of letters that the font does not have: a reader's browser has them."""
-    with warnings.catch_warnings():
+def _style(options: dict[str, object]) -> Iterator[None]:
+    """Use netfl's style whatever the user's settings are, without warnings of letters that the font lacks."""
+    with matplotlib.style.context(["default", {**_STYLE, **options}]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         yield
 
 
 def _themed(tag: str, name: str) -> str:
-    """An SVG tag with the page's colours and with ids of its own."""
     tag = tag.replace(INK, "currentColor").replace(PAPER, "var(--card)").replace(BLUE, "var(--blue)")
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", tag)
-
-
-def _attribute(text: str) -> str:
-    """*text* for use between double quotes."""
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,148 @@
+"""Plots that compare several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from netfl.plots import style
+from netfl.plots.deliveries import OUTCOME_COLOURS
+from netfl.plots.learning import format_metric_axis
+from netfl.results import aggregates
+from netfl.results.formatting import SHARES, axis_unit
+from netfl.types import FATES
+
+MAX_POINTS = 400
+"""Curves of more evaluations are thinned out to about this number."""
+
+LineStyles = Mapping[tuple[str, str], dict[str, Any]]
+"""Line style of each run and learner."""
+
+
+def run_styles(runs: Sequence[str], learners: Sequence[str]) -> LineStyles:
+    """Return line styles: a colour for each learner and dashes for each run; of one learner, both for each run."""
+    hues, dashes = style.line_styles(learners), style.line_styles(runs)
+    if len(learners) == 1:
+        return {(run, learners[0]): dashes[run] for run in runs}
+    return {
+        (run, learner): hues[learner] | {"linestyle": dashes[run]["linestyle"]} for run in runs for learner in learners
+    }
+
+
+def run_courses(tables: Mapping[str, pd.DataFrame], metric: str, over: aggregates.Over) -> pd.DataFrame:
+    """Return the curves of a metric in each run: columns run, learner, at, mean, low, high.
+
+    Args:
+        tables: metrics of each run, from `aggregates.with_cost`.
+        metric: name of the metric.
+        over: unit of ``at``.
+    """
+    parts = []
+    for run, metrics in tables.items():
+        window = aggregates.smoothing_window(metrics, metric)
+        table = aggregates.curve(metrics, metric, over=over, smooth=window)
+        for learner, rows in table.groupby("learner", sort=False):
+            step = max(1, len(rows) // MAX_POINTS)
+            kept = rows.iloc[::-1].iloc[::step].iloc[::-1]
+            parts.append(kept.assign(run=run, learner=learner))
+    return pd.concat(parts) if parts else pd.DataFrame(columns=["run", "learner", "at", "mean", "low", "high"])
+
+
+def run_curves(
+    table: pd.DataFrame,
+    metric: str,
+    styles: LineStyles,
+    *,
+    over: aggregates.Over = "round",
+    end: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a metric of learners in several runs: means over replicas with 95 % t-intervals.
+
+    Args:
+        table: from `run_courses`.
+        metric: name of the metric; accuracies are drawn in percent.
+        styles: line style of each run and learner; others are left out.
+        over: unit of the x axis.
+        end: end of the x axis; by default that of the longest curve.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    scale = 100.0 if metric in SHARES else 1.0
+    if end is None:
+        end = float(table["at"].max()) if len(table) else 0.0
+    unit, label = axis_unit(over, end)
+    for (run, learner), line in styles.items():
+        rows = table[(table["run"] == run) & (table["learner"] == learner)]
+        band: dict[str, Any] = {"color": line["color"], "alpha": style.band_alpha(len(styles)), "lw": 0}
+        ax.fill_between(rows["at"] / unit, scale * rows["low"], scale * rows["high"], **band)
+        ax.plot(rows["at"] / unit, scale * rows["mean"], **line)
+    ax.autoscale(axis="y")  # panels that share the axis may have been drawn before
+    format_metric_axis(ax, metric, table, scale)
+    ax.set(xlabel=label, xlim=(0.0, max(end, 1e-12) / unit * 1.01))
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=over == "round", steps=[1, 2, 5, 10]))
+    return ax
+
+
+def rank_curves(rates: Mapping[str, Iterable[float]], *, ax: Axes | None = None) -> Axes:
+    """Draw the participation rates of users by rank, a step line for each run.
+
+    Args:
+        rates: for each run the share of rounds with a delivery of each user.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    for run, line in style.line_styles(list(rates)).items():
+        shares = np.sort(100.0 * np.asarray(list(rates[run]), float))[::-1]
+        ax.plot(np.arange(1, len(shares) + 1), shares, drawstyle="steps-mid", **line)
+    ax.set(xlabel="user, from most to fewest deliveries", ylabel="participation rate (%)")
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlim(left=0.5)
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+    return ax
+
+
+def rate_heat(rates: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw run × user: participation rates as a heat map.
+
+    Args:
+        rates: shares of rounds, a row for each run and a column for each user; NaN without such a user.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    image = ax.imshow(100.0 * rates.to_numpy(float), aspect="auto", cmap="cividis", vmin=0.0)
+    ax.set_yticks(range(len(rates)), labels=rates.index.tolist())
+    ax.tick_params(length=0)
+    ax.grid(visible=False)
+    ax.set_xlabel("user")
+    ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    ax.figure.colorbar(image, ax=ax, label="rounds (%)", pad=0.02)
+    return ax
+
+
+def outcome_bars(shares: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw the outcomes of updates in each run as stacked bars of shares.
+
+    Args:
+        shares: a row for each run, a column for each outcome.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    outcomes = [name for name in FATES if name in shares]
+    base = np.zeros(len(shares))
+    positions = np.arange(len(shares))
+    for name in outcomes:
+        width = 100.0 * shares[name].to_numpy(float)
+        ax.barh(positions, width, left=base, color=OUTCOME_COLOURS[name], height=0.7)
+        base = base + width
+    ax.set_yticks(positions, labels=[str(run) for run in shares.index])
+    ax.set(xlabel="updates (%)", xlim=(0.0, 100.0), ylim=(len(shares) - 0.4, -0.6))
+    ax.grid(visible=False, axis="y")
+    colours = {name.replace("_", " "): OUTCOME_COLOURS[name] for name in outcomes}
+    style.box_legend(ax, colours, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=5)
+    return ax

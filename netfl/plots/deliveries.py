@@ -1,0 +1,211 @@
+"""Plots of participation and of the outcomes of updates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.ticker import MaxNLocator
+
+from netfl.plots import style
+from netfl.results import aggregates
+from netfl.types import FATES
+
+OUTCOME_COLOURS = dict(
+    zip(
+        FATES,
+        (
+            style.GREEN,
+            style.YELLOW,
+            "#8a6d00",
+            style.ORANGE,
+            style.PINK,
+            style.BROWN,
+            style.ROSE,
+            style.SKY,
+            "#aab0bb",
+            "#7c8390",
+        ),
+        strict=True,
+    )
+)
+"""Colour of each outcome, the same in every plot."""
+
+MAX_USERS = 2_000
+"""Maximum number of users in one plot; of more, evenly spaced ones are drawn."""
+
+COMMON, RARE = style.BLUE, style.RED
+"""Colours of users without and with rare classes."""
+
+
+def participation_bars(
+    users: pd.DataFrame,
+    deliveries: pd.DataFrame | None = None,
+    *,
+    by: str = "delivered",
+    rare: Collection[int] = (),
+    replica: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the number of deliveries of each user as bars; a cross marks users without any.
+
+    Args:
+        users: `Run.users`; with columns delivered and rare, *deliveries* and *rare* are not needed.
+        deliveries: `Run.deliveries`.
+        by: sort key, ``delivered`` (descending) or ``distance_m`` (ascending).
+        rare: users who hold one of these classes have a different colour.
+        replica: the replica to draw.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    rows, remark = aggregates.sample_users(users_with_counts(users, deliveries, rare, replica), MAX_USERS, by)
+    positions = np.arange(len(rows))
+    hues = np.where(rows["rare"], RARE, COMMON)
+    heights, rasterized = rows["delivered"].to_numpy(float), len(rows) > 1000
+    never = heights == 0
+    crosses: dict[str, Any] = {
+        "marker": "x",
+        "s": 18,
+        "lw": 1.2,
+        "clip_on": False,
+        "zorder": 3,
+        "rasterized": rasterized,
+    }
+    ax.scatter(positions[never], np.zeros(never.sum()), c=hues[never], **crosses)
+    if len(rows) > 80:
+        for hue in (COMMON, RARE):
+            values = np.where(hues == hue, heights, 0.0)
+            ax.stairs(values, np.arange(len(rows) + 1) - 0.5, fill=True, color=hue, rasterized=rasterized)
+        ax.set_xticks([])
+    else:
+        ax.bar(positions, heights, color=hues)
+        label_users(ax, rows)
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.grid(visible=False, axis="x")
+    ax.margins(x=0.01)
+    ax.set(xlabel=f"user, {order_label(by)}{f' ({remark})' if remark else ''}", ylabel="deliveries")
+    if rows["rare"].any():
+        style.box_legend(ax, {"other users": COMMON, "hold a rare class": RARE}, loc="upper right")
+    return ax
+
+
+def participation(
+    users: pd.DataFrame,
+    deliveries: pd.DataFrame,
+    rounds: pd.DataFrame | None = None,
+    *,
+    rare: Collection[int] = (),
+    replica: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw user × round: the deliveries of each user, from the most frequent user (top) to the least.
+
+    Args:
+        users: `Run.users`, with or without columns delivered and rare.
+        deliveries: `Run.deliveries`.
+        rounds: `Run.rounds`, for the last round; by default that of the last delivery.
+        rare: users who hold one of these classes have a different colour.
+        replica: the replica to draw.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    counts = users_with_counts(users, deliveries, rare, replica)
+    rows, remark = aggregates.sample_users(counts, MAX_USERS)
+    deliveries = deliveries[deliveries["replica"] == replica]
+    known = deliveries if rounds is None else rounds
+    last = max(1, int(known["round"].max())) if len(known) else 1
+    shares = aggregates.delivery_shares(deliveries, rows["user"], last)
+    is_rare = rows["rare"].to_numpy(bool)[:, None]
+    for hue, marked in ((COMMON, ~is_rare), (RARE, is_rare)):
+        ax.imshow(
+            np.where(marked, shares, 0.0),
+            aspect="auto",
+            cmap=_transparent_map(hue),
+            vmin=0.0,
+            vmax=max(float(shares.max(initial=0.0)), 1e-9),
+            extent=(0.5, last + 0.5, len(rows) - 0.5, -0.5),
+        )
+    labels = rows["user"].astype(str).tolist() if len(rows) <= 60 else []
+    ax.set_yticks(range(len(labels)), labels=labels, fontsize=7 if len(rows) > 12 else 9)
+    ax.grid(visible=False)
+    ax.set(xlabel="round", ylabel=f"user ({len(rows):,} of {len(counts):,})" if remark else "user")
+    return ax
+
+
+def outcomes(
+    events: pd.DataFrame,
+    rounds: pd.DataFrame | None = None,
+    *,
+    attempts: bool = False,
+    inside: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the outcomes of updates per round, stacked, mean over replicas.
+
+    Args:
+        events: `Run.events`.
+        rounds: `Run.rounds`, for the number of rounds and replicas; by default those with events.
+        attempts: draw failed attempts by cause in place of updates.
+        inside: put the legend above the areas, inside the axes, instead of to their right.
+        ax: axes to draw on.
+
+    Raises:
+        ValueError: no such events were recorded.
+    """
+    rows = aggregates.failures(events) if attempts else aggregates.fates(events)
+    if rows.empty:
+        raise ValueError("there are no such events in the table; the scenario's 'record' says which are kept")
+    ax = style.new_axes(ax)
+    known = rows if rounds is None else rounds
+    table = aggregates.outcome_bins(rows, max(1, int(known["round"].max())), known["replica"].nunique())
+    names = [name for name in FATES if name in table]
+    names += sorted(set(map(str, table)) - set(names))
+    edges = np.append(table.index, table.index[-1] + (table.index[1] - table.index[0] if len(table) > 1 else 1))
+    base = np.zeros(len(table))
+    patches = []
+    for index, name in enumerate(names):
+        hue = OUTCOME_COLOURS.get(name, style.PALETTE[index % len(style.PALETTE)])
+        top = base + table[name].to_numpy()
+        patches.append(ax.stairs(top, edges, baseline=base, fill=True, color=hue, linewidth=0))
+        base = top
+    labels = [name.replace("_", " ") for name in names]
+    if inside:
+        ax.set_ylim(0.0, 1.1 * float(base.max(initial=1.0)) * (1.0 + 0.1 * math.ceil(len(labels) / 3)))
+        style.add_legend(ax, patches, labels, loc="upper left", ncols=3)
+    else:
+        style.add_legend(ax, patches[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
+    ax.margins(x=0)
+    ax.grid(visible=False, axis="x")
+    ax.set(xlabel="round", ylabel=f"{'failed attempts' if attempts else 'updates'} per round")
+    return ax
+
+
+def users_with_counts(
+    users: pd.DataFrame, deliveries: pd.DataFrame | None, rare: Collection[int], replica: int
+) -> pd.DataFrame:
+    """Return the users of one replica with their number of deliveries ``delivered`` and ``rare``."""
+    if deliveries is not None and "delivered" not in users:
+        users = aggregates.with_delivery_counts(users, deliveries, rare)
+    return users[users["replica"] == replica].reset_index(drop=True) if "replica" in users else users
+
+
+def label_users(ax: Axes, users: pd.DataFrame) -> None:
+    """Put the users' numbers on the x axis."""
+    size, rotation = (7, 90) if len(users) > 15 else (9, 0)
+    ax.set_xticks(range(len(users)), labels=users["user"].astype(str).tolist(), fontsize=size, rotation=rotation)
+
+
+def order_label(by: str) -> str:
+    """Return the order of users that are sorted by ``delivered`` or by distance, in words."""
+    return "from most to fewest deliveries" if by == "delivered" else "from nearest to farthest"
+
+
+def _transparent_map(hue: str) -> ListedColormap:
+    """Return a colour map from transparent to *hue*, in which even one delivery is visible."""
+    alpha = np.concatenate([[0.0], np.linspace(0.45, 1.0, 255)])
+    return ListedColormap([(*to_rgb(hue), step) for step in alpha])

@@ -1,0 +1,237 @@
+"""Plots of delays, queues and utilisation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from netfl.plots import style
+from netfl.plots.deliveries import COMMON, RARE, label_users, order_label, users_with_counts
+from netfl.results import aggregates, statistics
+from netfl.results.formatting import time_unit
+
+_LINK = re.compile("-(server|tower:|router:)")
+"""Part of the name of a link that the name of a cell lacks."""
+
+MAX_BOXES = 60
+"""Maximum number of users with a box each."""
+
+MAX_BARS = 24
+"""Maximum number of cells and links in a plot of utilisation."""
+
+
+def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw the distribution of delays, from the opening of a round to the arrival of an update, on a logarithmic axis.
+
+    Args:
+        deliveries: `Run.deliveries`.
+        rounds: `Run.rounds`.
+        ax: axes to draw on.
+    """
+    return distributions({"": aggregates.delays(deliveries, rounds)["delay_s"]}, ax=ax)
+
+
+def distributions(
+    parts: Mapping[str, pd.Series[float]],
+    *,
+    xlabel: str = "delay",
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the empirical distribution function of each of *parts* on a logarithmic axis of time.
+
+    Args:
+        parts: times in seconds, by label.
+        xlabel: label of the axis.
+        styles: style of each line, by label.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    shown = {name: np.sort(values.dropna()) for name, values in parts.items() if (values > 0).any()}
+    middle = max((float(np.median(values[values > 0])) for values in shown.values()), default=0.0)
+    unit, unit_name = time_unit(middle)
+    lines = {name: line for name, line in (styles or style.line_styles(list(parts))).items() if name in shown}
+    for name, line in lines.items():
+        at, zeros = shown[name] / unit, int((shown[name] <= 0).sum())  # a logarithmic axis has no zero
+        share = 100.0 * np.arange(zeros, at.size + 1) / at.size
+        ax.plot(np.append(at[zeros], at[zeros:]), share, drawstyle="steps-post", linewidth=1.7, **line)
+    if lines:
+        style.set_logarithmic(ax, "x")
+    if len(parts) > 1:
+        style.line_legend(ax, lines, loc="lower right")
+    ax.set(xlabel=f"{xlabel} ({unit_name})", ylabel="share with at most this (%)", ylim=(-2, 102))
+    return ax
+
+
+def user_delays(
+    users: pd.DataFrame,
+    deliveries: pd.DataFrame,
+    rounds: pd.DataFrame,
+    *,
+    by: str = "delivered",
+    rare: Collection[int] = (),
+    replica: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the delays of each user: a box over the middle half, whiskers over the middle 90 %, a bar at the median.
+
+    Of more than 60 users only medians and middle halves are drawn.
+
+    Args:
+        users: `Run.users`, with or without columns delivered and rare.
+        deliveries: `Run.deliveries`.
+        rounds: `Run.rounds`.
+        by: sort key, ``delivered`` (descending) or ``distance_m`` (ascending).
+        rare: users who hold one of these classes have a different colour.
+        replica: the replica to draw.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    table = aggregates.delays(deliveries[deliveries["replica"] == replica], rounds)
+    order = users_with_counts(users, deliveries, rare, replica)
+    order = order.sort_values([by, "user"], ascending=[by != "delivered", True])
+    points = table.groupby("user")["delay_s"].quantile(np.array([0.05, 0.25, 0.5, 0.75, 0.95])).unstack()
+    points = points.reindex(order["user"])
+    unit, name = time_unit(float(table["delay_s"].median()) if len(table) else 0.0)
+    low, first, middle, third, high = (points / unit).to_numpy(float).T if len(points.columns) else np.zeros((5, 0))
+    positions = np.arange(len(order))
+    hues = np.where(order["rare"], RARE, COMMON)
+    if len(order) <= MAX_BOXES:
+        ax.vlines(positions, low, high, color=hues, linewidth=1.0)
+        ax.bar(positions, third - first, bottom=first, width=0.62, color=hues, alpha=0.45)
+        ax.hlines(middle, positions - 0.31, positions + 0.31, color=hues, linewidth=2.0)
+        label_users(ax, order)
+    else:
+        known = ~np.isnan(middle)
+        ax.vlines(positions[known], first[known], third[known], color=hues[known], linewidth=0.8, alpha=0.5)
+        dots: dict[str, Any] = {"s": 5, "color": hues[known], "linewidths": 0, "rasterized": len(order) > 1000}
+        ax.scatter(positions[known], middle[known], **dots)
+        ax.set_xticks([])
+    if len(table) and (table["delay_s"] > 0).all():
+        style.set_logarithmic(ax, "y")
+        ax.set_ylim(0.85 * np.nanmin(low), 1.15 * np.nanmax(high))
+    ax.grid(visible=False, axis="x")
+    ax.margins(x=0.01)
+    ax.set(xlabel=f"user, {order_label(by)}", ylabel=f"delay ({name})")
+    return ax
+
+
+def staleness(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw the staleness of delivered updates: versions between their base and the newest when their round opened.
+
+    Args:
+        deliveries: `Run.deliveries`.
+        rounds: `Run.rounds`.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    age = aggregates.delays(deliveries, rounds)["age"]
+    shares = 100.0 * aggregates.ages(age) if len(age) else pd.Series(dtype=float)
+    ax.bar(np.arange(len(shares)), shares.to_numpy(), color=COMMON)
+    ax.set_xticks(np.arange(len(shares)), labels=shares.index.tolist())
+    ax.grid(visible=False, axis="x")
+    ax.set(xlabel="age of the base (versions)", ylabel="updates that counted (%)")
+    return ax
+
+
+def node_delays(events: pd.DataFrame, *, nodes: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the distribution of the time in towers and routers: waiting and transmission.
+
+    Args:
+        events: `Run.events`, with the kind ``forwarded``.
+        nodes: towers and routers; by default all that forwarded a message.
+        ax: axes to draw on.
+
+    Raises:
+        ValueError: no such events were recorded.
+    """
+    rows = _forwarded(events)
+    parts = {node: rows.loc[rows["node"] == node, "stay_s"] for node in _nodes(rows, nodes)}
+    return distributions(parts, xlabel="stay in the port", ax=ax)
+
+
+def backlog(
+    events: pd.DataFrame,
+    *,
+    nodes: Sequence[str] | None = None,
+    end_s: float | None = None,
+    replica: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the number of messages in towers and routers over time, the one in service included.
+
+    Args:
+        events: `Run.events`, with the kind ``forwarded``.
+        nodes: towers and routers, in the order of their colours; by default all that forwarded a message.
+        end_s: end of the run in seconds; by default the last event.
+        replica: the replica to draw.
+        ax: axes to draw on.
+
+    Raises:
+        ValueError: no such events were recorded.
+    """
+    ax = style.new_axes(ax)
+    rows = _forwarded(events)
+    rows = rows[rows["replica"] == replica]
+    if end_s is None:
+        end_s = float(events["time_s"].max())
+    unit, name = time_unit(end_s)
+    lines = style.line_styles(_nodes(rows, nodes))
+    for node, line in lines.items():
+        numbers = aggregates.backlog_over_time(rows[rows["node"] == node], end_s)
+        edges = np.linspace(0.0, end_s / unit, len(numbers) + 1)
+        ax.stairs(numbers, edges, baseline=None, linewidth=1.3, color=line["color"], linestyle=line["linestyle"])
+    ax.set(xlabel=f"simulated time ({name})", ylabel="messages held", xlim=(0.0, end_s / unit))
+    ax.set_ylim(bottom=0.0)
+    style.line_legend(ax, lines, loc="upper right")
+    return ax
+
+
+def utilisation(figures: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw the share of time in which cells and links were in use, the busiest on top, with 95 % t-intervals.
+
+    Args:
+        figures: `Run.figures`.
+        ax: axes to draw on.
+
+    Raises:
+        ValueError: the run has no such metrics.
+    """
+    table = aggregates.utilisation(figures)
+    if table.empty:
+        raise ValueError("there are no figures of utilisation: the run has no network, or is not done")
+    ax = style.new_axes(ax)
+    shares = {str(part): statistics.interval(values) for part, values in table.groupby("part")["share"]}
+    shown = sorted((part for part in shares if shares[part].replicas), key=lambda part: -shares[part].mean)[:MAX_BARS]
+    means = 100.0 * np.array([shares[part].mean for part in shown])
+    halves = 100.0 * np.array([shares[part].half for part in shown])
+    is_link = np.array([_LINK.search(part) is not None for part in shown], bool)
+    positions = np.arange(len(shown))
+    ax.barh(positions, means, color=np.where(is_link, style.SKY, COMMON), height=0.7)
+    known = np.isfinite(halves)
+    ax.errorbar(means[known], positions[known], xerr=halves[known], fmt="none", ecolor=style.INK, elinewidth=1.0)
+    ax.set_yticks(positions, labels=shown, fontsize=9 if len(shown) <= 16 else 7)
+    ax.set(xlabel="share of the time in use (%)", ylim=(len(shown) - 0.4, -0.6), xlim=(0.0, None))
+    ax.set_xlim(right=min(100.0, max(1e-3, ax.get_xlim()[1])))
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.grid(visible=False, axis="y")
+    if is_link.any() and not is_link.all():
+        style.box_legend(ax, {"the air of a cell": COMMON, "a link": style.SKY}, loc="lower right")
+    return ax
+
+
+def _nodes(rows: pd.DataFrame, nodes: Sequence[str] | None) -> Sequence[str]:
+    return sorted(rows["node"].unique()) if nodes is None else nodes
+
+
+def _forwarded(events: pd.DataFrame) -> pd.DataFrame:
+    rows = events if "stay_s" in events else aggregates.node_delays(events)
+    if rows.empty:
+        raise ValueError("there are no such events in the table; the scenario's 'record' says which are kept")
+    return rows

@@ -1,0 +1,162 @@
+"""Plots of a network: outages over time, and the positions of users and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from numpy.typing import NDArray
+
+from netfl.plots import style
+from netfl.plots.deliveries import MAX_USERS, users_with_counts
+from netfl.results import aggregates
+from netfl.results.formatting import time_unit
+
+DOWN, TOWER_DOWN = style.BROWN, "#9aa1ad"
+"""Colours of nodes and users that are down, and of users whose tower is down."""
+
+DELIVERED = style.GREEN
+"""Colour of deliveries."""
+
+_NODE_MARKERS = {"tower": ("^", 70), "router": ("s", 40), "server": ("*", 150)}
+
+
+def outages(events: pd.DataFrame, *, end_s: float | None = None, replica: int = 0, ax: Axes | None = None) -> Axes:
+    """Draw a bar for each outage of each node and user that had one.
+
+    Args:
+        events: `Run.events`, with the kinds ``down`` and ``up``.
+        end_s: end of the run in seconds; by default the last event.
+        replica: the replica to draw.
+        ax: axes to draw on.
+    """
+    events = events[events["replica"] == replica]
+    end_s = float(events["time_s"].max()) if end_s is None and len(events) else end_s or 0.0
+    spans = aggregates.outages(events, end_s)
+    names = np.where(spans["user"] < 0, spans["node"], "user " + spans["user"].astype(str))
+    labels = list(dict.fromkeys(sorted(names, key=lambda name: (name.startswith("user "), len(name), name))))
+    spans = spans.assign(row=[labels.index(name) for name in names], by_tower=False)
+    deliveries = pd.DataFrame({"row": [], "arrived_s": []}, dtype=float)
+    rows = pd.DataFrame({"label": labels, "rare": False})
+    return outage_timeline(spans, deliveries, rows, max(end_s, 1e-9), ax=ax)
+
+
+def outage_timeline(
+    spans: pd.DataFrame, deliveries: pd.DataFrame, rows: pd.DataFrame, end_s: float, *, ax: Axes | None = None
+) -> Axes:
+    """Draw a row for each node and user, with bars for outages and ticks for deliveries.
+
+    Args:
+        spans: columns row, from_s, to_s and by_tower: the user's tower is down, not the user.
+        deliveries: columns row and arrived_s.
+        rows: columns label and rare, in the order of the rows.
+        end_s: end of the run in seconds.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    unit, name = time_unit(end_s)
+    by_tower = spans["by_tower"].to_numpy(bool)
+    ax.add_collection(_bars(spans[by_tower], unit, TOWER_DOWN))
+    ax.add_collection(_bars(spans[~by_tower], unit, DOWN))
+    ticks: dict[str, Any] = {"markersize": 6, "markeredgewidth": 1.2, "rasterized": len(deliveries) > 1500}
+    ax.plot(deliveries["arrived_s"] / unit, deliveries["row"], "|", color=DELIVERED, **ticks)
+    ax.set(xlim=(0.0, end_s / unit), ylim=(len(rows) - 0.5, -0.5), xlabel=f"simulated time ({name})")
+    ax.set_yticks(range(len(rows)), labels=rows["label"].tolist(), fontsize=7 if len(rows) > 12 else 9)
+    for text, is_rare in zip(ax.get_yticklabels(), rows["rare"], strict=True):
+        if is_rare:
+            text.set(color=style.RED, fontweight="bold")
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False, axis="y")
+    colours = {"down": DOWN, "its tower was down": TOWER_DOWN, "delivered": DELIVERED}
+    style.box_legend(ax, colours, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
+    return ax
+
+
+def layout(
+    users: pd.DataFrame,
+    deliveries: pd.DataFrame,
+    nodes: pd.DataFrame | None = None,
+    *,
+    rare: Collection[int] = (),
+    replica: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a map of users, coloured by their number of deliveries, with towers, routers and the server.
+
+    Args:
+        users: `Run.users`, with positions.
+        deliveries: `Run.deliveries`.
+        nodes: `Run.nodes`.
+        rare: users who hold one of these classes have a ring.
+        replica: the replica to draw.
+        ax: axes to draw on.
+    """
+    rows, remark = aggregates.sample_users(users_with_counts(users, deliveries, rare, replica), MAX_USERS)
+    nodes = None if nodes is None or nodes.empty else nodes[nodes["replica"] == replica]
+    return user_map(rows, "delivered", f"deliveries{remark and f' ({remark})'}", nodes=nodes, ax=ax)
+
+
+def user_map(
+    users: pd.DataFrame, value: str, caption: str, *, nodes: pd.DataFrame | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw a map of users, coloured by a value; users with rare classes have a ring.
+
+    Args:
+        users: columns user, x_m, y_m, rare and *value*.
+        value: the column that gives the colour.
+        caption: label of the colour bar; in ``(%)`` it runs from 0 to 100.
+        nodes: columns role, x_m and y_m of towers, routers and the server.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    positions = pd.concat([users, nodes])[["x_m", "y_m"]].to_numpy(float)
+    unit, name = (1e3, "km") if np.ptp(positions, axis=0).max() > 2000 else (1.0, "m")
+    x, y, rare = users["x_m"] / unit, users["y_m"] / unit, users["rare"]
+    ax.scatter(x[rare], y[rare], s=130, facecolors="none", edgecolors=style.RED, linewidths=1.6)
+    top = 100.0 if caption.endswith("(%)") else None
+    dots = ax.scatter(x, y, c=users[value], cmap="viridis", vmin=0, vmax=top, s=42, edgecolors=style.INK, lw=0.5)
+    ax.figure.colorbar(dots, ax=ax, label=caption, location="bottom", shrink=0.85, aspect=28, pad=0.03)
+    if len(users) <= 60:
+        for user, *position in zip(users["user"], x, y, strict=True):
+            ax.annotate(str(user), (position[0], position[1]), xytext=(4, 4), textcoords="offset points", fontsize=6.5)
+    if nodes is not None:
+        _draw_nodes(ax, nodes, unit)
+    _show_square(ax, positions / unit)
+    ax.set(xlabel=f"east ({name})", ylabel=f"north ({name})")
+    return ax
+
+
+def _bars(spans: pd.DataFrame, unit: float, hue: str) -> PolyCollection:
+    left, right = spans["from_s"].to_numpy() / unit, spans["to_s"].to_numpy() / unit
+    low, high = spans["row"].to_numpy() - 0.4, spans["row"].to_numpy() + 0.4
+    corners = np.stack([[left, low], [right, low], [right, high], [left, high]]).transpose(2, 0, 1)
+    return PolyCollection(list(corners), facecolors=hue, linewidths=0, rasterized=len(spans) > 1500)
+
+
+def _show_square(ax: Axes, positions: NDArray[np.float64]) -> None:
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    reach = 0.56 * max(float((high - low).max()), 1e-9)
+    x, y = (low + high) / 2
+    ax.set(xlim=(x - reach, x + reach), ylim=(y - reach, y + reach), aspect="equal")
+
+
+def _draw_nodes(ax: Axes, nodes: pd.DataFrame, unit: float) -> None:
+    marks = {}
+    for role, (marker, size) in _NODE_MARKERS.items():
+        rows = nodes[nodes["role"] == role]
+        if len(rows):
+            look: dict[str, Any] = {
+                "marker": marker,
+                "s": size,
+                "color": style.INK,
+                "alpha": 0.75,
+                "linewidths": 0,
+                "zorder": 3,
+            }
+            marks[role] = ax.scatter(rows["x_m"] / unit, rows["y_m"] / unit, **look)
+    spacing: dict[str, Any] = {"ncols": 3, "handletextpad": 0.2, "columnspacing": 0.9}
+    style.add_legend(ax, list(marks.values()), list(marks), loc="lower left", bbox_to_anchor=(0.0, 1.0), **spacing)

@@ -1,0 +1,209 @@
+"""Several runs for one report: letters and names, differing keys of their scenarios, and differences of values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from netfl.errors import Fault, ScenarioError
+from netfl.report.run_data import RunData, read_run_data
+from netfl.results.formatting import shortened
+from netfl.results.run_reader import is_sweep, open_run
+from netfl.results.statistics import ConfidenceInterval, interval
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_MAX_LABEL = 28
+"""Maximum length of a name in plots and heads of columns."""
+
+ABSENT = "–"
+"""Value of a key that a scenario does not have."""
+
+_IGNORED_KEYS = frozenset({"name", "description", "overrides", "sweep", "track"})
+"""Keys of a scenario that do not affect the run."""
+
+_TRACE_COLUMNS = ["replica", "round", "user", "base", "sent_s", "arrived_s"]
+"""Columns of deliveries that are equal in runs with the same trace."""
+
+
+@dataclass(frozen=True)
+class NamedRun:
+    """One of several runs.
+
+    Args:
+        letter: short name in plots and tables.
+        name: name of the scenario, with the end of its folder if several have this name.
+        data: the run.
+    """
+
+    letter: str
+    name: str
+    data: RunData
+
+    @property
+    def label(self) -> str:
+        """The letter and the beginning of the name."""
+        return f"{self.letter} · {shortened(self.name, _MAX_LABEL)}"
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """All runs of a page.
+
+    Args:
+        members: the readable runs.
+        refused: problem of each folder that is not readable.
+    """
+
+    members: tuple[NamedRun, ...]
+    refused: tuple[str, ...] = ()
+
+    @property
+    def letters(self) -> list[str]:
+        """Letters of the runs."""
+        return [run.letter for run in self.members]
+
+    @property
+    def learners(self) -> list[str]:
+        """Learners of any run, without repetition."""
+        return list(dict.fromkeys(name for run in self.members for name in run.data.learners))
+
+    def having(self, metric: str) -> list[NamedRun]:
+        """Return the runs that evaluated *metric* over all data."""
+        return [run for run in self.members if run.data.has(metric)]
+
+
+def gather_runs(folders: Sequence[Path]) -> RunSet:
+    """Read the runs in *folders*, in that order.
+
+    Raises:
+        ScenarioError: a folder is named twice or is that of a sweep, there are more than 26, or none holds a run.
+    """
+    for folder in filter(is_sweep, folders):
+        problem = f"{folder} is the folder of a sweep, which has a page of its own"
+        raise ScenarioError([Fault("", problem, None, "name it alone, or name runs in its folder 'tasks'")])
+    counts = Counter(folder.absolute().resolve() for folder in folders)
+    repeated = [str(folder) for folder, number in counts.items() if number > 1]
+    if repeated:
+        raise ScenarioError([Fault("", f"{repeated[0]} is named twice", None, "name each run once")])
+    if len(folders) > len(LETTERS):
+        problem = f"{len(folders)} runs are too many for one page"
+        raise ScenarioError([Fault("", problem, None, f"name {len(LETTERS)} at most")])
+    runs, refused = [], []
+    for folder in folders:
+        try:
+            runs.append(read_run_data(open_run(folder)))
+        except ScenarioError as error:
+            refused.append(error.faults[0].problem)
+    if not runs:
+        problem = f"none of these folders holds a run: {', '.join(map(str, folders))}"
+        raise ScenarioError([Fault("", problem, None, "name folders that netfl wrote")])
+    counts_of_names = Counter(data.name for data in runs)
+    suffixes = unique_suffixes([data.run.folder.absolute() for data in runs])
+    names = [
+        f"{data.name} ({suffix})" if counts_of_names[data.name] > 1 else data.name
+        for data, suffix in zip(runs, suffixes, strict=True)
+    ]
+    return RunSet(tuple(map(NamedRun, LETTERS, names, runs)), tuple(refused))
+
+
+def unique_suffixes(folders: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of *folders* that are all different.
+
+    >>> unique_suffixes([Path("/runs/a/first"), Path("/runs/b/first")])
+    ['a/first', 'b/first']
+    """
+    for length in range(1, max(len(folder.parts) for folder in folders)):
+        ends = ["/".join(folder.parts[-length:]) for folder in folders]
+        if len(set(ends)) == len(ends):
+            return ends
+    return [str(folder) for folder in folders]
+
+
+def differing_keys(scenarios: Sequence[Mapping[str, object]], max_chars: int = 60) -> dict[str, list[str]]:
+    """Return each dotted key that differs with its value in each of *scenarios*, cut to *max_chars*.
+
+    >>> differing_keys([{"seed": 1, "mac": {"kind": "tdma"}}, {"seed": 1, "mac": {"kind": "aloha", "p": 0.5}}])
+    {'mac.kind': ['tdma', 'aloha'], 'mac.p': ['–', '0.5']}
+    """
+    leaves = [dict(_leaves({key: spec[key] for key in spec if key not in _IGNORED_KEYS})) for spec in scenarios]
+    keys = dict.fromkeys(key for values in leaves for key in values)
+    table = {key: [values.get(key, ABSENT) for values in leaves] for key in keys}
+    return {
+        key: [shortened(" ".join(value.split()), max_chars) for value in row]
+        for key, row in table.items()
+        if len(set(row)) > 1
+    }
+
+
+def _leaves(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values in nested mappings and lists of mappings with their dotted keys."""
+    items: list[tuple[object, object]] = []
+    if isinstance(value, Mapping) and value:
+        items = list(value.items())
+    elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
+        items = list(enumerate(value))
+    elif value is not None:
+        yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    for name, child in items:
+        yield from _leaves(child, f"{key}.{name}".lstrip("."))
+
+
+def shared_rounds(first: RunData, second: RunData) -> int:
+    """Return the number of rounds in which two runs have the same trace; 0 unless seed and deliveries are equal.
+
+    Replicas and rounds that only one of them has do not count.
+    """
+    if first.run.manifest.get("seed") != second.run.manifest.get("seed"):
+        return 0
+    replicas, rounds = set(first.replicas) & set(second.replicas), min(first.rounds, second.rounds)
+    traces = []
+    for data in (first, second):
+        table = data.run.deliveries
+        rows = table[table["replica"].isin(replicas) & (table["round"] <= rounds)]
+        traces.append(rows[_TRACE_COLUMNS].sort_values(_TRACE_COLUMNS).to_numpy(float))
+    return rounds if len(traces[0]) and np.array_equal(traces[0], traces[1]) else 0
+
+
+def final_difference(first: RunData, second: RunData, metric: str, learner: str, *, paired: bool) -> ConfidenceInterval:
+    """Return a learner's final value in *first* minus that in *second*, with its 95 % interval.
+
+    Args:
+        first: the first run.
+        second: the second run.
+        metric: name of the metric.
+        learner: name of the learner.
+        paired: compare replicas of the same number: Student's t of their differences, else Welch's t.
+    """
+    if not all(data.has(metric) and learner in data.final(metric) for data in (first, second)):
+        return interval([])
+    ends = [data.final(metric)[learner].dropna() for data in (first, second)]
+    return interval((ends[0] - ends[1]).to_numpy()) if paired else welch(ends[0].to_numpy(), ends[1].to_numpy())
+
+
+def welch(first: np.ndarray, second: np.ndarray) -> ConfidenceInterval:
+    """Return the difference of two means with its 95 % interval by B. L. Welch (1947); NaN for single values.
+
+    >>> gap = welch(np.array([3.0, 5.0]), np.array([1.0, 2.0, 3.0]))
+    >>> gap.mean, round(gap.half, 2)
+    (2.0, 5.98)
+    """
+    from scipy.special import stdtrit
+
+    size = min(first.size, second.size)
+    if not size:
+        return ConfidenceInterval(math.nan, math.nan, 0)
+    gap = float(first.mean() - second.mean())
+    if size == 1:
+        return ConfidenceInterval(gap, math.nan, 1)
+    parts = np.array([sample.var(ddof=1) / sample.size for sample in (first, second)])
+    variance = float(parts.sum())
+    if not variance:
+        return ConfidenceInterval(gap, 0.0, size)
+    freedom = variance**2 / float((parts**2 / (np.array([first.size, second.size]) - 1)).sum())
+    return ConfidenceInterval(gap, float(stdtrit(freedom, 0.975)) * math.sqrt(variance), size)

@@ -1,0 +1,274 @@
+"""Tables and values of a run that the sections of its report share, computed once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netfl import diagnosis
+from netfl.diagnosis.reading import participation_of_run
+from netfl.errors import ScenarioError
+from netfl.report.salvage import salvage_run
+from netfl.results import aggregates, formatting, statistics
+from netfl.results.run_reader import Run
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A run for its report.
+
+    Args:
+        run: the run, finished or not.
+        damage: what is missing in its folder, in sentences.
+    """
+
+    run: Run
+    damage: tuple[str, ...] = ()
+    _finals: dict[str, dict[str, pd.Series[float]]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return str(self.run.scenario.get("name") or self.run.folder.name)
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """The metrics table, without the t of learners whose t is constantly zero."""
+        table = self.run.metrics
+        is_t = table["metric"] == "t"
+        moving = table.loc[is_t & (table["value"] != 0.0), "learner"].unique()
+        return table[~is_t | table["learner"].isin(moving)]
+
+    @cached_property
+    def learners(self) -> tuple[str, ...]:
+        """Learners with metrics, in the order of the scenario."""
+        known = self.metrics["learner"].astype(str).unique()
+        ordered = self.run.learners
+        return tuple([name for name in ordered if name in known] + sorted(set(known) - set(ordered)))
+
+    @cached_property
+    def choices(self) -> dict[str, dict[str, Any]]:
+        """Choices among learners, as in the scenario."""
+        return self.run.choices
+
+    @cached_property
+    def diverged(self) -> frozenset[str]:
+        """Learners that diverged in every replica."""
+        entries = self.run.manifest.get("diverged", [])
+        counts = Counter(name for name, _ in {(entry["learner"], entry["replica"]) for entry in entries})
+        return frozenset(name for name, number in counts.items() if number == len(self.replicas))
+
+    @cached_property
+    def replicas(self) -> tuple[int, ...]:
+        """Replicas with rounds."""
+        return tuple(sorted(int(replica) for replica in self.run.rounds["replica"].unique()))
+
+    @cached_property
+    def first(self) -> int:
+        """The replica whose users are drawn."""
+        return self.replicas[0] if self.replicas else 0
+
+    @property
+    def replica_sentence(self) -> str:
+        """A sentence, after a space, that names the replica drawn; empty if there is only one."""
+        return f" Shown is replica {self.first}, of {len(self.replicas)}." if len(self.replicas) > 1 else ""
+
+    @cached_property
+    def rounds(self) -> int:
+        """The last recorded round."""
+        return max((int(table["round"].max()) for table in (self.run.rounds, self.metrics) if len(table)), default=0)
+
+    @cached_property
+    def duration_s(self) -> float | None:
+        """Simulated duration of a run of traffic; ``None`` for a run of rounds."""
+        duration = self.run.scenario.get("duration")
+        return None if duration is None else float(duration)
+
+    @cached_property
+    def warmup_s(self) -> float:
+        """Simulated time that does not count for the metrics of a run of traffic."""
+        return float(self.run.scenario.get("warmup") or 0.0)
+
+    @cached_property
+    def ends_s(self) -> pd.Series[float]:
+        """End of the last round by replica, in seconds."""
+        return self.run.rounds.groupby("replica")["closed_s"].max()
+
+    @cached_property
+    def end_s(self) -> float:
+        """End of the last round of the replica `first`, in seconds."""
+        return float(self.ends_s.get(self.first, 0.0))
+
+    @cached_property
+    def rare_classes(self) -> tuple[int, ...]:
+        """Labels of the rare classes."""
+        evaluate, partition = (_mapping(self.run.scenario.get(key)) for key in ("evaluate", "partition"))
+        rare = evaluate.get("rare_classes")
+        if rare is None and partition.get("kind") == "rare_classes":
+            rare = partition.get("classes")
+        return tuple(int(label) for label in rare or ())
+
+    @cached_property
+    def users(self) -> pd.DataFrame:
+        """Users of every replica, from `aggregates.with_delivery_counts`."""
+        table = self.run.users
+        if table.empty:  # the table is not written yet
+            number = int(self.run.scenario.get("users") or 0)
+            number = max(number, int(self.run.deliveries["user"].max() + 1) if len(self.run.deliveries) else 0)
+            keys = [(replica, user) for replica in self.replicas for user in range(number)]
+            table = pd.DataFrame(keys, columns=["replica", "user"])
+        events = self.run.events
+        deliveries = self.run.deliveries if self.duration_s is None else events[events["kind"] == "delivered"]
+        return aggregates.with_delivery_counts(table, deliveries, self.rare_classes)
+
+    @cached_property
+    def first_users(self) -> pd.DataFrame:
+        """Users of the replica `first`."""
+        return self.users[self.users["replica"] == self.first].reset_index(drop=True)
+
+    @cached_property
+    def deliveries(self) -> pd.DataFrame:
+        """Deliveries in the replica `first`."""
+        return self.run.deliveries[self.run.deliveries["replica"] == self.first]
+
+    @property
+    def has_distances(self) -> bool:
+        """The distance of every user to its tower is known."""
+        return "distance_m" in self.first_users and bool(self.first_users["distance_m"].notna().all())
+
+    @cached_property
+    def has_positions(self) -> bool:
+        """The position of every user is known."""
+        has_columns = {"x_m", "y_m"} <= set(self.users) and len(self.first_users) > 0
+        return has_columns and bool(self.first_users[["x_m", "y_m"]].notna().all(axis=None))
+
+    @cached_property
+    def towers(self) -> pd.Series[str]:
+        """Node of the tower of each of `first_users`: from the table of users, else the last that it sent to."""
+        if "tower" in self.first_users:
+            return "tower:" + self.first_users["tower"].astype(str)
+        events = self.run.events
+        rows = events[(events["replica"] == self.first) & (events["user"] >= 0) & (events["kind"] == "sent")]
+        last = rows.drop_duplicates("user", keep="last").set_index("user")["node"].astype(str)
+        return self.first_users["user"].map(last).astype(object).fillna("")
+
+    @cached_property
+    def outages(self) -> pd.DataFrame:
+        """Outages of users and nodes in the replica `first`."""
+        events = self.run.events
+        return aggregates.outages(events[events["replica"] == self.first], self.end_s)
+
+    @cached_property
+    def tower_outages(self) -> pd.DataFrame:
+        """Outages of the towers of `first_users`."""
+        return aggregates.tower_outages(self.outages, self.first_users.assign(tower=self.towers))
+
+    @cached_property
+    def nodes(self) -> pd.DataFrame:
+        """Towers, routers and the server of the replica `first`; empty without a network."""
+        table = self.run.table("nodes")
+        empty = pd.DataFrame(columns=["node", "role", "x_m", "y_m"])
+        return table[table["replica"] == self.first] if len(table) else empty
+
+    @cached_property
+    def fates(self) -> pd.DataFrame:
+        """Outcomes of updates; empty if they were not recorded."""
+        return aggregates.fates(self.run.events)
+
+    @cached_property
+    def failures(self) -> pd.DataFrame:
+        """Failed attempts."""
+        return aggregates.failures(self.run.events)
+
+    @cached_property
+    def access_metrics(self) -> list[str]:
+        """Names of the metrics of the access in display order; empty for an unfinished run."""
+        return formatting.access_metrics(self.run.summary, self.run.learners)
+
+    @cached_property
+    def costs(self) -> pd.DataFrame:
+        """Costs of target accuracies: columns replica, learner, target, cost, value."""
+        table = self.run.figures
+        keys = table["figure"].astype(str).str.extract(r"^(?P<learner>.*)\.target:(?P<target>.+)\.(?P<cost>\w+)$")
+        return table[["replica", "value"]].join(keys).dropna(subset="learner")
+
+    def has(self, metric: str) -> bool:
+        """Return whether *metric* was evaluated over all data."""
+        rows = self.metrics["metric"] == metric
+        return bool(rows.any() and (self.metrics["group"][rows] == "").any())
+
+    @cached_property
+    def accuracy(self) -> pd.DataFrame:
+        """Final accuracy of each user under each learner: learner, replica, user, value, delivered, rare."""
+        return self.user_values("accuracy")
+
+    def user_values(self, metric: str) -> pd.DataFrame:
+        """Return a final metric of each user under each learner: learner, replica, user, value, delivered, rare."""
+        rows = aggregates.grouped_final_metrics(self.metrics, metric, "user", choices=self.choices)
+        counts = self.users[["replica", "user", "delivered", "rare"]]
+        return rows.rename(columns={"number": "user"}).merge(counts, on=["replica", "user"], how="inner")
+
+    @cached_property
+    def x_axes(self) -> tuple[aggregates.Over, ...]:
+        """Units of the x axes of curves: rounds, time, and bits and energy if the access measures them."""
+        rounds = self.run.rounds
+        bits: tuple[aggregates.Over, ...] = ("bits",) if (rounds["uplink_bits"] > 0).any() else ()
+        energy: tuple[aggregates.Over, ...] = ("energy",) if rounds["energy_J"].notna().any() else ()
+        return ("round", "time", *bits, *energy)
+
+    @cached_property
+    def tail(self) -> tuple[int, int, int]:
+        """Number, first and last round of the evaluations that a final value is the mean of."""
+        metrics = self.metrics
+        at = np.sort(metrics.loc[(metrics["metric"] == "accuracy") & (metrics["group"] == ""), "round"].unique())
+        last = at[statistics.is_final(at)] if len(at) else np.zeros(1, int)
+        return len(last), int(last[0]), int(last[-1])
+
+    @cached_property
+    def selection(self) -> diagnosis.Diagnosis | None:
+        """Diagnosis of the selection process in the replica `first`; ``None`` if it cannot be made."""
+        try:
+            return diagnosis.diagnose(participation_of_run(self.run, self.first))
+        except ScenarioError:
+            return None
+
+    def final(self, metric: str) -> dict[str, pd.Series[float]]:
+        """Return the final value of each learner by replica; of a choice that of its last evaluation."""
+        if metric not in self._finals:
+            values = aggregates.final(self.metrics, metric, choices=self.choices).groupby("learner", sort=False)
+            self._finals[metric] = {str(name): rows.droplevel("learner") for name, rows in values}
+        return self._finals[metric]
+
+    def intervals(self, metric: str) -> dict[str, statistics.ConfidenceInterval]:
+        """Return the mean final value of each learner with its interval."""
+        return {name: statistics.interval(values) for name, values in self.final(metric).items()}
+
+    def cell(self, metric: str, learner: str) -> str:
+        """Return the final value of a learner as a table cell; a dash without one."""
+        value = self.intervals(metric).get(learner)
+        return "–" if value is None else interval_cell(metric, value, len(self.replicas))
+
+    @property
+    def scenario_text(self) -> str:
+        """Text of the scenario file; empty without one."""
+        path = self.run.folder / "scenario.yaml"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def read_run_data(run: Run) -> RunData:
+    """Read what is readable of *run*."""
+    return RunData(*salvage_run(run))
+
+
+def interval_cell(metric: str, value: statistics.ConfidenceInterval, replicas: int) -> str:
+    """Return a learner's value as a table cell; *replicas* is the number of all replicas."""
+    return formatting.metric_cell(metric, value.mean, value.half, value.replicas, replicas)
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

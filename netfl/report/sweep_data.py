@@ -1,0 +1,295 @@
+"""A sweep for its report: what varies, final values by point and learner, and the ranking of learners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow.dataset as ds
+
+from netfl.errors import NetflError
+from netfl.results import formatting
+from netfl.results.run_reader import Run
+from netfl.results.statistics import ConfidenceInterval, interval, metric_of
+from netfl.scenario.sweep_axes import short_names
+from netfl.scenario.yaml_document import parse, plain_value
+
+METRICS = {
+    "accuracy": "accuracy",
+    "rare_accuracy": "accuracy on the rare classes",
+    "accuracy_users_worst10": "accuracy of the worst 10 % of users",
+}
+"""Metrics of learning on the page, with their names in a sentence."""
+NETWORK_METRICS = (
+    "rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain",
+)  # fmt: skip
+"""Metrics of the network on the page of a sweep without learners."""
+
+FAMILY_LEVEL = 0.05
+"""Probability that any of a family of comparisons misleads."""
+
+MIN_DEVIATION = 1e-9
+"""Differences by replica with a smaller standard deviation say nothing about chance."""
+
+
+class SweepTables(Protocol):
+    """The part of `netfl.Sweep` that a report needs."""
+
+    folder: Path
+
+    @property
+    def status(self) -> str:
+        """``done`` or ``partial``."""
+
+    @property
+    def axes(self) -> list[str]:
+        """Names of the axes."""
+
+    @property
+    def points(self) -> pd.DataFrame:
+        """One row for each point."""
+
+    @property
+    def lanes(self) -> pd.DataFrame:
+        """One row for each point, learner and replica that is done."""
+
+    @property
+    def tasks(self) -> pd.DataFrame:
+        """One row for each task."""
+
+    @property
+    def figures(self) -> pd.DataFrame:
+        """One row for each point, replica and figure."""
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """One row for each point, learner and figure."""
+
+    def table(
+        self, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None
+    ) -> pd.DataFrame:
+        """Return a table of all points, or a part of it."""
+
+    def run(self, task: str) -> Run:
+        """Return the run of a task."""
+
+
+class SweepData:
+    """A sweep for its report.
+
+    Args:
+        sweep: the sweep, done or not.
+    """
+
+    def __init__(self, sweep: SweepTables) -> None:
+        self.sweep = sweep
+
+    @cached_property
+    def scenario_text(self) -> str:
+        """The scenario file; empty without one."""
+        path = self.sweep.folder / "scenario.yaml"
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
+        """The scenario as plain data; empty if it is not readable."""
+        try:
+            document = plain_value(parse(self.scenario_text, "scenario.yaml"))
+        except NetflError:
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    @property
+    def name(self) -> str:
+        """Name of the sweep."""
+        return str(self.scenario.get("name") or self.sweep.folder.name)
+
+    @cached_property
+    def replicas(self) -> int:
+        """Number of replicas of a complete point."""
+        return max(int(self.sweep.lanes["replica"].nunique()), int(self.scenario.get("replicas") or 1))
+
+    @cached_property
+    def varied(self) -> list[str]:
+        """Axes with more than one value."""
+        return [axis for axis in self.sweep.axes if self.sweep.points[axis].nunique() > 1]
+
+    @property
+    def random_axes(self) -> list[str]:
+        """Varied axes whose values are random."""
+        return self._sections["random"]
+
+    @property
+    def zipped(self) -> dict[str, list[str]]:
+        """Axes that vary together with another, by the name of the first."""
+        names = self._sections["zip"]
+        return {names[0]: names[1:]} if len(names) > 1 else {}
+
+    @property
+    def free(self) -> list[str]:
+        """Axes that vary independently."""
+        return [axis for axis in self.varied if axis not in {*self._sections["zip"][1:], *self.random_axes}]
+
+    @cached_property
+    def _sections(self) -> dict[str, list[str]]:
+        """Varied axes of the sections grid, zip and random of the sweep."""
+        spec = self.scenario.get("sweep")
+        spec = spec if isinstance(spec, dict) else {}
+        parts = {"grid": spec.get("grid"), "zip": spec.get("zip"), "random": (spec.get("random") or {}).get("of")}
+        names = short_names([path for part in parts.values() for path in part or ()])
+        return {
+            part: [names[path] for path in axes or () if names[path] in self.varied] for part, axes in parts.items()
+        }
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Metrics of learning that were evaluated."""
+        known = {*self.sweep.summary["figure"].map(metric_of)}
+        return [metric for metric in METRICS if metric in known]
+
+    @cached_property
+    def network_metrics(self) -> list[str]:
+        """Metrics of the network that were evaluated."""
+        rows = self.sweep.summary[self.sweep.summary["mean"].notna()]
+        known = {*rows.loc[rows["learner"] == "", "figure"]}
+        return [figure for figure in NETWORK_METRICS if figure in known]
+
+    @cached_property
+    def learners(self) -> list[str]:
+        """Names of the learners, in the order of the scenario."""
+        return [name for name in self.sweep.summary["learner"].unique().tolist() if name]
+
+    @property
+    def choices(self) -> set[str]:
+        """Names of choices among learners, which are not ranked."""
+        evaluate = self.scenario.get("evaluate")
+        return {*((evaluate.get("choose") if isinstance(evaluate, dict) else None) or ())}
+
+    def summary_of(self, figure: str) -> pd.DataFrame:
+        """Return the rows of the summary with a value of *figure*, a metric of the network or of learners."""
+        rows = self.sweep.summary
+        return rows[(rows["figure"].map(metric_of) == figure) & rows["mean"].notna()].assign(figure=figure)
+
+    def intervals(self, figure: str) -> dict[tuple[int, str], ConfidenceInterval]:
+        """Return the mean and interval of *figure* by point and learner."""
+        rows = self.summary_of(figure)
+        values = map(ConfidenceInterval, rows["mean"].tolist(), rows["half"].tolist(), rows["replicas"].tolist())
+        return dict(zip(zip(rows["point"].tolist(), rows["learner"].tolist(), strict=True), values, strict=True))
+
+    def values(self, figure: str) -> pd.DataFrame:
+        """Return the value of *figure* in each replica; NaN if training diverged."""
+        rows = self.sweep.figures
+        return rows[rows["figure"].map(metric_of) == figure]
+
+    def describe_point(self, axes: Sequence[str], point: int) -> str:
+        """Return the values of some *axes* at a point in words."""
+        row = self.sweep.points.loc[point]
+        values = [f"{axis} = {formatting.format_setting(row[axis])}" for axis in axes]
+        return formatting.join_words(values) if values else ""
+
+
+@dataclass(frozen=True, eq=False)
+class RankedPoint:
+    """One learner with one setting; points that are equal for it count once.
+
+    Args:
+        name: the learner, and the values of the axes that matter to it.
+        learner: the learner.
+        points: numbers of the points.
+        values: the value in each finished replica; NaN if training diverged.
+    """
+
+    name: str
+    learner: str
+    points: tuple[int, ...]
+    values: pd.Series[float]
+
+    @cached_property
+    def mean(self) -> ConfidenceInterval:
+        """Mean over replicas."""
+        return interval(self.values)
+
+
+@dataclass(frozen=True)
+class PointRanking:
+    """Ranking of learners and settings by one metric.
+
+    Args:
+        complete: those with all replicas, the best first.
+        incomplete: those with missing or diverged replicas.
+    """
+
+    complete: tuple[RankedPoint, ...]
+    incomplete: tuple[RankedPoint, ...]
+
+    @property
+    def lead(self) -> ConfidenceInterval:
+        """Difference of the best two by replica."""
+        return interval(paired_lead(*self.complete[:2])) if len(self.complete) > 1 else interval([])
+
+    @property
+    def significantly_worse(self) -> int:
+        """Number of entries below the best beyond chance, over all comparisons together (C. E. Bonferroni)."""
+        best, *rest = self.complete
+        return sum(is_significant(paired_lead(best, entry), FAMILY_LEVEL / len(rest)) for entry in rest)
+
+    def entries_of(self, learner: str) -> list[RankedPoint]:
+        """Return the entries of one learner, the best first."""
+        return [entry for entry in self.complete if entry.learner == learner]
+
+
+def rank_points(data: SweepData, figure: str) -> PointRanking:
+    """Rank all learners and settings by *figure*, the largest first."""
+    entries = [entry for entry in ranking_entries(data, figure) if entry.learner not in data.choices]
+    replicas = max((entry.mean.replicas for entry in entries), default=0)
+    complete = [entry for entry in entries if entry.mean.replicas == replicas and entry.values.notna().all()]
+    incomplete = [entry for entry in entries if entry not in complete]
+    return PointRanking(tuple(sorted(complete, key=lambda entry: -entry.mean.mean)), tuple(incomplete))
+
+
+def ranking_entries(data: SweepData, figure: str) -> list[RankedPoint]:
+    """Return each learner with each setting that has *figure*, in the order of the points."""
+    values = data.values(figure)
+    values = values[values["learner"] != ""]
+    series = {key: rows.set_index("replica")["value"] for key, rows in values.groupby(["point", "learner"], sort=False)}
+    points_of: dict[tuple[object, ...], list[int]] = {}
+    for key, rows in data.sweep.lanes.groupby(["point", "learner"], sort=False):
+        if key in series:
+            cells = zip(rows["replica"], rows["task"], rows["lane"], strict=True)
+            points_of.setdefault((rows["learner"].iloc[0], *sorted(cells)), []).append(int(rows["point"].iloc[0]))
+    entries = []
+    for (learner, *_), points in points_of.items():
+        table = data.sweep.points.loc[points]
+        axes = [axis for axis in (*data.free, *data.random_axes) if table[axis].nunique() == 1]
+        setting = data.describe_point(axes, points[0])
+        name = f"{learner} at {setting}" if setting else str(learner)
+        entries.append(RankedPoint(name, str(learner), tuple(points), series[points[0], learner]))
+    return entries
+
+
+def paired_lead(first: RankedPoint, second: RankedPoint) -> np.ndarray:
+    """Return the lead of *first* over *second* in each replica that both have."""
+    return (first.values - second.values).dropna().to_numpy()
+
+
+def is_significant(differences: np.ndarray, level: float) -> bool:
+    """Return whether differences by replica are above zero beyond chance: Student's t at *level*, two-sided.
+
+    >>> is_significant(np.array([1.0, 1.1, 0.9]), 0.05), is_significant(np.array([1.0, -0.5]), 0.05)
+    (True, False)
+    >>> is_significant(np.array([1.0, 1.0]), 0.05)
+    False
+    """
+    from scipy.special import stdtrit
+
+    size = differences.size
+    if size < 2 or differences.std() < MIN_DEVIATION:  # accuracies come in steps, so replicas may agree by accident
+        return False
+    factor = float(stdtrit(size - 1, 1.0 - level / 2)) / math.sqrt(size)
+    return bool(differences.mean() > factor * differences.std(ddof=1))

@@ -1,0 +1,343 @@
+"""Tables behind plots and reports, computed from the tables of a run: pandas tables in, pandas tables out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.results.statistics import final_values, is_final, t_factor
+from netfl.scenario.event_filter import evenly_spaced
+from netfl.types import FATES
+
+SWING = 0.08
+"""A curve is smoothed when its mean turn at an evaluation is larger than this share of its whole range."""
+
+MIN_EVALUATIONS = 40
+"""Curves of fewer evaluations are never smoothed."""
+
+UTILISATION = "utilisation."
+"""Prefix of the names of utilisation figures."""
+
+Over = Literal["round", "time", "bits", "energy"]
+"""Unit of the x axis of a curve: rounds, simulated seconds, bits sent by all users, joules spent by all users."""
+
+COST_COLUMNS = {"time": "time_s", "bits": "uplink_bits", "energy": "energy_J"}
+"""Column with the cumulated cost at each evaluation; see `with_cost`."""
+
+
+def with_cost(metrics: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return *metrics* with ``uplink_bits`` and ``energy_J``, the cumulated costs of all users at each evaluation.
+
+    The energy is NaN where the access does not measure it.
+    """
+    costs = rounds.sort_values(["replica", "round"])[["replica", "round", "uplink_bits", "energy_J"]]
+    costs = costs.assign(uplink_bits=costs.groupby("replica")["uplink_bits"].cumsum())
+    table = metrics.merge(costs, on=["replica", "round"], how="left")
+    start = table["round"] == 0
+    measured = table["replica"].map(costs.groupby("replica")["energy_J"].count()).fillna(0) > 0
+    table.loc[start, "uplink_bits"] = 0.0
+    table.loc[start & measured, "energy_J"] = 0.0
+    return table
+
+
+def metric_table(metrics: pd.DataFrame, metric: str, group: str = "", values: str = "value") -> pd.DataFrame:
+    """Return one metric with a row for each evaluated round and a column for each (learner, replica)."""
+    rows = metrics[(metrics["metric"] == metric) & (metrics["group"] == group)]
+    rows = rows.astype({"learner": str}).drop_duplicates(["round", "learner", "replica"], keep="last")
+    table = rows.pivot(index="round", columns=["learner", "replica"], values=values)
+    return table.sort_index().sort_index(axis="columns")
+
+
+def final(metrics: pd.DataFrame, metric: str, group: str = "", *, choices: Collection[str] = ()) -> pd.Series[float]:
+    """Return the final value of a metric by (learner, replica); see `netfl.results.statistics.final_values`."""
+    table = metric_table(metrics, metric, group)
+    if table.empty:
+        return pd.Series(dtype=float, index=table.columns)
+    is_choice = table.columns.get_level_values("learner").isin(list(choices))
+    return pd.Series(final_values(table.index, table, is_choice), table.columns)
+
+
+def grouped_final_metrics(
+    metrics: pd.DataFrame, metric: str, kind: str, *, choices: Collection[str] = ()
+) -> pd.DataFrame:
+    """Return final values for each ``kind:number`` group of a metric: columns learner, replica, number, value.
+
+    Args:
+        metrics: the metrics table.
+        metric: name of the metric.
+        kind: ``class`` or ``user``.
+        choices: names of choices among learners; see `netfl.results.statistics.final_values`.
+    """
+    columns = ["learner", "replica", "number"]
+    groups = metrics["group"].astype("category")
+    numbers = groups.cat.categories.astype(str).str.extract(rf"^{kind}:(\d+)$", expand=False).astype(float)
+    number = numbers.to_numpy()[groups.cat.codes.to_numpy()] if len(numbers) else np.full(len(metrics), np.nan)
+    wanted = (metrics["metric"] == metric).to_numpy() & ~np.isnan(number)
+    rows: pd.DataFrame = metrics[wanted].assign(number=number[wanted].astype(int)).astype({"learner": str})
+    rows = rows[is_final(rows["round"])]
+    if rows.empty:
+        return rows.loc[:, [*columns, "value"]]
+    table = rows.drop_duplicates(["round", *columns], keep="last").pivot(index="round", columns=columns, values="value")
+    is_choice = table.columns.get_level_values("learner").isin(list(choices))
+    values = pd.Series(final_values(table.index, table, is_choice), table.columns, name="value")
+    return values.dropna().reset_index()
+
+
+def smoothing_window(metrics: pd.DataFrame, metric: str, group: str = "") -> int:
+    """Return the number of evaluations to average over in a curve; 1 if the curve does not swing."""
+    table = metric_table(metrics, metric, group)
+    turns = table.diff().diff().abs().to_numpy()
+    spread = (table.max() - table.min()).max()
+    if len(table) < MIN_EVALUATIONS or not np.isfinite(turns).any() or np.nanmean(turns) <= SWING * spread:
+        return 1
+    return max(5, len(table) // 20)
+
+
+def curve(
+    metrics: pd.DataFrame, metric: str, group: str = "", *, over: Over = "round", smooth: int = 1
+) -> pd.DataFrame:
+    """Return the mean of a metric over replicas with its 95 % t-interval: columns learner, at, mean, low, high.
+
+    Args:
+        metrics: the metrics table; for bits and energy with the columns of `with_cost`.
+        metric: name of the metric.
+        group: group of the metric.
+        over: unit of ``at``.  Values between two evaluations are interpolated, except over rounds.
+        smooth: each value is first replaced by the mean of this many last values of its replica.
+    """
+    table = metric_table(metrics, metric, group)
+    if smooth > 1:
+        table = table.rolling(smooth, min_periods=1).mean()
+    if over != "round":
+        table = _interpolated(table, metric_table(metrics, metric, group, COST_COLUMNS[over]))
+    parts = [_with_interval(table[[name]]).assign(learner=name) for name in table.columns.unique("learner")]
+    return pd.concat(parts) if parts else pd.DataFrame(columns=["at", "mean", "low", "high", "learner"])
+
+
+def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
+    count = table.count(axis="columns")
+    factors = {size: t_factor(size) if size > 1 else math.nan for size in count.unique()}
+    mean, half = table.mean(axis="columns"), table.std(axis="columns") * count.map(factors)
+    result = pd.DataFrame({"at": table.index, "mean": mean, "low": mean - half, "high": mean + half})
+    return result.dropna(subset="mean")
+
+
+def _interpolated(table: pd.DataFrame, costs: pd.DataFrame, steps: int = 200) -> pd.DataFrame:
+    """Interpolate *table* at costs that all replicas reach; a column that ends early is NaN from there on."""
+    table = table.dropna(axis="columns", how="all")
+    replica = costs.columns.get_level_values("replica")
+    start, end = float(costs.min().groupby(replica).min().max()), float(costs.max().groupby(replica).max().min())
+    grid = np.linspace(start, end, steps) if end > start else np.array([start])
+    columns = {}
+    for column in table.columns:
+        known = table[column].dropna()
+        at = costs[column].loc[known.index].to_numpy()
+        columns[column] = np.interp(grid, at, known.to_numpy(), left=math.nan, right=math.nan)
+    return pd.DataFrame(columns, index=grid).rename_axis(columns=["learner", "replica"])
+
+
+def with_delivery_counts(users: pd.DataFrame, deliveries: pd.DataFrame, rare: Collection[int]) -> pd.DataFrame:
+    """Return *users* with ``delivered``, the number of deliveries, and ``rare``: the user holds a rare class.
+
+    If every user holds a rare class, none is marked.
+
+    Args:
+        users: columns replica, user, and ``class:0`` and so on where there are data.
+        deliveries: columns replica and user, a row for each delivery.
+        rare: labels of the rare classes.
+    """
+    counts = deliveries.groupby(["replica", "user"]).size().rename("delivered")
+    table = users.merge(counts.reset_index(), on=["replica", "user"], how="left")
+    columns = [f"class:{label}" for label in rare if f"class:{label}" in table]
+    holds = (table[columns] > 0).any(axis="columns").to_numpy(bool) if columns else np.zeros(len(table), bool)
+    return table.assign(delivered=table["delivered"].fillna(0).astype(int), rare=holds & ~holds.all())
+
+
+def sample_users(users: pd.DataFrame, max_users: int, by: str = "delivered") -> tuple[pd.DataFrame, str]:
+    """Return at most *max_users* users, evenly spaced by rank, and a remark, empty if none is left out.
+
+    Args:
+        users: columns user and *by*.
+        max_users: upper limit of rows.
+        by: column that ranks the users: ``delivered`` (descending) or another (ascending).
+    """
+    rows = users.sort_values([by, "user"], ascending=[by != "delivered", True])
+    if len(rows) <= max_users:
+        return rows, ""
+    return rows.iloc[
+        evenly_spaced(len(rows), max_users)
+    ], f"{max_users:,} of {len(rows):,} users, evenly spaced by rank"
+
+
+def delivery_shares(deliveries: pd.DataFrame, users: ArrayLike, rounds: int, bins: int = 500) -> NDArray[np.float64]:
+    """Return the share of rounds with a delivery of each of *users* in equal bins of rounds, ``[users, bins]``."""
+    order = np.asarray(users, int)
+    width = max(1, math.ceil(rounds / bins))
+    counts = np.zeros((order.size, math.ceil(rounds / width)))
+    known = deliveries[deliveries["user"].isin(order)].drop_duplicates(["round", "user"])
+    row = pd.Index(order).get_indexer(known["user"])
+    np.add.at(counts, (row, (known["round"].to_numpy() - 1) // width), 1.0)
+    return counts / width
+
+
+def longest_silences(deliveries: pd.DataFrame, users: ArrayLike, end_s: float) -> pd.DataFrame:
+    """Return the longest time without delivery for each of *users* in one replica: columns user, from_s, to_s."""
+    user_ids = np.asarray(users, int)
+    rows = deliveries[deliveries["user"].isin(user_ids)]
+    edges = [np.zeros(user_ids.size), np.full(user_ids.size, end_s)]
+    times = pd.DataFrame(
+        {
+            "user": np.concatenate([user_ids, user_ids, rows["user"].to_numpy()]),
+            "to_s": np.concatenate([*edges, rows["arrived_s"].to_numpy(float)]),
+        }
+    ).sort_values(["user", "to_s"], kind="stable")
+    times["from_s"] = times.groupby("user")["to_s"].shift().fillna(0.0)
+    longest = (times["to_s"] - times["from_s"]).groupby(times["user"]).idxmax()
+    return times.loc[longest, ["user", "from_s", "to_s"]].reset_index(drop=True)
+
+
+def fates(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the events that end an update, with the outcome in ``fate``."""
+    rows = events[events["kind"].isin(FATES)]
+    return rows.assign(fate=rows["kind"].astype(str))
+
+
+def failures(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the failed attempts, with the cause in ``fate``."""
+    rows = events[events["kind"] == "failed"]
+    return rows.assign(fate=rows["detail"].astype(str).replace("", "unknown"))
+
+
+def outcome_bins(rows: pd.DataFrame, rounds: int, replicas: int, bins: int = 80) -> pd.DataFrame:
+    """Return the mean number of rows per round and replica: the first round of each bin × ``fate``."""
+    width = max(1, math.ceil(rounds / bins))
+    first = (rows["round"].to_numpy() - 1).clip(0) // width
+    table = pd.crosstab(first, rows["fate"].to_numpy()).reindex(range(math.ceil(rounds / width)), fill_value=0)
+    lengths = np.minimum(width, rounds - table.index.to_numpy() * width)
+    table = table.div(lengths * replicas, axis="index")
+    return table.set_axis(table.index * width + 1)
+
+
+def outages(events: pd.DataFrame, end_s: float) -> pd.DataFrame:
+    """Return the outages of each user and node of one replica: columns user, node, from_s, to_s.
+
+    A node whose first event is ``up`` was down from the start; an outage without end lasts until *end_s*.
+    """
+    rows = events[events["kind"].isin(("down", "up"))][["user", "node", "time_s", "kind"]]
+    rows = rows.astype({"node": str}).sort_values(["user", "node", "time_s"], kind="stable")
+    down = rows["kind"].astype(str) == "down"
+    was_down = down.groupby([rows["user"], rows["node"]]).shift(fill_value=False)
+    first = ~rows.duplicated(["user", "node"])
+    begins, down_from_start = down & ~was_down, first & ~down
+    switches = rows[begins | (~down & was_down)]
+    until = switches.groupby(["user", "node"])["time_s"].shift(-1).fillna(end_s)
+    spans = switches.assign(from_s=switches["time_s"], to_s=until)[down[switches.index]]
+    early = rows[down_from_start].assign(from_s=0.0, to_s=lambda table: table["time_s"])
+    return pd.concat([early, spans])[["user", "node", "from_s", "to_s"]].reset_index(drop=True)
+
+
+def tower_outages(down: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
+    """Return the outages of the tower of each user: columns user, from_s, to_s.
+
+    Args:
+        down: from `outages`.
+        users: columns user and tower, the name of the node.
+    """
+    towers = down[(down["user"] < 0) & (down["node"] != "")].drop(columns="user")
+    return users[["user", "tower"]].merge(towers, left_on="tower", right_on="node")[["user", "from_s", "to_s"]]
+
+
+def covered_time(spans: pd.DataFrame) -> pd.Series[float]:
+    """Return the total length of the spans of each user, overlaps counted once."""
+    rows = spans.sort_values(["user", "from_s"], kind="stable")
+    reached = rows.groupby("user")["to_s"].cummax().groupby(rows["user"]).shift().fillna(-math.inf)
+    added = (rows["to_s"] - rows["from_s"].clip(lower=reached)).clip(lower=0.0)
+    return added.groupby(rows["user"]).sum()
+
+
+def delays(deliveries: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return *deliveries* with ``delay_s``, ``before_s``, ``way_s`` and ``age``.
+
+    ``delay_s`` is the time from the opening of the round, when its broadcast begins, to the arrival.  Its parts are
+    ``before_s`` before the first attempt (broadcast, training, waiting) and ``way_s`` from then on; both are NaN for
+    updates that began in an earlier round.  ``age`` is the number of versions between the base of the update and the
+    newest version when the round opened.
+    """
+    table = deliveries.merge(rounds[["replica", "round", "opened_s"]], on=["replica", "round"])
+    same_round = table["sent_s"] >= table["opened_s"]
+    return table.assign(
+        delay_s=table["arrived_s"] - table["opened_s"],
+        before_s=(table["sent_s"] - table["opened_s"]).where(same_round),
+        way_s=(table["arrived_s"] - table["sent_s"]).where(same_round),
+        age=table["round"] - 1 - table["base"],
+    ).drop(columns="opened_s")
+
+
+def ages(age: pd.Series[int], max_age: int = 12) -> pd.Series[float]:
+    """Return the share of updates of each age in versions; ages from *max_age* on are one entry, ``12+``."""
+    counts = age.clip(upper=max_age).value_counts(normalize=True).sort_index()
+    counts = counts.reindex(range(min(0, int(age.min())), int(min(age.max(), max_age)) + 1), fill_value=0.0)
+    return counts.rename(index=lambda label: f"{label}+" if label == max_age and age.max() > max_age else f"{label}")
+
+
+def node_delays(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the messages that towers and routers forwarded: columns replica, node, from_s, to_s, stay_s."""
+    rows = events[events["kind"] == "forwarded"]
+    table = pd.DataFrame(
+        {
+            "replica": rows["replica"],
+            "node": rows["node"].astype(str),
+            "from_s": rows["time_s"] - rows["value"],
+            "to_s": rows["time_s"],
+            "stay_s": rows["value"],
+        }
+    )
+    return table.reset_index(drop=True)
+
+
+def queues(rows: pd.DataFrame, length_s: float) -> pd.DataFrame:
+    """Return a row for each node, the longest queue first: passed, mean_s, p95_s, longest_s, held.
+
+    ``held`` is the mean number of messages in the node, the one in service included: by Little's law the sum of their
+    stays over *length_s*, the observed time of all replicas.
+
+    Args:
+        rows: from `node_delays`.
+        length_s: observed time in seconds, summed over replicas.
+    """
+    by = rows.groupby("node")["stay_s"]
+    table = pd.DataFrame({"passed": by.size(), "mean_s": by.mean(), "p95_s": by.quantile(0.95), "longest_s": by.max()})
+    table = table.assign(held=by.sum() / max(length_s, 1e-12))
+    return table.sort_values("held", ascending=False).reset_index()
+
+
+def backlog_over_time(rows: pd.DataFrame, end_s: float, bins: int = 80) -> NDArray[np.float64]:
+    """Return the mean number of messages in one node over each of equal bins of time, ``[bins]``.
+
+    Args:
+        rows: from `node_delays`, of one replica and node.
+        end_s: end of the last bin in seconds.
+        bins: number of bins.
+    """
+    edges = np.linspace(0.0, end_s, bins + 1)
+    entered, left = (_integrated_count(rows[name].to_numpy(float), edges) for name in ("from_s", "to_s"))
+    return np.asarray(np.diff(entered - left) / (end_s / bins))
+
+
+def _integrated_count(times: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each edge the sum, over all *times* before it, of the time since."""
+    ordered = np.sort(times)
+    number = np.searchsorted(ordered, edges)
+    return np.asarray(number * edges - np.append(0.0, ordered.cumsum())[number])
+
+
+def utilisation(figures: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of time in which each cell and link was in use: columns replica, part, share."""
+    rows = figures[figures["figure"].astype(str).str.startswith(UTILISATION)]
+    part = rows["figure"].astype(str).str.removeprefix(UTILISATION)
+    return pd.DataFrame({"replica": rows["replica"], "part": part, "share": rows["value"]}).reset_index(drop=True)
