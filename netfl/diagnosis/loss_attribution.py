@@ -287,7 +287,7 @@ def explain(
     scenario, access = _explicable(run)
     _check(scenario, users, replica)
     first, end = (0, scenario.replicas) if replica is None else (replica, replica + 1)
-    staged = prepare_run(scenario.model_copy(update={"replicas": end}), learning=False, first=first)
+    staged = prepare_run(scenario, learning=False, replicas=range(first, end))
     idle = inactive_causes(access, ScenarioFacts(scenario.users, scenario.steps))
     causes = tuple(cause for cause in CAUSES if cause not in idle)
     spared = {cause: (cause,) for cause in causes} | {ALL: causes}
@@ -373,7 +373,7 @@ def _play(staged: RunSetup, access: NetworkAccess, counts: Counter[tuple[int, st
     played = _Played(np.zeros(staged.scenario.users, np.int64))
     recorder = NullRecorder() if counts is None else _Counting(counts)
     with locate_faults(staged.scenario, "access"):
-        for setting in staged.settings:
+        for setting in staged.contexts:
             for one in access.rounds(replace(setting, recorder=recorder)):
                 played.add(setting.replica, one)
     return played
@@ -385,7 +385,7 @@ def _trainings(
     """Return a function of a user that gives its trainings; ``None`` where users do not train.  Each ends in a fate."""
     if access.compute is None:
         return None
-    each_s = np.mean([access.compute.time_s(one.samples, compute_streams(one)) for one in staged.settings], axis=0)
+    each_s = np.mean([access.compute.time_s(one.samples, compute_streams(one)) for one in staged.contexts], axis=0)
     round_s = float(np.median(plain.open_s))
 
     def of(user: int) -> Training:

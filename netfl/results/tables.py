@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +22,6 @@ from netfl.network.files import check_stamp
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.event_filter import EventFilter
 from netfl.types import KINDS, STAMP
-
-if TYPE_CHECKING:
-    pass
-
-
-# Parquet files that say which format they are written in.
-
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 SCHEMAS = {
@@ -211,6 +204,24 @@ class TableWriter:
                 self._stream.close()
 
 
+class MemoryTable:
+    """Table of rows that are kept in memory, in place of a `TableWriter`."""
+
+    def __init__(self, name: str) -> None:
+        self._schema = SCHEMAS[name]
+        self._batches: list[pa.RecordBatch] = []
+
+    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]]) -> None:
+        """Add rows, given as whole columns in the order of the schema."""
+        fields = zip(columns, self._schema, strict=True)
+        arrays = [column if isinstance(column, pa.Array) else pa.array(column, field.type) for column, field in fields]
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def read(self) -> pa.Table:
+        """Return all rows."""
+        return pa.Table.from_batches(self._batches, self._schema).unify_dictionaries()
+
+
 def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:
     """A column of repeated words; *counts* says how often each of *values* is repeated."""
     encoded = pa.array(values, pa.string()).dictionary_encode()
@@ -223,14 +234,14 @@ def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = 
 class EventRecorder:
     """Takes the events of one replica; counts all that it is given and stores what is to be kept."""
 
-    def __init__(self, table: TableWriter, replica: int, keeping: EventFilter) -> None:
+    def __init__(self, table: TableWriter | MemoryTable, replica: int, keeping: EventFilter) -> None:
         self._table, self._replica, self._keeping = table, replica, keeping
         self._held: list[
             tuple[int, str, NDArray[np.float64], int, NDArray[np.int64], str, NDArray[np.float64], str]
         ] = []
         self._rows = 0
         self.counts = dict.fromkeys(KINDS, 0)
-        self.told: dict[str, float] = {}
+        self.values: dict[str, float] = {}
         self.spendings: dict[str, NDArray[Any]] = {}
 
     def wants(self, kind: str) -> bool:
@@ -268,7 +279,7 @@ class EventRecorder:
 
     def figures(self, values: Mapping[str, float]) -> None:
         """Keep the figures that the replica ended with."""
-        self.told.update(values)
+        self.values.update(values)
 
     def spent(self, values: Mapping[str, NDArray[Any]]) -> None:
         """Keep what each user has spent."""
