@@ -141,13 +141,11 @@ def warn_of_versions(folder: Path, *before: Mapping[str, Any]) -> None:
 
 
 def _simd() -> str:
-    """The kernel that NumPy chose on this machine, such as ``X86_V4`` or ``AVX512_SKX``."""
     kernels = np.lib.introspect.opt_func_info(func_name="^log$", signature="float64")
     return str(next(iter(kernels["log"].values()))["current"])
 
 
 def _manifest_before(folder: Path) -> dict[str, Any]:
-    """Return the manifest of the run that continues in *folder*; empty for a new run, or if it is damaged."""
     try:
         return Run(folder).manifest
     except MachineError:
@@ -155,6 +153,5 @@ def _manifest_before(folder: Path) -> dict[str, Any]:
 
 
 def _earlier_versions(before: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the other versions that a run has had so far, in their order."""
     had = [*before.get("versions_before", []), *([before["versions"]] if "versions" in before else [])]
     return [each for place, each in enumerate(had) if each != versions() and each not in had[:place]]

@@ -109,7 +109,6 @@ class SnapshotWriter(RunObserver):
             self._part(name).unlink(missing_ok=True)
 
     def _add_if_due(self, index: int) -> None:
-        """Keep the current version of each lane if *index* is one of the rounds, and after the checkpoint."""
         place = bisect_left(self._rounds, index)
         if index <= self._checkpoint_round or place >= len(self._rounds) or self._rounds[place] != index:
             return
@@ -150,7 +149,6 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
             raise MachineError(f"{path} cannot be read: {wrong[0]} is not where its header says")
 
     def _misplaced(self) -> Iterator[str]:
-        """Yield the entries whose places contradict their shapes or the size of the file."""
         for index, places in self._places.items():
             for name, (shape, begin, end) in places.items():
                 if not (0 <= begin <= end <= len(self._numbers) and math.prod(shape) == end - begin):
@@ -174,7 +172,6 @@ def _row_bytes(layout: Mapping[str, tuple[int, ...]]) -> int:
 
 
 def _header(layout: Mapping[str, tuple[int, ...]], rounds: Iterable[int]) -> bytes:
-    """Return the header of a file with the versions of *rounds*."""
     entries, at = {}, 0
     for index in rounds:
         for name, shape in layout.items():

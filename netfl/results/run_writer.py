@@ -1,4 +1,4 @@
-"""Run directories: written by a `RunWriter` while a run goes on, read by `open_run` at any time after."""
+"""Writer of run directories; `netfl.results.run_reader` reads them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ from netfl.scenario.scenario import Scenario
 from netfl.types import LearnerReport, Round, RoundBatch, RunObserver, RunProgress, RunStart
 
 FLUSH_EVERY_S = 5.0
-"""Wall-clock seconds after which what is gathered is written, so that a crash costs no more than that."""
+"""Wall-clock seconds between writes of gathered rows, which limit the loss in a crash."""
 
 _UNBEGUN = frozenset({".lock", "scenario.yaml", "scenario.yaml.part", "manifest.json.part"})
-"""What may be in a run directory in which no run has begun yet."""
+"""Files of a run directory in which no run has begun yet."""
 
 
 @contextmanager
 def create_run_directory(folder: Path) -> Iterator[Path]:
-    """A new run directory, held for writing; gone again if there is nothing in it that a user may want.
+    """Make a run directory, and lock it for writing.
 
-    That is so after a failure before the run's manifest is written, and when the scenario cannot be run.  What a run
-    left that died before that is as good as nothing.
+    The directory is removed again if the run fails before its manifest is written, or if the scenario cannot be run.
 
     Raises:
         ScenarioError: it exists and is not empty.
@@ -47,19 +46,19 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
     """
     try:
         existed = folder.exists()
-        found = _names(folder) if existed else frozenset()
-        if not (found <= {".lock"} or ".lock" in found <= _UNBEGUN):
+        before = _names(folder) if existed else frozenset()
+        if not (before <= {".lock"} or ".lock" in before <= _UNBEGUN):
             raise _taken(folder)
-        new = [one for one in (folder, *folder.parents) if not one.exists()]
+        new = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
-        for one in new:
-            sync_directory(one.parent)
+        for path in new:
+            sync_directory(path.parent)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error
     with locked(folder):
-        if not _names(folder) <= found | {".lock"}:  # another process has come and gone since
+        if not _names(folder) <= before | {".lock"}:  # another process has written into it since
             raise _taken(folder)
         try:
             yield folder
@@ -73,31 +72,29 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
 
 
 def _names(folder: Path) -> frozenset[str]:
-    """What is in *folder*; a file in its place stands for itself."""
-    return frozenset(one.name for one in folder.iterdir()) if folder.is_dir() else frozenset({folder.name})
+    return frozenset(path.name for path in folder.iterdir()) if folder.is_dir() else frozenset({folder.name})
 
 
 def _taken(folder: Path) -> ScenarioError:
-    """That *folder* is somebody's."""
     problem = f"{folder} is there already, and not empty"
     return ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all."""
+    """Write a small file atomically."""
     with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write *content* as JSON, whole or not at all."""
+    """Write *content* as JSON atomically."""
     write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def append_replicas(table: Path, more: Path, first: int) -> None:
-    """Put the rows of *more* behind those of *table*, whole or not at all; its own replicas from *first* on give way.
+    """Append the rows of *more* to *table* atomically, in place of its replicas from *first* on.
 
-    So it can be done again: rows that an earlier call has put there are replaced.
+    The call can be repeated: rows that an earlier call has appended are replaced.
     """
     with open_parquet(table) as file:
         schema = file.schema_arrow
@@ -219,7 +216,6 @@ class RunWriter(RunObserver):
             table.abandon()
 
     def _replica_values(self) -> list[dict[str, float]]:
-        """Return the metrics of each replica: of its rounds, of its access, and of learning."""
         evaluation, has_rounds = self._scenario.evaluation, self._scenario.duration is None
         learned = learning_summary(self._lanes, self._evaluations, evaluation.choose)
         by_replica = dict(zip(self._replicas, self._statistics, strict=True))
@@ -241,7 +237,6 @@ class RunWriter(RunObserver):
             pq.write_table(with_format(pa.Table.from_arrays(arrays, schema=SCHEMAS["figures"])), local(part))
 
     def _flush_if_due(self) -> None:
-        """Write what all tables have gathered, the rounds last, so that a round in the file is complete."""
         if monotonic() - self._flushed_at < FLUSH_EVERY_S:
             return
         for recorder in self.recorders:
@@ -276,7 +271,6 @@ class RunWriter(RunObserver):
         )
 
     def _add_batches(self, batches: Sequence[RoundBatch]) -> None:
-        """Add rows in the order of `_add_rounds`."""
         rounds, deliveries = [batch.of_rounds for batch in batches], [batch.of_deliveries for batch in batches]
         for name, tables in (("rounds", rounds), ("deliveries", deliveries)):
             replica = np.repeat(np.array(self._replicas), [len(table[0]) for table in tables])
@@ -285,7 +279,6 @@ class RunWriter(RunObserver):
             self._tables[name].append([column[order] for column in columns])
 
     def _publish(self) -> None:
-        """Finish all tables; none gets its name before all are complete."""
         for recorder in self.recorders:
             recorder.flush()
         for table in self._tables.values():

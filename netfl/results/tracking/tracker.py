@@ -121,7 +121,6 @@ def log_summary_again(
 def _opened(
     spec: TrackSpec | None, home: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane], command: str
 ) -> dict[str, TrackerUpdate]:
-    """Open the trackers that *spec* names; the addresses of new ones are written into the run directory."""
     if spec is None:
         return {}
     path, name = home / PLACES, home.absolute().name
@@ -151,13 +150,11 @@ def _opened(
 
 
 def _is_single(name: str) -> bool:
-    """Return whether a metric is that of a single user or layer."""
     return name.partition("/")[2].startswith(_SINGLE)
 
 
 @contextmanager
 def _tracker_errors(name: str, command: str) -> Iterator[None]:
-    """Raise any error as a `MachineError` that names the tracker."""
     try:
         yield
     except NetflError:
