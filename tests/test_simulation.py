@@ -178,3 +178,12 @@ def test_the_documented_loop_ends(tmp_path):
         while not simulation.is_done:
             rounds.append(simulation.step(next(turns)))
     assert len(rounds) == 20
+
+
+def test_a_selection_that_needs_data_or_airtimes_gets_them():
+    by_size = netfl.load(ROOT / "scenarios/learning/synthetic_users.yaml", {"rounds": 5})
+    by_airtime = load("rural_outage", rounds=5, **{"access.selection": {"kind": "score", "m": 3, "value": "one", "power": 1}})
+    for scenario in (by_size, by_airtime):
+        with netfl.Simulation(scenario) as free, netfl.Simulation(scenario) as imposed:
+            assert free.step() == imposed.step()
+            assert {delivery.user for delivery in imposed.step([2]).deliveries} <= {2}

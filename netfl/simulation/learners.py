@@ -21,64 +21,65 @@ from netfl.simulation.learning_session import LearnerProtocol, LearningSession
 from netfl.simulation.setup import RunSetup, streams_of
 from netfl.types import RunObserver, RunProgress, RunStart
 
-_LEARNING_KEYS = {"seed", "users", "data", "partition", "model", "learners", "evaluate", "precision"}
+_LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate", "precision"}
 """Sections of a scenario that learning depends on, besides its rounds."""
 
 
 def build_learner(
-    setup: RunSetup, device: str = "auto", workers: int = 1, cluster: Cluster | None = None
+    staged: RunSetup, device: str = "auto", workers: int = 1, cluster: Cluster | None = None
 ) -> LearnerProtocol:
-    """Return the learners of a run, on *device*, in this process or in several *workers*.
+    """The learners of a staged scenario, at work on *device*, in so many *workers* if these are more than one.
 
-    Workers are processes of this machine, or actors on *cluster*.
+    They are processes of this machine, or actors on *cluster*.
 
     Raises:
-        ScenarioError: this machine has no such device, or not the memory that they need.
+        ScenarioError: there is no such device, or not the memory that they need, on this machine; also with Ray, if
+            that starts here.
     """
     from netfl.learning.learner import BatchedLearner
     from netfl.learning.tensors import DTYPES
     from netfl.learning.workers.pool import ParallelLearner
 
-    scenario = setup.scenario
-    if scenario.model is None or setup.dataset is None:
+    scenario = staged.scenario
+    if scenario.model is None or staged.dataset is None:
         raise ValueError("a scenario without a model or data has no learners")
-    options: dict[str, Any] = {
+    said: dict[str, Any] = {  # as keywords
         "learners": scenario.learners,
         "model": scenario.model,
-        "datasets": [setup.dataset] * len(setup.replicas),
-        "splits": setup.splits,
+        "datasets": [staged.dataset] * len(staged.replicas),
+        "splits": staged.splits,
         "evaluate": scenario.evaluation,
         "rare_classes": scenario.rare_classes,
-        "validation": setup.validation,
+        "validation": staged.validation,
         "rounds": scenario.steps,
-        "streams": [streams_of(scenario, replica).at("learning") for replica in setup.replicas],
-        "heard": _participation(setup),
+        "streams": [streams_of(scenario, replica).at("learning") for replica in staged.replicas],
+        "heard": _participation(staged),
         "device": device,
-        "first": setup.replicas.start,
+        "first": staged.replicas.start,
         "follows": scenario.access.follows,
         "tokens": None if scenario.data is None else scenario.data.tokens,
         "dtype": DTYPES[scenario.precision or "float32"],
     }
     if cluster is None or cluster.address is None:  # nodes elsewhere have other memory and other devices
-        _check_memory(setup, options, device, workers, cluster)
+        _check_memory(staged, said, device, workers, cluster)
     if cluster is not None:
         from netfl.learning.workers.ray import ray_workers
 
-        return ParallelLearner(workers, options, ray_workers(cluster))
-    return ParallelLearner(workers, options) if workers > 1 else BatchedLearner(**options)
+        return ParallelLearner(workers, said, ray_workers(cluster))
+    return ParallelLearner(workers, said) if workers > 1 else BatchedLearner(**said)
 
 
 def _check_memory(
-    setup: RunSetup, options: Mapping[str, Any], device: str, workers: int, cluster: Cluster | None
+    staged: RunSetup, said: Mapping[str, Any], device: str, workers: int, cluster: Cluster | None
 ) -> None:
     """Refuse learners that do not fit into the memory of this machine.
 
     Args:
-        setup: the prepared run.
-        options: the keywords of a learner of all lanes.
-        device: the device.
-        workers: the largest number of processes.
-        cluster: Ray on this machine, where each worker has its own copy of the examples; ``None`` without Ray.
+        staged: what is run.
+        said: what a learner of all lanes is made with.
+        device: what they compute on.
+        workers: how many processes they learn in, at most.
+        cluster: Ray on this machine, whose workers have the examples each for itself; ``None`` without Ray.
 
     Raises:
         ScenarioError: they do not fit.
@@ -86,22 +87,22 @@ def _check_memory(
     from netfl.learning.tensors import device_of
     from netfl.learning.workers.sharding import shard_lanes
 
-    scenario, number = setup.scenario, options["dtype"].itemsize
-    data, target = options["datasets"][0], device_of("cpu" if cluster is not None and not cluster.gpus else device)
-    processes = len(shard_lanes(len(scenario.learners), len(setup.replicas), workers))
-    copies = processes if cluster is not None else int(target.type != "cpu" or number != data.train_x.itemsize)
+    scenario, number = staged.scenario, said["dtype"].itemsize
+    data, where = said["datasets"][0], device_of("cpu" if cluster is not None and not cluster.gpus else device)
+    processes = len(shard_lanes(len(scenario.learners), len(staged.replicas), workers))
+    copies = processes if cluster is not None else int(where.type != "cpu" or number != data.train_x.itemsize)
     load = memory.MemoryEstimate(
         users=scenario.users,
         most=scenario.access.most(scenario.users, scenario.steps),
-        parameters=options["model"].parameters(data.train_x.shape[1:], data.classes, options["tokens"]),
-        replicas=len(setup.replicas),
+        parameters=said["model"].parameters(data.train_x.shape[1:], data.classes, said["tokens"]),
+        replicas=len(staged.replicas),
         workers=processes,
         twins="weight_divergence" in scenario.evaluation.metrics,
         examples=copies * number * (data.train_x.size + data.test_x.size),
         number=number,
     )
     try:
-        memory.check_memory(scenario.learners, load, memory.free_memory(target))
+        memory.check_memory(scenario.learners, load, memory.free_memory(where))
     except ScenarioError as error:
         raise ScenarioError(scenario.located(error.faults)) from None
 
@@ -136,7 +137,7 @@ def open_session(
     scenario, data = setup.scenario, setup.dataset
     if learner is None:
         return LearningSession(None, CheckpointStore(folder)), RunObserver(), RunObserver()
-    facts = scenario.model_dump(mode="json", include=_LEARNING_KEYS)
+    facts = scenario.model_dump(mode="json", include=_LEARNT)
     store = CheckpointStore(folder, facts, scenario.checkpoint, command)
     choices = None
     if data is not None and (choose := scenario.evaluation.choose):
