@@ -146,7 +146,8 @@ def test_what_cannot_be_selected_is_told(tmp_path):
     one = direct("stationary", rho={"zipf": 1.0})
     assert "give step() a selection from the first round on" in refused(one, None, [1])
     run = netfl.trace(bernoulli, tmp_path / "run")
-    assert "call step() without `selected`" in refused(direct("replay", run=str(run.folder)), [1])
+    for selections in ([[1]], [None, [1]]):
+        assert "call step() without `selected`" in refused(direct("replay", run=str(run.folder)), *selections)
     assert "all 20 rounds are over" in refused(bernoulli, *[None] * 21)
     with pytest.raises(ScenarioError, match="name a replica from 0 to 0"):
         netfl.Simulation(bernoulli, 1)
@@ -182,7 +183,9 @@ def test_the_documented_loop_ends(tmp_path):
 
 def test_a_selection_that_needs_data_or_airtimes_gets_them():
     by_size = netfl.load(ROOT / "scenarios/learning/synthetic_users.yaml", {"rounds": 5})
-    by_airtime = load("rural_outage", rounds=5, **{"access.selection": {"kind": "score", "m": 3, "value": "one", "power": 1}})
+    by_airtime = load(
+        "rural_outage", rounds=5, **{"access.selection": {"kind": "score", "m": 3, "value": "one", "power": 1}}
+    )
     for scenario in (by_size, by_airtime):
         with netfl.Simulation(scenario) as free, netfl.Simulation(scenario) as imposed:
             assert free.step() == imposed.step()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -161,13 +161,13 @@ class RunWriter(RunObserver):
         """Add rounds and deliveries of each replica."""
         self._flush_if_due()
         self._round = progress.round
-        batches = [each for each in progress.results if isinstance(each, RoundBatch)]
-        rounds = [each for each in progress.results if isinstance(each, Round)]
-        if batches:
+        if isinstance(progress.results[0], RoundBatch):
+            batches = cast("Sequence[RoundBatch]", progress.results)
             self._add_batches(batches)
             for statistics, batch in zip(self._statistics, batches, strict=True):
                 statistics.extend(batch)
         else:
+            rounds = cast("Sequence[Round]", progress.results)
             self._add_rounds(rounds)
             for statistics, each in zip(self._statistics, rounds, strict=True):
                 statistics.add(each)

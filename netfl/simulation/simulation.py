@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
 import pandas as pd
@@ -38,6 +39,9 @@ class Simulation:
             while not simulation.is_done:
                 selected = my_policy(simulation.users, simulation.time_s)
                 round = simulation.step(selected)
+
+    An access that draws one user per round (``first: 1``) needs a selection from the first round on; its draws then
+    differ from those of a trace.
 
     Args:
         scenario: from `netfl.load`; its learners do not run.
@@ -87,12 +91,12 @@ class Simulation:
         """Whether the last round of the scenario has been simulated."""
         return self.round >= self.scenario.steps
 
-    @property
+    @cached_property
     def users(self) -> pd.DataFrame:
         """Users with what the access knows of each, such as ``x_m``, ``y_m``, ``distance_m`` and ``tower``."""
         return pd.DataFrame(self._setup.users(self.replica))
 
-    @property
+    @cached_property
     def layout(self) -> Layout | None:
         """Positions and links of users, towers, routers and the server; ``None`` where no network is simulated."""
         from netfl.access._builder import build_layout
@@ -125,19 +129,20 @@ class Simulation:
             problem, remedy = f"all {self.scenario.steps} rounds are over", "increase it"
             raise ScenarioError([Fault("rounds", problem, self.scenario.steps, remedy)])
         users = None if selected is None else self._user_ids(selected)
-        with access_errors(self.scenario, self.time_s):
+        try:
             if self._rounds is None:
                 self._rounds = self._open(is_imposed=users is not None).rounds(self._context)
             if self._selection is not None:
                 self._selection.impose(users)
             elif users is not None:
-                problem = "this access draws the only user of a round; its selection cannot be imposed later"
-                raise ScenarioError([Fault("first", problem, 1, "give step() a selection from the first round on")])
-            try:
-                self._last = self._rounds.send(None if self._last is None else report)
-            except StopIteration:
-                problem = f"no more rounds after round {self.round} of {self.scenario.steps}"
-                raise ModelError(kind_of(type(self.scenario.access)), problem, time_s=self.time_s) from None
+                self._refuse_selection()
+            self._last = self._rounds.send(None if self._last is None else report)
+        except StopIteration:
+            problem = f"no more rounds after round {self.round} of {self.scenario.steps}"
+            raise ModelError(kind_of(type(self.scenario.access)), problem, time_s=self.time_s) from None
+        except Exception:
+            with access_errors(self.scenario, self.time_s):
+                raise
         return self._last
 
     def batches(self) -> Iterator[RoundBatch] | None:
@@ -160,16 +165,24 @@ class Simulation:
         """Return the access of the scenario, with a selection that `step` can impose where that keeps its draws."""
         access = self.scenario.access
         selecting = getattr(access, "of", access)  # the access that an adversary interferes with
-        if not is_imposed and (not self._is_steerable or getattr(selecting, "first", None) == 1):
+        can_select = isinstance(selecting, WithSelection) and self._context.duration_s is None
+        draws_one = getattr(selecting, "first", None) == 1
+        if not is_imposed and (not self._is_steerable or draws_one or not can_select):
             return access
-        if not isinstance(selecting, WithSelection) or self._context.duration_s is not None:
-            if not is_imposed:
-                return access
-            problem, remedy = "no selection can be imposed on this access", "call step() without `selected`"
-            raise ScenarioError([Fault("", problem, kind_of(type(access)), remedy)])
+        if not isinstance(selecting, WithSelection) or not can_select:
+            self._refuse_selection()
         self._selection = _ImposedSelection(inner=selecting.selection)
         selecting = selecting.model_copy(update={"selection": self._selection})
         return access.model_copy(update={"of": selecting}) if hasattr(access, "of") else selecting
+
+    def _refuse_selection(self) -> NoReturn:
+        """Raise the reason why no selection can be imposed, or not any more."""
+        access = self.scenario.access
+        if getattr(getattr(access, "of", access), "first", None) == 1:
+            problem = "this access draws the only user of a round; its selection cannot be imposed later"
+            raise ScenarioError([Fault("first", problem, 1, "give step() a selection from the first round on")])
+        problem, remedy = "no selection can be imposed on this access", "call step() without `selected`"
+        raise ScenarioError([Fault("", problem, kind_of(type(access)), remedy)])
 
     def _user_ids(self, selected: ArrayLike) -> NDArray[np.int64]:
         """Return distinct user numbers in rising order.
