@@ -160,7 +160,7 @@ def many_users() -> None:
     """Run the scenario of a hundred thousand users in this process, and print what it took."""
     begin, begin_wall = time.process_time(), time.perf_counter()
     scenario = netfl.load(HERE / "many_users.yaml")
-    rounds = [*scenario.access.rounds(prepare_run(scenario, learning=False).settings[0])]
+    rounds = [*scenario.access.rounds(prepare_run(scenario, learning=False).contexts[0])]
     heard = sum(len(one.deliveries) for one in rounds)
     spent = time.process_time() - begin, time.perf_counter() - begin_wall
     print(len(rounds), heard, *spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0)

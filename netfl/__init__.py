@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from netfl.scenario.scenario import Scenario, load
     from netfl.simulation.extend import extend
     from netfl.simulation.run import resume, run, trace
+    from netfl.simulation.simulation import Simulation
     from netfl.sweeps import Sweep, open_sweep, sweep
 
 __all__ = [
     "Run",
     "Scenario",
+    "Simulation",
     "Sweep",
     "extend",
     "load",
@@ -37,6 +39,7 @@ __all__ = [
 _HOMES = {
     "Run": "netfl.results.run_reader",
     "Scenario": "netfl.scenario.scenario",
+    "Simulation": "netfl.simulation.simulation",
     "Sweep": "netfl.sweeps",
     "extend": "netfl.simulation.extend",
     "load": "netfl.scenario.scenario",
@@ -50,12 +53,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that ``import netfl`` is fast."""
+    """Import a public name at its first use, so that ``import netfl`` is fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'netfl' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return __all__

@@ -1,10 +1,11 @@
-"""The words that the layers above share: deliveries, rounds, reports, what a model may know, what it claims."""
+"""Types that the packages exchange: deliveries, rounds, learner reports, run observers, and what a model may know."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,177 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from netfl.errors import Fault, ScenarioError, __version__
 from netfl.streams import Streams
 
-# What a model claims of what it draws, readable by a machine: its law, and figures such as correlations over time.
-
-
-Rows = NDArray[np.float64]
-"""Independent rows of estimates, ``[rows, figures]``."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatisticClaim:
-    """What a law claims beside its draws' own moments: an autocorrelation, a level-crossing rate, a throughput, a loss.
-
-    `netfl.testing.laws` makes the usual ones over time.
-
-    Args:
-        name: what it is, such as ``autocorrelation``.
-        formula: the claim in words or a formula, short enough for a table.
-        draw: ``draw(streams, size)`` gives independent rows of estimates, ``[rows, figures]``, about as many as work
-            out at *size* draws; or a pair of such arrays, where the figure is the ratio of their means.
-        means: the claimed mean of each column, or of each ratio, ``[figures]``.
-        at: where each column is taken, in words, such as ``lag 0.1 s``; for messages.
-    """
-
-    name: str
-    formula: str
-    draw: Callable[[Streams, int], Rows | tuple[Rows, Rows]]
-    means: Sequence[float]
-    at: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Law:
-    """One claim of a model about what it draws, with the way to draw it; the generic law test holds it to that.
-
-    Args:
-        quantity: what is drawn, with its unit, such as ``power gain`` or ``share of time up``.
-        statement: the claim in words and formula, with its source.
-        draw: ``draw(streams, size)`` gives at least *size* independent draws; ``None`` only without a closed form.
-        mean: the claimed mean.
-        variance: the claimed variance.
-        cdf: the claimed distribution function.
-        distribution: the claimed law as a frozen SciPy distribution, from which mean, variance and cdf follow where
-            they are not given; or its name alone.
-        figures: what else is claimed.
-    """
-
-    quantity: str
-    statement: str
-    draw: Callable[[Streams, int], NDArray[np.float64]] | None = None
-    mean: float | None = None
-    variance: float | None = None
-    cdf: Callable[[NDArray[np.float64]], Any] | None = None
-    distribution: Any = None
-    figures: tuple[StatisticClaim, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Mean, variance and cdf of the distribution, where it has them."""
-        known = self.distribution
-        if known is None or isinstance(known, str):
-            return
-        for name, found in (("mean", float(known.mean())), ("variance", float(known.var()))):
-            if getattr(self, name) is None and math.isfinite(found):
-                object.__setattr__(self, name, found)
-        if self.cdf is None:
-            object.__setattr__(self, "cdf", known.cdf)
-
-    @classmethod
-    def none(cls, reason: str) -> Law:
-        """The statement that there is nothing random, or no closed form, and why."""
-        return cls("none", reason)
-
-    def claims(self) -> list[tuple[str, str]]:
-        """Each claim as a name and a short text.
-
-        >>> Law("power gain", "exponential", mean=1.0, distribution="expon").claims()
-        [('distribution', 'expon'), ('mean', '1')]
-        >>> Law.none("nothing is drawn").claims()
-        [('none', 'nothing is drawn')]
-        """
-        rows = []
-        if self.distribution is not None:
-            rows.append(("distribution", self.distribution if isinstance(self.distribution, str) else self._signature))
-        elif self.cdf is not None:
-            rows.append(("distribution", "P(X ≤ x) in closed form"))
-        for name, value in (("mean", self.mean), ("variance", self.variance)):
-            if value is not None:
-                rows.append((name, f"{value:.6g}"))
-        rows += [(figure.name, figure.formula) for figure in self.figures]
-        return rows or [("none", self.statement)]
-
-    @property
-    def _signature(self) -> str:
-        """A frozen distribution as SciPy would be asked for it, such as ``gamma(2, scale=0.5)``."""
-        known = self.distribution
-        told = [f"{value:.6g}" for value in known.args] + [f"{key}={value:.6g}" for key, value in known.kwds.items()]
-        return f"{known.dist.name}({', '.join(told)})"
-
-
-# How far a round is while it goes on.
-
-
-@dataclass(frozen=True, slots=True)
-class RoundProgress:
-    """How far a round is that is not over.
-
-    Args:
-        round: which, from 1.
-        time_s: simulated time.
-        attempts: transmissions that have ended so far.
-        vain: how many of them have failed in this round since anybody was heard.
-    """
-
-    round: int
-    time_s: float
-    attempts: int
-    vain: int
-
-
-def ignore_progress(pulse: RoundProgress) -> None:
-    """Nobody wants to know how far a round is."""
-
-
-# What learners say after a round: figures, answers, and who diverged.
-
-
-@dataclass(frozen=True, slots=True)
-class Divergence:
-    """A lane whose training diverged: it stands still from then on, and says nothing any more.
-
-    Args:
-        learner: the lane's learner.
-        replica: the lane's replica.
-        round: the round whose version it could not make, or could not evaluate.
-        user: whose update was not finite; ``None`` where it was the version itself.
-        problem: in words.
-    """
-
-    learner: str
-    replica: int
-    round: int
-    user: int | None
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class LearnerReport:
-    """What the learner found after a round: figures by name, each an array over lanes.
-
-    A name is ``metric`` or ``metric/group``, such as ``accuracy`` or ``accuracy/class:9``.  Empty after a round
-    that was not evaluated.  A figure that a lane does not have, or no longer since it diverged, is NaN.
-
-    Args:
-        round: the round, from 1; 0 before the first.
-        metrics: the figures.
-        answers: for each replica what its access asked after the round, a figure for each user that it asked of, in
-            that order; empty where nobody asked.  An access is sent its own replica's alone.
-        diverged: the lanes whose training diverged in this round.
-    """
-
-    round: int
-    metrics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    answers: tuple[Mapping[str, NDArray[np.float64]], ...] = ()
-    diverged: tuple[Divergence, ...] = ()
-
-    def to(self, place: int) -> LearnerReport:
-        """What the access of the replica at *place* is sent."""
-        return LearnerReport(self.round, self.metrics, self.answers[place : place + 1])
-
-    def answer(self, question: str) -> NDArray[np.float64] | None:
-        """What an access was told on *question*; ``None`` if nothing."""
-        return self.answers[0].get(question) if self.answers else None
-
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 FATES = (
     "delivered",
@@ -197,39 +29,64 @@ FATES = (
     "superseded",
     "unfinished",
 )
-"""How an update can end; every update ends in exactly one.
+"""Outcomes of an update; every update ends in exactly one.
 
-``delivered``: it reached the server in time and counted.  ``late``: it came after its round had closed, or from too old
-a version.  ``discarded``: its round came to nothing.  ``collided``, ``faded``, ``lost``: its only attempt met another
-sender, a fade, or an outage (of the user, its tower, or a router or link on the way).  ``given_up``: its last permitted
-attempt failed (``detail``: of what).  ``dropped``: a queue or an adversary turned it away.  ``superseded``:
-a newer version reached its user first, or a newer message its place in a relay.  ``unfinished``: the run ended before.
+``delivered``: it reached the server in time and was aggregated.  ``late``: it came after its round had closed, or from
+a version that is too old.  ``discarded``: its round was void.  ``collided``, ``faded``, ``lost``: its only attempt met
+another sender, a fade, or an outage (of the user, its tower, or a router or link on the way).  ``given_up``: its last
+permitted attempt failed (``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.
+``superseded``: a newer version reached its user first, or a newer message took its place in a relay.  ``unfinished``:
+the run ended before.
 """
 
 KINDS = (*FATES, "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up", "sampled")
-"""Every kind of event that a trace can record: the fates, and the steps on the way to them."""
+"""Kinds of events that a trace can record: the outcomes, and the steps on the way to them."""
 
 QUESTIONS = ("loss", "norm")
-"""What an access may ask of the learners about users and the version that a round makes.
+"""What an access may ask of the learners about a user and the version that a round makes.
 
-``loss``: the mean training loss of that version over all examples that a user holds.  ``norm``: the Euclidean norm of
-the update, θ alone, that the user would make from that version.
+``loss``: the mean training loss of that version over all examples of the user.  ``norm``: the Euclidean norm of the
+update, θ alone, that the user would make from that version.
 """
 
 UPLINK_WORD_BITS = 32
 """Bits that carry one model parameter."""
 
+FORMAT = 1
+"""Format number of scenario files, run directories, tables and sweep folders; a file without a number has format 1.
+
+It increases whenever an older file would be misread or could not be read.
+"""
+
+STAMP = {b"netfl.format": str(FORMAT).encode()}
+"""Metadata of a Parquet table that states its format."""
+
+
+def check_format(number: object, where: str) -> None:
+    """Refuse a file that a newer netfl has written, before anything in it is misread.
+
+    Args:
+        number: the ``format`` that the file states; only an integer counts.
+        where: the file, and the line where that is known.
+
+    Raises:
+        ScenarioError: *number* is greater than `FORMAT`.
+    """
+    if isinstance(number, int) and number > FORMAT:
+        problem = f"newer than {FORMAT}, the newest format that netfl {__version__} reads"
+        raise ScenarioError([Fault("format", problem, number, "install a newer netfl", where)])
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One update that reached the server and counted.
+    """An update that reached the server in time and was aggregated.
 
     Args:
-        user: who trained it.
+        user: the user that trained it.
         base: the version of the global model that the user started from.
-        sent_s: when its first attempt began, in seconds.
-        arrived_s: when it reached the server, in seconds.
-        attempts: how many attempts it took.
+        sent_s: start of its first attempt, in seconds.
+        arrived_s: arrival at the server, in seconds.
+        attempts: number of attempts that it took.
     """
 
     user: int
@@ -241,20 +98,20 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round of one replica brought the server; its deliveries make version ``index``.
+    """One round of one replica; its deliveries make version ``index``.
 
     Args:
         index: counted from 1; version 0 is the start, version r the server's model after round r.
-        opened_s: when the server began to broadcast version ``index - 1``, in seconds.
+        opened_s: start of the broadcast of version ``index - 1``, in seconds.
         closed_s: when the server stopped waiting, in seconds.
         deliveries: in the order of their arrival; may be empty.
         oldest: the oldest version that a later delivery may still start from.
-        uplink_bits: bits that users sent to get through, failed attempts included.
+        uplink_bits: bits that users sent, failed attempts included.
         downlink_bits: bits of the broadcast.
-        asks: of a closed loop: what the access wants to know, by the name of a question (`QUESTIONS`), of which users,
-            about the version that this round makes.
+        asks: in a closed loop, the users that the access asks each question (`QUESTIONS`) about, for the version that
+            this round makes.
         needed: versions before `index` that later deliveries may still start from, if known better than by `oldest`.
-        energy_j: joules that all users have spent from the beginning until this round closed; ``None``: nobody counts.
+        energy_j: joules that all users have spent until this round closed; ``None`` without an energy model.
     """
 
     index: int
@@ -269,11 +126,129 @@ class Round:
     energy_j: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RoundBatch:
+    """Consecutive rounds as arrays, ``[rounds]`` each, with their deliveries end to end, ``[deliveries]`` each.
+
+    Accesses use it where they draw many rounds at once and no learner answers in between.
+
+    Args:
+        index: the rounds' numbers, which rise by one.
+        opened_s: as in `Round`, like `closed_s`, `oldest`, `uplink_bits` and `downlink_bits`.
+        closed_s: when each round closed.
+        delivered: number of deliveries of each round.
+        oldest: the oldest version that later deliveries may start from.
+        uplink_bits: bits sent by users in each round.
+        downlink_bits: bits of each broadcast.
+        energy_j: joules spent until each round closed; NaN without an energy model.
+        user: as in `Delivery`, like all that follow.
+        base: the version that each update started from.
+        sent_s: start of its first attempt.
+        arrived_s: arrival at the server.
+        attempts: number of attempts.
+    """
+
+    index: Ints
+    opened_s: Floats
+    closed_s: Floats
+    delivered: Ints
+    oldest: Ints
+    uplink_bits: Floats
+    downlink_bits: Floats
+    energy_j: Floats
+    user: Ints
+    base: Ints
+    sent_s: Floats
+    arrived_s: Floats
+    attempts: Ints
+
+    @classmethod
+    def of(cls, rounds: Sequence[Round]) -> RoundBatch:
+        """Return a batch of *rounds*, one at least."""
+        rows = [(d.user, d.base, d.sent_s, d.arrived_s, d.attempts) for each in rounds for d in each.deliveries]
+        user, base, sent_s, arrived_s, attempts = zip(*rows, strict=True) if rows else ((),) * 5
+        return cls(
+            index=np.array([each.index for each in rounds], np.int64),
+            opened_s=np.array([each.opened_s for each in rounds], float),
+            closed_s=np.array([each.closed_s for each in rounds], float),
+            delivered=np.array([len(each.deliveries) for each in rounds], np.int64),
+            oldest=np.array([each.oldest for each in rounds], np.int64),
+            uplink_bits=np.array([each.uplink_bits for each in rounds], float),
+            downlink_bits=np.array([each.downlink_bits for each in rounds], float),
+            energy_j=np.array([np.nan if each.energy_j is None else each.energy_j for each in rounds], float),
+            user=np.array(user, np.int64),
+            base=np.array(base, np.int64),
+            sent_s=np.array(sent_s, float),
+            arrived_s=np.array(arrived_s, float),
+            attempts=np.array(attempts, np.int64),
+        )
+
+    @property
+    def of_rounds(self) -> tuple[NDArray[Any], ...]:
+        """Columns of the table ``rounds``, without the replica."""
+        times = (self.index, self.opened_s, self.closed_s, self.delivered, self.oldest)
+        return (*times, self.uplink_bits, self.downlink_bits, self.energy_j)
+
+    @property
+    def of_deliveries(self) -> tuple[NDArray[Any], ...]:
+        """Columns of the table ``deliveries``, without the replica."""
+        rounds = np.repeat(self.index, self.delivered)
+        return rounds, self.user, self.base, self.sent_s, self.arrived_s, self.attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A lane whose training diverged: from then on it stands still and reports nothing.
+
+    Args:
+        learner: the lane's learner.
+        replica: the lane's replica.
+        round: the round whose version could not be made or evaluated.
+        user: the user whose update was not finite; ``None`` where the version itself was not.
+        problem: the reason in words.
+    """
+
+    learner: str
+    replica: int
+    round: int
+    user: int | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerReport:
+    """Report of the learners after a round: metrics by name, each an array over lanes.
+
+    A name is ``metric`` or ``metric/group``, such as ``accuracy`` or ``accuracy/class:9``.  A round without an
+    evaluation has no metrics.  A value that a lane does not have, or not since it diverged, is NaN.
+
+    Args:
+        round: the round, from 1; 0 before the first.
+        metrics: the values.
+        answers: for each replica the answers to `Round.asks`, by question, one value for each user asked about, in the
+            same order; empty without questions.  An access receives the answers of its own replica only.
+        diverged: the lanes whose training diverged in this round.
+    """
+
+    round: int
+    metrics: Mapping[str, Floats] = field(default_factory=dict)
+    answers: tuple[Mapping[str, Floats], ...] = ()
+    diverged: tuple[Divergence, ...] = ()
+
+    def to(self, place: int) -> LearnerReport:
+        """Return the report that the access of the replica at *place* receives."""
+        return LearnerReport(self.round, self.metrics, self.answers[place : place + 1])
+
+    def answer(self, question: str) -> Floats | None:
+        """Return the answer to *question*; ``None`` if there is none."""
+        return self.answers[0].get(question) if self.answers else None
+
+
 class Recorder(Protocol):
-    """Takes the events of one replica as they happen."""
+    """Receiver of the events of one replica."""
 
     def wants(self, kind: str) -> bool:
-        """Whether events of *kind* are recorded: ask before computing what only a record needs."""
+        """Return whether events of *kind* are recorded: ask before computing what only a record needs."""
 
     def event(
         self,
@@ -294,89 +269,185 @@ class Recorder(Protocol):
             round: the round in which it happened.
             user: the user concerned, -1 for none.
             node: the tower, router or server concerned, such as ``tower:0``.
-            value: a figure: bits for ``sent``, SNR in dB for a failed attempt, and the like.
-            detail: a word more, such as the cause of a failure.
+            value: bits for ``sent``, SNR in dB for a failed attempt, and the like.
+            detail: one more word, such as the cause of a failure.
         """
 
     def figures(self, values: Mapping[str, float]) -> None:
-        """Tell the figures that this replica ended with, by name, such as ``throughput_bps``; once, at its end."""
+        """Record metrics of the whole replica by name, such as ``throughput_bps``; called once, at its end."""
 
     def spent(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Tell what each user has spent, by the name of the column, ``[users]`` each; at most once, at the end."""
+        """Record what each user has spent, by column, ``[users]`` each; called at most once, at the end."""
 
 
 class NullRecorder:
-    """A recorder that keeps nothing."""
+    """Recorder that keeps nothing."""
 
     def wants(self, kind: str) -> bool:
-        """Nothing is wanted."""
+        """Return False."""
         return False
 
-    def event(self, kind: str, time_s: ArrayLike, **told: Any) -> None:
-        """Let it pass."""
+    def event(self, kind: str, time_s: ArrayLike, **details: Any) -> None:
+        """Ignore the event."""
 
     def figures(self, values: Mapping[str, Any]) -> None:
-        """Let them pass."""
+        """Ignore the values."""
 
     spent = figures
 
 
 @dataclass(frozen=True, slots=True)
+class RoundProgress:
+    """State of a round that is still open.
+
+    Args:
+        round: its number, from 1.
+        time_s: simulated time.
+        attempts: transmissions that have ended so far.
+        vain: failed transmissions in this round since the last delivery.
+    """
+
+    round: int
+    time_s: float
+    attempts: int
+    vain: int
+
+
+def ignore_progress(pulse: RoundProgress) -> None:
+    """Ignore the progress of a round."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """Facts about a run that starts or continues.
+
+    Args:
+        folder: the run directory.
+        name: the scenario's name.
+        rounds: the number of rounds.
+        duration_s: the simulated time of a run that has traffic in place of rounds; ``None`` otherwise.
+        lanes: learner and replica of each lane; empty in a trace.
+        checkpoint_round: the round of the checkpoint that the run continues from; ``None`` without one.
+    """
+
+    folder: Path
+    name: str
+    rounds: int
+    duration_s: float | None = None
+    lanes: Sequence[tuple[str, int]] = ()
+    checkpoint_round: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """State of a run after a round, or after a batch of rounds.
+
+    Args:
+        round: the last round that closed.
+        rounds: the number of rounds of the run.
+        time_s: simulated time of the first replica.
+        delivered: users with a delivery in that round, in the first replica.
+        down: nodes such as ``tower:0``, and users, that are down in the first replica, where outages are recorded.
+        metrics: the newest evaluation, by metric over lanes; empty before the first.
+        lanes: learner and replica of each lane.
+        results: the round, or the batch of rounds, of each replica.
+        diverged: the lanes whose training has diverged so far.
+    """
+
+    round: int
+    rounds: int
+    time_s: float
+    delivered: tuple[int, ...] = ()
+    down: tuple[int | str, ...] = ()
+    metrics: Mapping[str, Floats] = field(default_factory=dict)
+    lanes: Sequence[tuple[str, int]] = ()
+    results: Sequence[Round] | Sequence[RoundBatch] = ()
+    diverged: Sequence[Divergence] = ()
+
+
+class RunObserver:
+    """Observer of a run; derive from it and override what is needed.
+
+    The run directory, the checkpoints, the trackers and the progress display are observers of the same loop.
+
+    Attributes:
+        stop: set it to stop the run before its next round; ``netfl resume`` continues such a run.
+    """
+
+    stop: bool = False
+
+    def on_start(self, start: RunStart) -> None:
+        """Observe the start of a run, before its first round."""
+
+    def on_progress(self, progress: RoundProgress) -> None:
+        """Observe an open round, also of rounds before the run that a data partition needs; called often."""
+
+    def on_round(self, progress: RunProgress) -> None:
+        """Observe the end of a round, or of a batch of rounds."""
+
+    def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
+        """Observe an evaluation, that of version 0 included; *closed_s* is the simulated time of each replica."""
+
+    def on_end(self, status: str, error: BaseException | None = None) -> None:
+        """Observe the end of a run: *status* is ``done``, ``interrupted`` or, with its *error*, ``failed``."""
+
+
+@dataclass(frozen=True, slots=True)
 class AccessContext:
-    """What an access knows of the run that it serves: one replica's world.
+    """Context of an access: the replica that it serves.
 
     Args:
         users: the number of users.
-        rounds: how many rounds are wanted.
-        replica: which replica this is, from 0.
+        rounds: the number of rounds.
+        replica: the number of the replica, from 0.
         streams: this replica's random streams for the access.
         samples: training samples that each user processes for one update, ``[users]``.
         uplink_bits: size of one update.
         downlink_bits: size of one broadcast.
-        label_mix: shares of the labels in each user's data, ``[users, classes]``; only where the access asks.
-        recorder: where events go.
-        duration_s: how long a network is watched that serves no rounds but traffic alone; ``None`` where it serves
-            rounds.  `rounds` is then the number of even windows that the time is cut into.
-        warmup_s: how long at the start nothing counts for the figures.
-        held: how many training examples each user holds, ``[users]``; ``None`` without data.
-        pulse: called now and then while a round goes on, with how far it is; what it raises ends the round.
+        recorder: receiver of the events.
+        label_mix: shares of the labels in each user's data, ``[users, classes]``; only where the access needs it.
+        duration_s: how long a network with traffic in place of rounds is simulated; ``None`` with rounds.  `rounds` is
+            then the number of equal windows of that time.
+        warmup_s: time at the start that does not count in the metrics.
+        held: number of training examples of each user, ``[users]``; ``None`` without data.
+        pulse: called now and then with the progress of the open round; an exception that it raises ends the round.
     """
 
     users: int
     rounds: int
     replica: int
     streams: Streams
-    samples: NDArray[np.float64]
+    samples: Floats
     uplink_bits: float
     downlink_bits: float
     recorder: Recorder
-    label_mix: NDArray[np.float64] | None = None
+    label_mix: Floats | None = None
     duration_s: float | None = None
     warmup_s: float = 0.0
-    held: NDArray[np.float64] | None = None
+    held: Floats | None = None
     pulse: Callable[[RoundProgress], None] = ignore_progress
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFacts:
-    """What a model may know of its scenario when it says what is wrong with it, before anything runs.
+    """Facts about the scenario that a model may use when it validates itself, before anything runs.
 
     Args:
         users: the number of users.
         rounds: the number of rounds.
-        classes: how many labels the data have; ``None`` without data.
-        most: the largest number of deliveries that a round can bring.
-        rho_known: whether the access states how often each user is heard, up to a factor.
-        heard_known: whether it states in what share of the rounds each user is.
+        classes: number of labels in the data; ``None`` without data.
+        most: the largest number of deliveries in a round.
+        rho_known: whether the access states each user's participation rate, up to a factor.
+        heard_known: whether it states each user's participation rate exactly.
         placed: whether users have positions.
-        ranked: whether the access has it on record who is heard how often.
-        sized: whether the size of an update is known, from the model.
-        trained: whether there are learners, whose work says how long a user computes.
-        duration_s: how long traffic is watched; ``None`` where rounds are served.
+        ranked: whether the access has a recorded order of the users by participation.
+        sized: whether the model gives the size of an update.
+        trained: whether there are learners, whose work gives the computing time of a user.
+        duration_s: simulated time of a run with traffic in place of rounds; ``None`` with rounds.
         replicas: the number of replicas.
         learners: the learners' names.
-        networked: whether who is heard emerges from a network.
-        weighed: whether a learner's aggregation tells how much it weighs users.
+        networked: whether participation emerges from a network.
+        weighed: whether a learner's aggregation states the weights of users.
     """
 
     users: int
@@ -395,125 +466,103 @@ class ScenarioFacts:
     networked: bool = False
     weighed: bool = False
 
-    def strangers(self, key: str, named: Iterable[int | str]) -> Iterator[Fault]:
-        """The fault, at *key*, of *named* users that there are not; names of other nodes pass."""
-        found = [user for user in named if isinstance(user, int) and user >= self.users]
-        if found:
-            yield Fault(key, "no such users", found, f"users are numbered 0 to {self.users - 1}")
+    def strangers(self, key: str, nodes: Iterable[int | str]) -> Iterator[Fault]:
+        """Yield the fault, at *key*, of users among *nodes* that do not exist; names of other nodes pass."""
+        unknown = [user for user in nodes if isinstance(user, int) and user >= self.users]
+        if unknown:
+            yield Fault(key, "no such users", unknown, f"users are numbered 0 to {self.users - 1}")
 
 
-# Rounds in a row as arrays: for accesses that draw many at once, where nobody learns or answers in between.
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Rows = NDArray[np.float64]
+"""Independent rows of estimates, ``[rows, figures]``."""
 
 
 @dataclass(frozen=True, slots=True)
-class RoundBatch:
-    """Rounds in a row, ``[rounds]`` each, and their deliveries laid end to end, ``[deliveries]`` each.
+class StatisticClaim:
+    """Claim about a statistic of a model: an autocorrelation, a level-crossing rate, a throughput, a loss.
+
+    `netfl.testing.laws` makes the usual claims about time series.
 
     Args:
-        index: the rounds' numbers, which rise by one.
-        opened_s: as of `netfl.types.Round`, and so are `closed_s`, `oldest`, `uplink_bits` and `downlink_bits`.
-        closed_s: when each closed.
-        delivered: how many deliveries each has.
-        oldest: the oldest version that later deliveries may start from.
-        uplink_bits: bits sent up in each.
-        downlink_bits: bits sent down in each.
-        energy_j: joules spent until each closed; NaN where nobody counts.
-        user: as of `netfl.types.Delivery`, and so are the others.
-        base: the version that each update started from.
-        sent_s: when its first attempt began.
-        arrived_s: when it reached the server.
-        attempts: how many attempts it took.
+        name: the statistic, such as ``autocorrelation``.
+        formula: the claim in words or a formula, short enough for a table.
+        draw: ``draw(streams, size)`` returns independent rows of estimates, ``[rows, figures]``, about as many as
+            *size* draws give; or a pair of such arrays, where the statistic is the ratio of their means.
+        means: the claimed mean of each column, or of each ratio, ``[figures]``.
+        at: the place of each column in words, such as ``lag 0.1 s``; for messages.
     """
 
-    index: Ints
-    opened_s: Floats
-    closed_s: Floats
-    delivered: Ints
-    oldest: Ints
-    uplink_bits: Floats
-    downlink_bits: Floats
-    energy_j: Floats
-    user: Ints
-    base: Ints
-    sent_s: Floats
-    arrived_s: Floats
-    attempts: Ints
+    name: str
+    formula: str
+    draw: Callable[[Streams, int], Rows | tuple[Rows, Rows]]
+    means: Sequence[float]
+    at: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """Claim of a model about the distribution of its draws, and a way to draw; a generic test checks it.
+
+    Args:
+        quantity: what is drawn, with its unit, such as ``power gain`` or ``share of time up``.
+        statement: the claim in words and formula, with its source.
+        draw: ``draw(streams, size)`` returns at least *size* independent draws; ``None`` only without a closed form.
+        mean: the claimed mean.
+        variance: the claimed variance.
+        cdf: the claimed distribution function.
+        distribution: the claimed distribution as a frozen SciPy distribution, which gives mean, variance and cdf where
+            they are omitted; or its name alone.
+        figures: further claims.
+    """
+
+    quantity: str
+    statement: str
+    draw: Callable[[Streams, int], NDArray[np.float64]] | None = None
+    mean: float | None = None
+    variance: float | None = None
+    cdf: Callable[[NDArray[np.float64]], Any] | None = None
+    distribution: Any = None
+    figures: tuple[StatisticClaim, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take mean, variance and cdf from the distribution, where it has them."""
+        frozen = self.distribution
+        if frozen is None or isinstance(frozen, str):
+            return
+        for name, moment in (("mean", float(frozen.mean())), ("variance", float(frozen.var()))):
+            if getattr(self, name) is None and math.isfinite(moment):
+                object.__setattr__(self, name, moment)
+        if self.cdf is None:
+            object.__setattr__(self, "cdf", frozen.cdf)
 
     @classmethod
-    def of(cls, rounds: Sequence[Round]) -> RoundBatch:
-        """A block of these *rounds*, one at least."""
-        told = [
-            (each.user, each.base, each.sent_s, each.arrived_s, each.attempts)
-            for one in rounds
-            for each in one.deliveries
-        ]
-        user, base, sent_s, arrived_s, attempts = zip(*told, strict=True) if told else ((),) * 5
-        return cls(
-            index=_ints([one.index for one in rounds]),
-            opened_s=_floats([one.opened_s for one in rounds]),
-            closed_s=_floats([one.closed_s for one in rounds]),
-            delivered=_ints([len(one.deliveries) for one in rounds]),
-            oldest=_ints([one.oldest for one in rounds]),
-            uplink_bits=_floats([one.uplink_bits for one in rounds]),
-            downlink_bits=_floats([one.downlink_bits for one in rounds]),
-            energy_j=_floats([np.nan if one.energy_j is None else one.energy_j for one in rounds]),
-            user=_ints(user),
-            base=_ints(base),
-            sent_s=_floats(sent_s),
-            arrived_s=_floats(arrived_s),
-            attempts=_ints(attempts),
-        )
+    def none(cls, reason: str) -> Law:
+        """Return the statement that nothing is random, or that there is no closed form, with the *reason*."""
+        return cls("none", reason)
+
+    def claims(self) -> list[tuple[str, str]]:
+        """Return each claim as a name and a short text.
+
+        >>> Law("power gain", "exponential", mean=1.0, distribution="expon").claims()
+        [('distribution', 'expon'), ('mean', '1')]
+        >>> Law.none("nothing is drawn").claims()
+        [('none', 'nothing is drawn')]
+        """
+        rows = []
+        if self.distribution is not None:
+            rows.append(("distribution", self.distribution if isinstance(self.distribution, str) else self._signature))
+        elif self.cdf is not None:
+            rows.append(("distribution", "P(X ≤ x) in closed form"))
+        for name, value in (("mean", self.mean), ("variance", self.variance)):
+            if value is not None:
+                rows.append((name, f"{value:.6g}"))
+        rows += [(claim.name, claim.formula) for claim in self.figures]
+        return rows or [("none", self.statement)]
 
     @property
-    def of_rounds(self) -> tuple[NDArray[Any], ...]:
-        """The columns of the table ``rounds``, less the replica."""
-        spans = (self.index, self.opened_s, self.closed_s, self.delivered, self.oldest)
-        return (*spans, self.uplink_bits, self.downlink_bits, self.energy_j)
-
-    @property
-    def of_deliveries(self) -> tuple[NDArray[Any], ...]:
-        """The columns of the table ``deliveries``, less the replica."""
-        rounds = np.repeat(self.index, self.delivered)
-        return rounds, self.user, self.base, self.sent_s, self.arrived_s, self.attempts
-
-
-def _ints(values: Any) -> Ints:
-    """Whole numbers."""
-    return np.array(values, np.int64)
-
-
-def _floats(values: Any) -> Floats:
-    """Numbers."""
-    return np.array(values, np.float64)
-
-
-# Which netfl this is, and which version of its files it writes.
-
-
-FORMAT = 1
-"""Of all that netfl reads and writes: scenario files, run directories and their tables, folders of sweeps.
-
-It is one higher whenever a file of before would be read as something else, or not at all.  What says none is of 1.
-"""
-
-STAMP = {b"netfl.format": str(FORMAT).encode()}
-"""How a Parquet table says it, in its metadata."""
-
-
-def check_format(said: object, where: str) -> None:
-    """Refuse what a newer netfl has written, before anything in it is misread.
-
-    Args:
-        said: the ``format`` that it says; only a whole number counts.
-        where: the file, and the line where that is known.
-
-    Raises:
-        ScenarioError: it is newer than `FORMAT`.
-    """
-    if isinstance(said, int) and said > FORMAT:
-        problem = f"newer than {FORMAT}, the newest format that netfl {__version__} reads"
-        raise ScenarioError([Fault("format", problem, said, "install a newer netfl", where)])
+    def _signature(self) -> str:
+        """The SciPy call that makes the distribution, such as ``gamma(2, scale=0.5)``."""
+        frozen = self.distribution
+        values = [f"{value:.6g}" for value in frozen.args]
+        values += [f"{key}={value:.6g}" for key, value in frozen.kwds.items()]
+        return f"{frozen.dist.name}({', '.join(values)})"

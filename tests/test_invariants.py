@@ -25,9 +25,8 @@ from netfl.scenario import examples
 from netfl.scenario.scenario import checked
 from netfl.scenario.validation import nested_faults
 from netfl.scenario.yaml_document import ScenarioDocument
-from netfl.simulation.observers import NullObserver
 from netfl.streams import Streams
-from netfl.types import AccessContext, ScenarioFacts
+from netfl.types import AccessContext, RunObserver, ScenarioFacts
 
 EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "40"))
 SEED = int(os.environ.get("NETFL_SEED", "0"))
@@ -87,13 +86,13 @@ def played(network, users, rounds, number):
         return reject()
 
 
-class StopAfter(NullObserver):
+class StopAfter(RunObserver):
     """Stops a run after so many rounds."""
 
     def __init__(self, rounds):
         self.stop, self._rounds = False, rounds
 
-    def closed(self, progress):
+    def on_round(self, progress):
         self.stop = progress.round >= self._rounds
 
 

@@ -11,7 +11,6 @@ PARTS = (
     ("Pictures", "netfl.plots", ()),
     ("Diagnosis", "netfl.diagnosis", ()),
     ("Versions that were kept", "netfl.results.model_snapshots", ("ModelSnapshots",)),
-    ("Who watches a run", "netfl.simulation.observers", ("RunObserver", "Progress")),
     ("Who does a sweep", "netfl.sweeps", ("LocalEngine", "Engine", "SweepObserver", "TaskUpdate")),
     ("A sweep on a cluster", "netfl.sweeps.ray_engine", ("RayEngine",)),
     ("Clusters", "netfl.learning.workers.ray_cluster", ("Cluster",)),
@@ -20,7 +19,7 @@ PARTS = (
         "netfl.types",
         (
             *("AccessContext", "ScenarioFacts", "Round", "Delivery", "Recorder", "LearnerReport", "Divergence"),
-            *("Law", "StatisticClaim", "RoundProgress"),
+            *("Law", "StatisticClaim", "RunObserver", "RunStart", "RunProgress", "RoundProgress"),
         ),
     ),
     ("Holding a model to its laws", "netfl.testing.laws", ("check_laws",)),

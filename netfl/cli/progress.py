@@ -19,12 +19,10 @@ from rich.text import Text
 from netfl.errors import MachineError
 from netfl.results.formatting import clock
 from netfl.simulation.observers import format_progress
+from netfl.types import RoundProgress, RunObserver, RunProgress, RunStart
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
-    from netfl.scenario.scenario import Scenario
-    from netfl.simulation import observers
-    from netfl.types import RoundProgress
 
 PLAIN_EVERY_S = 5.0
 """Seconds between lines where the output is no terminal."""
@@ -79,7 +77,7 @@ class StopOnSignal:
         self.stop = True
 
 
-class ProgressDisplay(StopOnSignal):
+class ProgressDisplay(StopOnSignal, RunObserver):
     """Shows a run: a screen on a terminal, plain lines elsewhere, nothing if quiet; notes the wish to stop."""
 
     _screen: _Screen
@@ -108,16 +106,16 @@ class ProgressDisplay(StopOnSignal):
         super().ask_to_stop()
         self._screen.stopping = STOPPING
 
-    def opened(self, folder: Path, scenario: Scenario) -> None:
-        """The run directory is there."""
+    def on_start(self, start: RunStart) -> None:
+        """Show the run directory."""
         self._said_at = self._round_at = time.monotonic()
         self._screen.within = ""
-        self._opened, self._duration_s = True, scenario.duration
-        self._screen.update(self._task, total=scenario.steps, visible=True)
+        self._opened, self._duration_s = True, start.duration_s
+        self._screen.update(self._task, total=start.rounds, visible=True)
         if not self._quiet:
-            self._console.print(f"{scenario.name} → {folder}", highlight=False, soft_wrap=True)
+            self._console.print(f"{start.name} → {start.folder}", highlight=False, soft_wrap=True)
 
-    def within(self, pulse: RoundProgress) -> None:
+    def on_progress(self, progress: RoundProgress) -> None:
         """A round goes on: said of slow ones.  Before the first, when rounds are played for the data, it ends at once.
 
         Raises:
@@ -130,15 +128,15 @@ class ProgressDisplay(StopOnSignal):
         if self._quiet or now - self._round_at < slow_s or now - max(self._within_at, self._said_at) < every_s:
             return
         self._within_at = now
-        line = f"in round {pulse.round}" if self._duration_s is None else "on the way"
-        line = f"{line if self._opened else f'dealing out the data, {line}'}: {format_progress(pulse)}"
+        line = f"in round {progress.round}" if self._duration_s is None else "on the way"
+        line = f"{line if self._opened else f'dealing out the data, {line}'}: {format_progress(progress)}"
         if plain:
             self._console.print(" · ".join([line, STOPPING] if self.stop else [line]), highlight=False, soft_wrap=True)
         else:
             self._screen.within = line
 
-    def closed(self, progress: observers.Progress) -> None:
-        """A round is over."""
+    def on_round(self, progress: RunProgress) -> None:
+        """Show the state after a round."""
         if self._quiet:
             return
         now = self._round_at = time.monotonic()
@@ -155,13 +153,13 @@ class ProgressDisplay(StopOnSignal):
             self._screen.state = state
             self._screen.update(self._task, completed=progress.round, far=far)
 
-    def _far(self, progress: observers.Progress) -> str:
+    def _far(self, progress: RunProgress) -> str:
         """How far it is: in rounds, or in simulated time where there are none."""
         if self._duration_s is None:
             return f"round {progress.round}/{progress.rounds}"
         return f"{clock(progress.time_s)} of {clock(self._duration_s)}"
 
-    def _state(self, progress: observers.Progress) -> tuple[str, ...]:
+    def _state(self, progress: RunProgress) -> tuple[str, ...]:
         """How network and learners stand; nothing where there are no rounds."""
         return (_network(progress), *_learners(progress)) if self._duration_s is None else ()
 
@@ -188,12 +186,12 @@ def handle_signals(ask_to_stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, own)
 
 
-def _network(progress: observers.Progress) -> str:
+def _network(progress: RunProgress) -> str:
     """Simulated clock, who was heard, and who is out."""
-    parts = [f"{clock(progress.time_s)} simulated", f"heard {_few(progress.heard) or 'nobody'}"]
-    nodes = [who for who in progress.out if isinstance(who, str)]
-    users = [who for who in progress.out if not isinstance(who, str)]
-    if progress.out:
+    parts = [f"{clock(progress.time_s)} simulated", f"heard {_few(progress.delivered) or 'nobody'}"]
+    nodes = [who for who in progress.down if isinstance(who, str)]
+    users = [who for who in progress.down if not isinstance(who, str)]
+    if progress.down:
         parts.append(f"out: {', '.join([*nodes, *([f'users {_few(users)}'] if users else [])])}")
     return " · ".join(parts)
 
@@ -204,7 +202,7 @@ def _few(users: Sequence[int]) -> str:
     return " ".join(map(str, users[:3])) + (f" and {more} more" if more > 0 else "")
 
 
-def _learners(progress: observers.Progress) -> Iterator[str]:
+def _learners(progress: RunProgress) -> Iterator[str]:
     """Each learner's newest accuracies, means over replicas."""
     names = [*dict.fromkeys(name for name, _ in progress.lanes)]
     shown = [

@@ -227,7 +227,7 @@ def explain(
     scenario, access = _load_network(run)
     _check_request(scenario, users, replica)
     first, end = (0, scenario.replicas) if replica is None else (replica, replica + 1)
-    setup = prepare_run(scenario.model_copy(update={"replicas": end}), learning=False, first=first)
+    setup = prepare_run(scenario, learning=False, replicas=range(first, end))
     inactive = inactive_causes(access, ScenarioFacts(scenario.users, scenario.steps))
     causes = tuple(cause for cause in CAUSES if cause not in inactive)
     spared = {cause: (cause,) for cause in causes} | {ALL: causes}
@@ -359,7 +359,7 @@ def _replay(setup: RunSetup, access: NetworkAccess, counts: Counter[tuple[int, s
     result = _Replay(setup, [], [])
     recorder = NullRecorder() if counts is None else _CountingRecorder(counts)
     with locate_faults(setup.scenario, "access"):
-        for setting in setup.settings:
+        for setting in setup.contexts:
             for played in access.rounds(replace(setting, recorder=recorder)):
                 result.open_s.append(played.closed_s - played.opened_s)
                 result.rows.extend((setting.replica, played.index, sent.user, sent.base) for sent in played.deliveries)
@@ -374,7 +374,7 @@ class _Trainings:
     ) -> None:
         self._counts, self._train_s = counts, None
         if access.compute is not None:
-            times_s = [access.compute.time_s(setting.samples, compute_streams(setting)) for setting in setup.settings]
+            times_s = [access.compute.time_s(setting.samples, compute_streams(setting)) for setting in setup.contexts]
             self._train_s = np.mean(times_s, axis=0)
             self._round_s = float(np.median(original.open_s))
 

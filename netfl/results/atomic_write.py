@@ -1,7 +1,7 @@
-"""Files that are whole or as they were, whether a process is killed, the disk is full or the power fails.
+"""Atomic replacement of files: complete or unchanged, even if the process is killed, the disk is full or power fails.
 
-What is written goes beside the file, is brought to the disk, and is then moved there: a name never stands for half a
-file.  The order of two such files is kept, too: where the second is there, the first is.
+The content is written beside the file, synchronized to the disk, and then renamed, so that
+files appear in the order of their writes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A file to write beside *path*, which is moved there at the end: so *path* is whole, or as it was.
+    """Give a file to write beside *path*, and rename it to *path* at the end.
 
     Raises:
-        OSError: the disk would not; what was written is gone then.
+        OSError: the disk failed; the new file is removed.
     """
     part = temp_path(path)
     try:
-        if part.is_symlink():  # or what it leads to would be written
+        if part.is_symlink():  # otherwise its target would be written
             part.unlink()
         yield part
         publish_file(part, path)
@@ -33,33 +33,33 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def temp_path(path: Path) -> Path:
-    """Where what is to become *path* is written."""
+    """Return the file that is written before it becomes *path*."""
     return path.with_name(path.name + ".part")
 
 
 def publish_file(part: Path, path: Path) -> None:
-    """Bring the finished file *part* to the disk, and give it the name *path* there."""
+    """Synchronize the finished file *part* to the disk, and rename it to *path*."""
     sync(part)
     os.replace(part, path)  # noqa: PTH105 - the one call that replaces on every system
     sync_directory(path.parent)
 
 
 def sync(*files: Path) -> None:
-    """Bring what *files* hold to the disk."""
-    for one in files:
-        with one.open("r+b") as file:
+    """Synchronize the content of *files* to the disk."""
+    for path in files:
+        with path.open("r+b") as file:
             os.fsync(file.fileno())
 
 
 def sync_directory(folder: Path) -> None:
-    """Bring the names in *folder* to the disk, where the system can do that; Windows does so by itself."""
+    """Synchronize the names in *folder* to the disk, where the system supports that; Windows does it by itself."""
     if os.name != "posix":
         return
-    place = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(place)
+        os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # some file systems of others know no such thing
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # some network file systems do not support it
             raise
     finally:
-        os.close(place)
+        os.close(descriptor)

@@ -1,9 +1,8 @@
-"""Digests of a run's tables: short names of what is in them, by which two runs can be held to each other.
+"""Digests of a run's tables, by which two runs can be compared.
 
-What counts is what a table says, not how its file is written.  Its rows are taken replica by replica, those of one in
-the order in which they stand; of its columns, in their order, the name and the values: whole numbers and truths as
-64-bit integers, numbers as the bits of 64-bit floats (all NaN alike), words as the first 8 bytes of the BLAKE2b of
-their UTF-8; everything little-endian.
+A digest depends on the content of a table, not on the file that holds it.  Rows are taken replica by replica, in their
+order within a replica.  Of each column count the name and the values: integers and booleans as 64-bit integers, floats
+as their 64 bits (all NaN alike), words as the first 8 bytes of the BLAKE2b of their UTF-8; all little-endian.
 """
 
 from __future__ import annotations
@@ -22,60 +21,60 @@ from netfl.network.files import open_parquet
 from netfl.results.tables import CHUNK
 
 NETWORK = frozenset({"rounds", "deliveries", "events", "users", "nodes", "spent"})
-"""The tables that a scenario and its seed decide; of a run in which nobody learns, ``figures`` too."""
+"""Tables that the scenario and its seed determine; without learning, ``figures`` too."""
 DIGITS = 9
-"""To so many digits tables are the same on other processors, too, whose logarithms may end in another bit."""
+"""Digits to which tables agree between processors, whose logarithms may differ in the last bit."""
 _BYTES = 16
 
 
 def run_digests(folder: Path, digits: int | None = None) -> dict[str, str]:
-    """The digest of each table in a run directory, by name.
+    """Return the digest of each table in a run directory, by name.
 
     Args:
         folder: the run directory.
-        digits: to which numbers are rounded first; ``None``: every bit counts.
+        digits: significant digits to which numbers are rounded first; ``None``: every bit counts.
 
     Raises:
-        MachineError: one cannot be read.
+        MachineError: a table cannot be read.
     """
     return {path.stem: table_digest(path, digits) for path in sorted(folder.glob("*.parquet"))}
 
 
 def table_digest(path: Path, digits: int | None = None) -> str:
-    """The digest of one Parquet file, in 32 hexadecimal digits; files of any size are read in pieces.
+    """Return the digest of one Parquet file, in 32 hexadecimal digits; the file is read in pieces.
 
     Args:
         path: the file.
-        digits: as of `of`.
+        digits: as in `run_digests`.
 
     Raises:
         MachineError: it cannot be read.
     """
-    found: dict[int, list[blake2b]] = {}
+    hashes: dict[int, list[blake2b]] = {}
     sizes: dict[int, int] = {}
     with open_parquet(path) as file:
         names = file.schema_arrow.names
         for batch in file.iter_batches(CHUNK):
             for replica, part in _by_replica(batch):
-                own = found.setdefault(replica, [blake2b(digest_size=_BYTES) for _ in names])
+                columns = hashes.setdefault(replica, [blake2b(digest_size=_BYTES) for _ in names])
                 sizes[replica] = sizes.get(replica, 0) + part.num_rows
-                for each, column in zip(own, part.columns, strict=True):
+                for each, column in zip(columns, part.columns, strict=True):
                     each.update(_canonical(column, digits).tobytes())
     whole = blake2b(b"".join(map(_code, names)), digest_size=_BYTES)
-    for replica in sorted(found):
+    for replica in sorted(hashes):
         whole.update(np.array([replica, sizes[replica]], "<i8").tobytes())
-        for each in found[replica]:
+        for each in hashes[replica]:
             whole.update(each.digest())
     return whole.hexdigest()
 
 
 def deterministic_tables(tables: Iterable[str], *, learning: bool) -> set[str]:
-    """Those of *tables* that the scenario decides; in others learning has a part, which is so but for rounding."""
+    """Return those of *tables* that the scenario determines to the bit; the others depend on learning."""
     return {name for name in tables if name in NETWORK or (name == "figures" and not learning)}
 
 
 def _by_replica(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each replica; those of a table without such a column as those of replica 0."""
+    """Yield the rows of each replica; a table without that column counts as replica 0."""
     if "replica" not in batch.schema.names or not batch.num_rows:
         yield 0, batch
         return
@@ -89,7 +88,6 @@ def _by_replica(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _canonical(column: pa.Array, digits: int | None) -> NDArray[np.generic]:
-    """The values of a column as they are counted."""
     if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         words = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         codes = np.frombuffer(b"".join(map(_code, [*words.dictionary.to_pylist(), ""])), "<u8")
@@ -102,10 +100,8 @@ def _canonical(column: pa.Array, digits: int | None) -> NDArray[np.generic]:
 
 
 def _rounded(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
-    """Numbers to so many significant digits."""
     return np.array([float(f"{value:.{digits - 1}e}") for value in values.tolist()], "<f8") + 0.0
 
 
 def _code(word: str) -> bytes:
-    """What stands for a word."""
     return blake2b(word.encode(), digest_size=8).digest()

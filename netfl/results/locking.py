@@ -1,4 +1,4 @@
-"""One process writes a run directory at a time."""
+"""Locks of run directories: one process writes at a time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NAME = ".lock"
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold *folder* for writing; the system lets go of it if the process ends, however it does.
+    """Lock *folder* for writing; the system releases it when the process ends.
 
     Raises:
-        ScenarioError: another process holds it, or links in it lead what is written elsewhere.
+        ScenarioError: another process has locked it, or it contains links that lead elsewhere.
         MachineError: it cannot be written.
     """
-    linked = next((one for one in (*folder.glob("*"), *folder.glob("*/*")) if one.is_symlink()), None)
+    linked = next((path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_symlink()), None)
     if linked is not None:
         problem = f"{linked} is a link, and what is written here must not land elsewhere"
         raise ScenarioError([Fault("", problem, None, "put the file itself in its place")])
@@ -40,7 +40,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether some process holds *folder* for writing."""
+    """Return whether a process has locked *folder*."""
     if not (folder / _NAME).exists():
         return False
     try:

@@ -1,4 +1,4 @@
-"""Run directories, read back: tables as pandas DataFrames, at any time."""
+"""Reader of run directories: tables as pandas DataFrames, also while the run is going on."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from netfl.results.tables import SCHEMAS, read_stream, stream_of
 from netfl.types import check_format
 
 EXTENSION = "extension"
-"""The folder in a run directory in which replicas are run that are to extend it."""
+"""Folder in a run directory for the replicas that extend the run."""
 
 SWEEP = "sweep.json"
-"""The file by which the folder of a sweep is known."""
+"""File that marks the folder of a sweep."""
 
 TASKS = "tasks"
-"""The folder of a sweep in which each of its runs has one of its own."""
+"""Folder of a sweep that holds the run directories."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory; its tables are pandas DataFrames, read when first asked for.
+    """A run directory, whose tables are pandas DataFrames that are read at first use.
 
     Args:
         folder: the run directory.
-        without: names of files in it that are taken as missing.
-        unfinished: whether tables that never got finished are read, too, as far as they had been written.
+        without: names of files that are treated as missing.
+        unfinished: whether unfinished tables are read too, as far as they were written.
     """
 
     folder: Path
@@ -50,41 +50,41 @@ class Run:
         """Status, seed, versions, machine and timings.
 
         Raises:
-            MachineError: it is damaged.
+            MachineError: the file is damaged.
             ScenarioError: a newer netfl wrote it.
         """
-        told = self._json("manifest.json")
-        check_format(told.get("format"), str(self.folder / "manifest.json"))
-        return told
+        manifest = self._json("manifest.json")
+        check_format(manifest.get("format"), str(self.folder / "manifest.json"))
+        return manifest
 
     @property
     def status(self) -> str:
-        """``running``, ``done``, ``interrupted``, ``failed``, or ``crashed``: it says running, but nobody runs it."""
-        told = str(self.manifest.get("status", "unknown"))
-        return "crashed" if told == "running" and not is_locked(self.folder) else told
+        """``running``, ``done``, ``interrupted``, ``failed``, or ``crashed``: marked as running, without a process."""
+        status = str(self.manifest.get("status", "unknown"))
+        return "crashed" if status == "running" and not is_locked(self.folder) else status
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The figures that the run printed at its end; empty until then, and while it changes from that to another."""
-        told = self._json("summary.json")
-        changing = (self.folder / EXTENSION).exists() and told.get("replicas") != self.manifest.get("replicas")
-        return {} if changing else told
+        """Metrics over replicas; empty until the end of the run, and while an extension replaces it."""
+        summary = self._json("summary.json")
+        is_changing = (self.folder / EXTENSION).exists() and summary.get("replicas") != self.manifest.get("replicas")
+        return {} if is_changing else summary
 
     @property
     def diverged(self) -> list[str]:
-        """Each learner whose training diverged in a replica, in words."""
-        told = []
+        """Lanes whose training diverged, in words."""
+        lines = []
         try:
-            for one in self.manifest.get("diverged", []):
-                user = "" if one["user"] is None else f", user {one['user']}"
-                told.append(f"{one['learner']}, replica {one['replica']}{user}: {one['problem']}")
+            for lane in self.manifest.get("diverged", []):
+                user = "" if lane["user"] is None else f", user {lane['user']}"
+                lines.append(f"{lane['learner']}, replica {lane['replica']}{user}: {lane['problem']}")
         except (TypeError, KeyError) as error:
             raise MachineError(f"{self.folder / 'manifest.json'} cannot be read: diverged: {error}") from error
-        return told
+        return lines
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
-        """The scenario as resolved, as plain YAML says it."""
+        """Resolved scenario as plain data."""
         from netfl.scenario import yaml_document
 
         path = self.folder / "scenario.yaml"
@@ -96,10 +96,10 @@ class Run:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
     def said(self, section: str) -> Any:
-        """A section of the scenario, which a run cannot do without.
+        """Return a required section of the scenario.
 
         Raises:
-            MachineError: it is not there.
+            MachineError: it is missing.
         """
         if section not in self.scenario:
             raise MachineError(f"{self.folder / 'scenario.yaml'} says nothing of '{section}': is it the run's own?")
@@ -107,13 +107,13 @@ class Run:
 
     @property
     def choices(self) -> dict[str, dict[str, Any]]:
-        """The choices among learners, by name, as the scenario says them."""
+        """Choices among learners in the scenario, by name."""
         evaluate = self.scenario.get("evaluate")
         return dict(_mapping(_mapping(evaluate).get("choose")))
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The names under which figures of learning stand: the learners, and the choices among them."""
+        """Names of the learners and of the choices among them."""
         return tuple(str(name) for part in (self.scenario.get("learners"), self.choices) for name in _mapping(part))
 
     @cached_property
@@ -123,23 +123,23 @@ class Run:
 
     @cached_property
     def deliveries(self) -> pd.DataFrame:
-        """One row per update that reached the server and counted."""
+        """One row per update that was delivered."""
         return self.table("deliveries")
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """One row per recorded thing that happened, in order of time within a replica."""
+        """One row per recorded event, in order of time within a replica."""
         table = self.table("events")
         return table.sort_values(["replica", "time_s"], kind="stable", ignore_index=True)
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row per figure."""
+        """One row per evaluated value."""
         return self.table("metrics")
 
     @cached_property
     def figures(self) -> pd.DataFrame:
-        """One row per replica and figure that it ended with; none until then."""
+        """One row per replica and final metric; none until the end of the run."""
         return self.table("figures")
 
     @cached_property
@@ -149,7 +149,7 @@ class Run:
 
     @cached_property
     def spent(self) -> pd.DataFrame:
-        """One row per replica and user: what it did and spent, where the access counts energy; none until the end."""
+        """One row per replica and user: what it spent, where the access counts energy; none until the end."""
         return self.table("spent")
 
     @cached_property
@@ -159,18 +159,18 @@ class Run:
 
     @cached_property
     def regions(self) -> pd.DataFrame:
-        """For data in the plane: the label that each learner predicts on a grid."""
+        """Labels that each learner predicts on a grid, for two-dimensional data."""
         return self.table("regions")
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """For data in the plane: the test points."""
+        """Test points, for two-dimensional data."""
         return self.table("points")
 
     def table(self, name: str) -> pd.DataFrame:
-        """A table by name; empty, with its columns, while it is not finished or where the run has none.
+        """Return a table by name; empty, with its columns, while it is unfinished or where the run has none.
 
-        Replicas that are being put in, to extend the run, are there once all of them are.
+        The replicas of an extension appear when all of them are complete.
         """
         path = self.file_of(name)
         if path == stream_of(self.folder, name):
@@ -190,9 +190,9 @@ class Run:
 
     @cached_property
     def _growing(self) -> bool:
-        """Whether the streams of an unfinished run reach farther than the tables of an earlier stop, if there are any.
+        """Whether the streams of an unfinished run cover more rounds than the tables of an earlier stop.
 
-        All growing tables come from the same, as they fit together only so.
+        All growing tables are then read from streams, as only these fit together.
         """
         stream, whole = stream_of(self.folder, "rounds"), self.folder / "rounds.parquet"
         if not self.unfinished or not self._has(stream.name):
@@ -204,10 +204,10 @@ class Run:
         return False
 
     def versions(self, learner: str, replica: int = 0) -> ModelSnapshots:
-        """Every version of a learner's model, by round from 0, the start; read when it is asked for.
+        """Return the recorded versions of a learner's model, by round; 0 is the start.
 
         Raises:
-            ScenarioError: the run has not recorded them, or not to its end.
+            ScenarioError: the run has not recorded them, or is not finished.
             MachineError: the file is damaged.
         """
         path = self.folder / VERSIONS / f"{learner}-{replica}.safetensors"
@@ -217,17 +217,16 @@ class Run:
         return ModelSnapshots(path)
 
     def figures_of(self, replicas: Iterable[int]) -> list[dict[str, float]]:
-        """The figures of each of *replicas*, by name."""
+        """Return the final metrics of each of *replicas*, by name."""
         names, values = self.figures["figure"].astype(str), self.figures["value"]
-        own = [self.figures["replica"] == replica for replica in replicas]
-        return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in own]
+        masks = [self.figures["replica"] == replica for replica in replicas]
+        return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in masks]
 
     def _has(self, name: str) -> bool:
-        """Whether there is such a file in the directory."""
         return name not in self.without and (self.folder / name).exists()
 
     def _json(self, name: str) -> dict[str, Any]:
-        """A JSON file of the directory, empty where there is none."""
+        """Return the content of a JSON file; empty where there is none."""
         path = self.folder / name
         try:
             return dict(json.loads(files.read_text(path))) if self._has(name) else {}
@@ -236,7 +235,7 @@ class Run:
 
 
 def open_run(folder: str | Path) -> Run:
-    """The run in *folder*, finished or not.
+    """Open the run in *folder*, finished or not.
 
     Raises:
         ScenarioError: there is no run.
@@ -246,7 +245,7 @@ def open_run(folder: str | Path) -> Run:
         if not (path / "manifest.json").is_file():
             problem = "there is no manifest.json in it"
             if is_sweep(path):
-                problem, remedy = "it is that of a sweep", _of_sweep(path)
+                problem, remedy = "it is that of a sweep", _sweep_remedy(path)
     except OSError as error:
         problem = str(error.strerror or error)
     if problem:
@@ -255,19 +254,18 @@ def open_run(folder: str | Path) -> Run:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """*value* where it is a mapping; else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether *folder* is that of a sweep; nothing is whose name the system refuses."""
+    """Return whether *folder* is that of a sweep; False for names that the system refuses."""
     try:
         return (folder / SWEEP).is_file()
     except OSError:
         return False
 
 
-def _of_sweep(folder: Path) -> str:
+def _sweep_remedy(folder: Path) -> str:
     """What would do in place of a sweep's folder."""
     runs = sorted(path.parent for path in (folder / TASKS).glob("*/manifest.json"))
     whole = "netfl report and netfl.open_sweep take it as a whole, netfl sweep goes on with it"

@@ -1,7 +1,7 @@
-"""What replicas came to: figures of each, their means, and how far chance may have moved those.
+"""Metrics of replicas, with means and confidence intervals over replicas.
 
-A figure of one replica is a number with a name, such as ``delay_mean_s``.  Over replicas it has a mean and a 95 %
-interval of Student's t; that interval takes replicas to be independent and says nothing of bias within a replica.
+A metric of one replica is a number with a name, such as ``delay_mean_s``.  Over replicas it has a mean and a 95 %
+confidence interval by Student's t, which assumes independent replicas and does not cover bias within a replica.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from netfl.network.counters import delays, jain
 from netfl.types import FATES, LearnerReport, Round, RoundBatch
 
 _AT_ONCE = 256
-"""Rounds that are counted at a time."""
+"""Number of rounds that are counted at a time."""
 
 HALF = ".ci95"
-"""What the name of a figure's half interval ends with in a summary."""
+"""End of the name of a metric's half interval in a summary."""
 
 LAST_TENTH, LAST_ROUND = ".last_tenth", ".last_round"
-"""What the name of a learner's final value ends with: it says which statistic the value is."""
+"""Ends of the names of a learner's final values, which state the statistic."""
 
 FINAL = {LAST_TENTH: "mean of the last 10 % of rounds", LAST_ROUND: "last round"}
-"""The same in words.  Learners have the mean, choices among them the value of the last round; see `final_values`."""
+"""The statistics in words: learners have the mean, choices among them the last value; see `final_values`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceInterval:
-    """A mean over replicas with the half width of its 95 % t-interval, NaN for a single replica."""
+    """A mean over replicas with the half width of its 95 % t interval, NaN for a single replica."""
 
     mean: float
     half: float
@@ -42,12 +42,12 @@ class ConfidenceInterval:
 
     @property
     def clear(self) -> bool | None:
-        """Whether zero lies outside; ``None`` where one replica cannot tell."""
+        """Whether zero lies outside the interval; ``None`` for a single replica."""
         return None if math.isnan(self.half) else abs(self.mean) > self.half
 
 
 def interval(values: ArrayLike) -> ConfidenceInterval:
-    """The mean of *values*, one for each replica, and its 95 % t-interval; NaN values are left out.
+    """Return the mean of *values*, one for each replica, and its 95 % t interval; NaN values are omitted.
 
     >>> found = interval([1.0, 2.0, 3.0])
     >>> found.mean, round(found.half, 3), found.clear
@@ -122,7 +122,7 @@ def name_spread(replicas: int) -> str:
 
 
 def mean_sentence(replicas: int) -> str:
-    """Return what the values of a table are that has means over *replicas*.
+    """Return the sentence below a table of means over *replicas*.
 
     >>> mean_sentence(1)
     'There is one replica, so nothing is known of chance.'
@@ -133,71 +133,71 @@ def mean_sentence(replicas: int) -> str:
 
 
 def t_factor(size: int) -> float:
-    """The half width of a 95 % t-interval of the mean of *size* draws, in their standard deviations."""
+    """Return the half width of the 95 % t interval of the mean of *size* draws, in their standard deviations."""
     from scipy.special import stdtrit
 
     return float(stdtrit(size - 1, 0.975)) / math.sqrt(size)
 
 
 class RoundStatistics:
-    """What the rounds of one replica come to, as they close.
+    """Statistics of the rounds of one replica, updated round by round.
 
     Args:
         users: the number of users.
     """
 
     def __init__(self, users: int) -> None:
-        self._heard, self._delays = np.zeros(users, np.int64), array("d")
+        self._delivered, self._delays = np.zeros(users, np.int64), array("d")
         self._attempts, self._rounds, self._closed_s = 0, 0, 0.0
         self._uplink_bits = self._downlink_bits = 0.0
-        self._course = array("d")
+        self._totals = array("d")
         self._waiting: list[Round] = []
 
-    def add(self, one: Round) -> None:
+    def add(self, round: Round) -> None:
         """Count a round."""
-        self._waiting.append(one)
+        self._waiting.append(round)
         if len(self._waiting) >= _AT_ONCE:
-            self._catch_up()
+            self._count_waiting()
 
-    def _catch_up(self) -> None:
-        """Count the rounds that wait for it: many at once are counted sooner than one by one."""
+    def _count_waiting(self) -> None:
+        """Count the waiting rounds; many at once take less time than one by one."""
         if self._waiting:
             rounds, self._waiting = self._waiting, []
             self.extend(RoundBatch.of(rounds))
 
-    def extend(self, block: RoundBatch) -> None:
-        """Count rounds, after those that have been counted."""
-        np.add.at(self._heard, block.user, 1)
-        self._attempts += int(block.attempts.sum())
-        self._delays.frombytes((block.arrived_s - np.repeat(block.opened_s, block.delivered)).tobytes())
-        self._rounds, self._closed_s = int(block.index[-1]), float(block.closed_s[-1])
+    def extend(self, batch: RoundBatch) -> None:
+        """Count the next rounds."""
+        np.add.at(self._delivered, batch.user, 1)
+        self._attempts += int(batch.attempts.sum())
+        self._delays.frombytes((batch.arrived_s - np.repeat(batch.opened_s, batch.delivered)).tobytes())
+        self._rounds, self._closed_s = int(batch.index[-1]), float(batch.closed_s[-1])
         up, down = (
             np.cumsum([before, *bits])[1:]
-            for before, bits in ((self._uplink_bits, block.uplink_bits), (self._downlink_bits, block.downlink_bits))
+            for before, bits in ((self._uplink_bits, batch.uplink_bits), (self._downlink_bits, batch.downlink_bits))
         )
         self._uplink_bits, self._downlink_bits = float(up[-1]), float(down[-1])
-        self._course.frombytes(np.stack([block.closed_s, up, down, block.energy_j], axis=1).tobytes())
+        self._totals.frombytes(np.stack([batch.closed_s, up, down, batch.energy_j], axis=1).tobytes())
 
     def until(self, index: int) -> dict[str, float]:
-        """What it took to get to the end of round *index*: time, bits sent up and down, and joules where counted."""
-        self._catch_up()
+        """Return the cost until the end of round *index*: time, bits on uplink and downlink, and joules if counted."""
+        self._count_waiting()
         names = ("time_s", "uplink_bits", "downlink_bits", "energy_J")
-        at, counted = len(names) * (index - 1), not math.isnan(self._course[-1])
-        taken = self._course[at : at + len(names)] if index else [0.0] * len(names)
-        told = dict(zip(names, taken, strict=True))
-        return told if counted else {name: cost for name, cost in told.items() if name != "energy_J"}
+        start, has_energy = len(names) * (index - 1), not math.isnan(self._totals[-1])
+        totals = self._totals[start : start + len(names)] if index else [0.0] * len(names)
+        costs = dict(zip(names, totals, strict=True))
+        return costs if has_energy else {name: cost for name, cost in costs.items() if name != "energy_J"}
 
     def spanned(self) -> dict[str, float]:
-        """The figure that windows of time have too, in which no updates are served."""
-        self._catch_up()
+        """Return the metric of runs without updates: the simulated time."""
+        self._count_waiting()
         return {"simulated_s": self._closed_s}
 
     def figures(self, fates: Mapping[str, int]) -> dict[str, float]:
-        """The figures of the replica, whose updates ended as *fates* says.
+        """Return the metrics of the replica, with the number of updates for each outcome in *fates*.
 
         A delay runs from the opening of the round, when its broadcast begins, to the arrival of the update.
         """
-        self._catch_up()
+        self._count_waiting()
         delivered, updates = len(self._delays), sum(fates[fate] for fate in FATES)
         return {
             **self.spanned(),
@@ -205,7 +205,7 @@ class RoundStatistics:
             "delivered_per_round": _ratio(delivered, self._rounds),
             **delays(np.frombuffer(self._delays)),
             "attempts_mean": _ratio(self._attempts, delivered),
-            "jain": jain(self._heard),
+            "jain": jain(self._delivered),
             "uplink_bits": self._uplink_bits,
             "downlink_bits": self._downlink_bits,
             **{f"fate.{fate}": float(fates[fate]) for fate in FATES},
@@ -216,14 +216,14 @@ class RoundStatistics:
 def learning_summary(
     lanes: Sequence[tuple[str, int]], reports: Sequence[LearnerReport], choices: Collection[str] = ()
 ) -> dict[int, dict[str, float]]:
-    """The final values of learning, by replica: ``<learner>.<metric>.last_tenth``, of choices ``.last_round``.
+    """Return the final values of learning, by replica: ``<learner>.<metric>.last_tenth``, of choices ``.last_round``.
 
-    See `final_values`.  A figure that a lane never had is left out; one that it has no longer is NaN.
+    See `final_values`.  A metric that a lane never had is omitted; one that it no longer has is NaN.
 
     Args:
         lanes: learner and replica of each lane.
         reports: all evaluations.
-        choices: which of the learners are choices among others.
+        choices: names of the choices among learners.
     """
     found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
     if not reports:
@@ -242,51 +242,52 @@ def learning_summary(
 def cost_to_target(
     lanes: Sequence[tuple[str, int]],
     reports: Sequence[LearnerReport],
-    tallies: Mapping[int, RoundStatistics],
+    statistics: Mapping[int, RoundStatistics],
     targets: Sequence[float],
 ) -> dict[int, dict[str, float]]:
-    """What it took to come to test accuracies, by replica: ``<learner>.target:<accuracy>.rounds``, ``.time_s``, ….
+    """Return the cost of reaching test accuracies, by replica: ``<learner>.target:<accuracy>.rounds``, ``.time_s``, ….
 
-    A target is reached at the first evaluation whose accuracy is no smaller.  A learner that does not reach it has no
-    such figures.
+    A target is reached at the first evaluation with at least that accuracy.  A learner that does not reach it has NaN
+    rounds and no other cost.
 
     Args:
         lanes: learner and replica of each lane.
         reports: all evaluations, in order.
-        tallies: of each replica.
+        statistics: the statistics of each replica.
         targets: the accuracies.
     """
     found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
     for (lane, (learner, replica)), target in product(enumerate(lanes), targets):
-        first = next((one.round for one in reports if one.metrics["accuracy"][lane] >= target), None)
-        costs = {"rounds": float(first), **tallies[replica].until(first)} if first is not None else {"rounds": math.nan}
+        first = next((each.round for each in reports if each.metrics["accuracy"][lane] >= target), None)
+        costs = (
+            {"rounds": float(first), **statistics[replica].until(first)} if first is not None else {"rounds": math.nan}
+        )
         found[replica] |= {f"{learner}.target:{target:g}.{name}": cost for name, cost in costs.items()}
     return found
 
 
 def summary(figures: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """The figures over replicas, flat: sums for ``fate.<fate>``, else means, with two or more replicas with ``.ci95``.
+    """Return metrics over replicas by name: sums for ``fate.<fate>``, else means.
 
-    That is the half width of the 95 % t-interval.  A figure that is missing or not finite in any replica, such as the
-    loss of a learner that diverged, or the delay where nothing was delivered, is ``None``.
+    With two or more replicas, ``<name>.ci95`` is the half width of the 95 % t interval.  A metric that is missing or
+    not finite in a replica, such as the loss of a learner that diverged or the delay without deliveries, is ``None``.
 
     Args:
-        figures: of each replica.
+        figures: the metrics of each replica.
     """
-    told: dict[str, Any] = {}
-    for name in dict.fromkeys(name for own in figures for name in own):
-        values = np.array([own.get(name, math.nan) for own in figures])
+    values_by_name: dict[str, Any] = {}
+    for name in dict.fromkeys(name for replica in figures for name in replica):
+        values = np.array([replica.get(name, math.nan) for replica in figures])
         if name.startswith("fate."):
-            told[name] = int(values.sum())
+            values_by_name[name] = int(values.sum())
             continue
-        whole = bool(np.isfinite(values).all())
-        found = interval(values)
-        told[name] = found.mean if whole else None
+        is_complete = bool(np.isfinite(values).all())
+        estimate = interval(values)
+        values_by_name[name] = estimate.mean if is_complete else None
         if len(figures) > 1:
-            told[name + HALF] = found.half if whole else None
-    return told
+            values_by_name[name + HALF] = estimate.half if is_complete else None
+    return values_by_name
 
 
 def _ratio(part: float, whole: float) -> float:
-    """*part* of *whole*; NaN of nothing."""
     return part / whole if whole else math.nan

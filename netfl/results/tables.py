@@ -1,8 +1,8 @@
-"""The tables of a run directory, written in chunks while the run goes on.
+"""Tables of a run directory, written in chunks during the run.
 
-A table grows in ``<name>.arrows.part``, a stream of record batches that can be read up to where a crash cut it off.  At
-the end of the run it becomes ``<name>.parquet``, which takes its name when it is whole, so that a file which looks
-whole is whole.  Memory stays bounded: a chunk is written as soon as it is full.
+A table grows in ``<name>.arrows.part``, a stream of record batches that stays readable up to the point of a crash.  At
+the end of the run it becomes ``<name>.parquet``, which gets its name when it is complete.  Memory is bounded: a chunk
+is written as soon as it is full.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +22,6 @@ from netfl.network.files import check_stamp
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.event_filter import EventFilter
 from netfl.types import KINDS, STAMP
-
-if TYPE_CHECKING:
-    pass
-
-
-# Parquet files that say which format they are written in.
-
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 SCHEMAS = {
@@ -81,17 +74,17 @@ SCHEMAS = {
     ),
     "figures": pa.schema({"replica": pa.int32(), "figure": _WORD, "value": pa.float64()}),
 }
-"""Columns of the tables; others, such as ``users``, have columns of their own for each scenario."""
+"""Columns of the tables; others, such as ``users``, have columns that depend on the scenario."""
 
 GROWING = ("rounds", "deliveries", "events", "metrics")
-"""The tables that grow during a run; the others are written at once."""
+"""Tables that grow during a run; the others are written at once."""
 
 CHUNK = 1 << 16
-"""Rows that are gathered before they are written."""
+"""Number of rows that are gathered before they are written."""
 
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
-"""How streams are written: LZ4 costs little time, and they take about as much room as Parquet."""
+"""Compression of streams: LZ4 takes little time, and about as much space as Parquet."""
 
 
 def stream_of(folder: Path, name: str) -> Path:
@@ -100,24 +93,24 @@ def stream_of(folder: Path, name: str) -> Path:
 
 
 def read_stream(path: Path) -> pa.Table:
-    """Return the rows of a table that was still growing, up to where a crash has cut off its file.
+    """Return the rows of an unfinished table, up to where a crash has cut off its file.
 
     Args:
         path: of `stream_of`.
 
     Raises:
-        MachineError: it has other columns than its table.
+        MachineError: its columns are not those of the table.
         ScenarioError: a newer netfl wrote it.
     """
-    schema, found = SCHEMAS[path.name.partition(".")[0]], []
-    with suppress(OSError, pa.ArrowException):  # the end, or the damage, is where the rows end
+    schema, batches = SCHEMAS[path.name.partition(".")[0]], []
+    with suppress(OSError, pa.ArrowException):  # rows end where the file ends or is damaged
         for batch in _batches(path):
-            found.append(batch)  # noqa: PERF402 - what comes before a damage is kept
-    if found:
-        check_stamp(found[0].schema.metadata, path)
-        if not found[0].schema.equals(schema):
-            raise MachineError(f"{path} cannot be read: its columns are {', '.join(found[0].schema.names)}")
-    return pa.Table.from_batches(found, schema).unify_dictionaries()
+            batches.append(batch)  # noqa: PERF402 - keeps the batches before the damage
+    if batches:
+        check_stamp(batches[0].schema.metadata, path)
+        if not batches[0].schema.equals(schema):
+            raise MachineError(f"{path} cannot be read: its columns are {', '.join(batches[0].schema.names)}")
+    return pa.Table.from_batches(batches, schema).unify_dictionaries()
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -127,7 +120,7 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 class TableWriter:
-    """One growing table: a stream until it is finished, then a Parquet file."""
+    """Growing table: a stream until it is finished, then a Parquet file."""
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         self._final = folder / f"{name}.parquet"
@@ -140,14 +133,14 @@ class TableWriter:
         self._file = pa.OSFile(str(self._path), "wb")
         self._stream = pa.ipc.new_stream(self._file, schema.with_metadata(STAMP), options=_COMPRESSED)
 
-    def extend(self, lines: Sequence[tuple[float, ...]]) -> None:
+    def extend(self, rows: Sequence[tuple[float, ...]]) -> None:
         """Add single rows of numbers; for tables that grow by a few rows at a time."""
-        self._lines += lines
+        self._lines += rows
         if len(self._lines) >= CHUNK:
             self.flush()
 
     def append(self, columns: Sequence[pa.Array | NDArray[np.generic]], kept: NDArray[np.bool_] | None = None) -> None:
-        """Add rows, given as whole columns in the order of the schema; where *kept* is given, those that it marks."""
+        """Add rows as whole columns in the order of the schema; of these the rows that *kept* marks, if it is given."""
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)
             for column, field in zip(columns, self._schema, strict=True)
@@ -161,7 +154,7 @@ class TableWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has been gathered."""
+        """Write the gathered rows to the stream."""
         if self._lines:
             columns, self._lines = [*zip(*self._lines, strict=True)], []
             arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
@@ -172,7 +165,7 @@ class TableWriter:
         self._chunks, self._rows = [], 0
 
     def finish(self) -> None:
-        """Write the rest, and all of it as Parquet; the file still has to get its own name."""
+        """Write all rows as a Parquet file, which `publish` gives its name."""
         if self._file.closed:
             return
         self.flush()
@@ -191,28 +184,45 @@ class TableWriter:
                 writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
 
     def publish(self) -> None:
-        """Give the finished file its own name, unless that is done."""
+        """Give the finished file its name, unless it has it."""
         if self._part.exists():
             publish_file(self._part, self._final)
             self._path.unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """Let go after a failure of the disk, whose room is needed."""
+        """Remove the unfinished files, for example after a disk error."""
         self._chunks, self._lines = [], []
-        with suppress(OSError):  # the disk that failed before fails again
+        with suppress(OSError):  # the disk may fail again
             self._stop()
         for path in (self._path, self._part):
             path.unlink(missing_ok=True)
 
     def _stop(self) -> None:
-        """End the stream, unless that is done."""
         if not self._file.closed:
             with self._file:
                 self._stream.close()
 
 
+class MemoryTable:
+    """Table of rows that are kept in memory, in place of a `TableWriter`."""
+
+    def __init__(self, name: str) -> None:
+        self._schema = SCHEMAS[name]
+        self._batches: list[pa.RecordBatch] = []
+
+    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]]) -> None:
+        """Add rows, given as whole columns in the order of the schema."""
+        fields = zip(columns, self._schema, strict=True)
+        arrays = [column if isinstance(column, pa.Array) else pa.array(column, field.type) for column, field in fields]
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def read(self) -> pa.Table:
+        """Return all rows."""
+        return pa.Table.from_batches(self._batches, self._schema).unify_dictionaries()
+
+
 def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:
-    """A column of repeated words; *counts* says how often each of *values* is repeated."""
+    """Return a dictionary column in which each of *values* is repeated as often as *counts* says."""
     encoded = pa.array(values, pa.string()).dictionary_encode()
     if counts is None:
         return encoded
@@ -221,20 +231,26 @@ def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = 
 
 
 class EventRecorder:
-    """Takes the events of one replica; counts all that it is given and stores what is to be kept."""
+    """Recorder of the events of one replica: counts all events, and stores those that the filter keeps.
 
-    def __init__(self, table: TableWriter, replica: int, keeping: EventFilter) -> None:
+    Attributes:
+        counts: number of events of each kind.
+        values: metrics of the whole replica.
+        spendings: columns of the table ``spent``.
+    """
+
+    def __init__(self, table: TableWriter | MemoryTable, replica: int, keeping: EventFilter) -> None:
         self._table, self._replica, self._keeping = table, replica, keeping
         self._held: list[
             tuple[int, str, NDArray[np.float64], int, NDArray[np.int64], str, NDArray[np.float64], str]
         ] = []
         self._rows = 0
         self.counts = dict.fromkeys(KINDS, 0)
-        self.told: dict[str, float] = {}
+        self.values: dict[str, float] = {}
         self.spendings: dict[str, NDArray[Any]] = {}
 
     def wants(self, kind: str) -> bool:
-        """Whether events of *kind* are recorded."""
+        """Return whether events of *kind* are recorded."""
         return kind in self._keeping.kinds
 
     def event(
@@ -248,7 +264,7 @@ class EventRecorder:
         value: ArrayLike = np.nan,
         detail: str = "",
     ) -> None:
-        """Count and, if wanted, record one event or many; see `netfl.types.Recorder`."""
+        """Count one event or many, and store them if the filter keeps them; see `netfl.types.Recorder`."""
         size = int(np.broadcast(np.asarray(time_s), np.asarray(user), np.asarray(value)).size)
         self.counts[kind] += size
         if not size or not self._keeping.wants(kind, round):
@@ -267,15 +283,15 @@ class EventRecorder:
             self.flush()
 
     def figures(self, values: Mapping[str, float]) -> None:
-        """Keep the figures that the replica ended with."""
-        self.told.update(values)
+        """Keep metrics of the whole replica."""
+        self.values.update(values)
 
     def spent(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Keep what each user has spent."""
+        """Keep columns of the table ``spent``."""
         self.spendings.update(values)
 
     def flush(self) -> None:
-        """Hand what is held to the table."""
+        """Pass the gathered events to the table."""
         if not self._held:
             return
         sizes, kinds, times, rounds, users, nodes, values, details = zip(*self._held, strict=True)
@@ -296,7 +312,7 @@ class EventRecorder:
 
 
 def _long(parts: Sequence[NDArray[np.generic]], counts: NDArray[np.int64]) -> NDArray[np.generic]:
-    """Scalars and arrays laid end to end, each repeated to its count."""
+    """Concatenate scalars and arrays, each broadcast to its count."""
     if all(part.size == 1 for part in parts):
         return np.repeat(np.array([part.item() for part in parts], parts[0].dtype), counts)
     return np.concatenate([np.broadcast_to(part, (n,)) for part, n in zip(parts, counts, strict=True)])

@@ -1,4 +1,4 @@
-"""Whether a finished run's tables are those that it wrote, and those that another run of its scenario wrote."""
+"""Verification of a finished run: compare its tables with its manifest, and with another run of its scenario."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from netfl.results.run_reader import Run, open_run
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """What is to be said of one table.
+    """Result for one table.
 
     Args:
-        file: its file.
-        digest: of what is in it now; empty where it is missing.
-        problem: what it differs from; empty if from nothing.
-        good: whether that is all as it must be.
+        file: the file.
+        digest: digest of its present content; empty where it is missing.
+        problem: the difference in words; empty without one.
+        good: whether the table is as it must be.
     """
 
     file: Path
@@ -28,43 +28,42 @@ class VerificationResult:
     good: bool = True
 
     def __str__(self) -> str:
-        """One line: the digest, the file, and what is wrong."""
+        """Return one line: the digest, the file and the problem."""
         return f"{self.digest or '-' * 32}  {self.file}{f': {self.problem}' if self.problem else ''}"
 
 
 def verify_runs(folder: str | Path, like: str | Path | None = None) -> Iterator[VerificationResult]:
-    """What is to be said of each table of a run.
+    """Yield the result for each table of a run.
 
-    Other processors may give other last bits: tables that are the same to `netfl.results.digests.DIGITS` digits are
-    good.  So
-    are those that learning has a part in, whatever they differ by, which is said.
+    Other processors may give other last bits, so tables that are equal to `netfl.results.digests.DIGITS` digits are
+    good.  Tables that depend on learning are good whatever they differ by, which the result states.
 
     Args:
-        folder: of the run.
-        like: that of a run whose tables it must have, too.
+        folder: the run directory.
+        like: the directory of another run, whose tables this run must have too.
 
     Raises:
-        ScenarioError: there is no such run, or it is not done, or of a netfl that told no digests.
+        ScenarioError: there is no such run, it is not done, or its manifest has no digests.
         MachineError: a table is damaged.
     """
     run = open_run(folder)
-    told, found = _told(run), digests.run_digests(run.folder)
-    other = told if like is None else _told(open_run(like))
-    decided = digests.deterministic_tables(told.keys() | other.keys(), learning=bool(run.manifest["learning"]))
-    for name in sorted(told.keys() | found.keys() | other.keys()):
-        file, digest = run.folder / f"{name}.parquet", found.get(name, "")
-        if digest != told.get(name, ""):
+    written, current = _manifest_digests(run), digests.run_digests(run.folder)
+    other = written if like is None else _manifest_digests(open_run(like))
+    deterministic = digests.deterministic_tables(written.keys() | other.keys(), learning=bool(run.manifest["learning"]))
+    for name in sorted(written.keys() | current.keys() | other.keys()):
+        file, digest = run.folder / f"{name}.parquet", current.get(name, "")
+        if digest != written.get(name, ""):
             problem = "is not the table that the run wrote" if digest else "is not there any more"
             yield VerificationResult(file, digest, problem, good=False)
         elif digest != other.get(name, ""):
-            yield _differing(file, digest, Path(like or "") / file.name, decided=name in decided)
+            yield _differing(file, digest, Path(like or "") / file.name, is_deterministic=name in deterministic)
         else:
             yield VerificationResult(file, digest)
 
 
-def _differing(file: Path, digest: str, other: Path, *, decided: bool) -> VerificationResult:
-    """What is to be said of a table that is not the same to the last bit as that of another run."""
-    if not decided:
+def _differing(file: Path, digest: str, other: Path, *, is_deterministic: bool) -> VerificationResult:
+    """Return the result for a table that differs from that of another run in at least one bit."""
+    if not is_deterministic:
         return VerificationResult(file, digest, f"differs from {other}, as what is learned may by rounding")
     if not (file.exists() and other.exists()):
         return VerificationResult(file, digest, f"only one of it and {other} is there", good=False)
@@ -75,8 +74,8 @@ def _differing(file: Path, digest: str, other: Path, *, decided: bool) -> Verifi
     return VerificationResult(file, digest, f"differs from {other}", good=False)
 
 
-def _told(run: Run) -> dict[str, str]:
-    """The digests in a run's manifest.
+def _manifest_digests(run: Run) -> dict[str, str]:
+    """Return the digests in a run's manifest.
 
     Raises:
         ScenarioError: there are none.

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: the newest and the one before it, so that a damaged file does not cost the run."""
+"""Checkpoints of a run: the newest and the one before it, so that a damaged file does not cost the run."""
 
 from __future__ import annotations
 
@@ -14,112 +14,111 @@ from netfl.results.atomic_write import atomic_write
 from netfl.types import LearnerReport
 
 CHECKPOINT = "checkpoint.pt"
-"""The newest checkpoint's name in the run directory."""
+"""File name of the newest checkpoint in the run directory."""
 BEFORE = "checkpoint.before.pt"
-"""That of the one before it."""
+"""File name of the checkpoint before it."""
 CHECKPOINT_EVERY_S = 30.0
-"""Wall-clock seconds between checkpoints, where the scenario says nothing else."""
+"""Wall-clock seconds between checkpoints, by default."""
 _LOG = logging.getLogger(__name__)
 
 
 class CheckpointStore:
-    """Writes checkpoints, and finds the one to go on from.
+    """Reader and writer of the checkpoints of a run.
 
     Args:
         folder: the run directory.
-        about: what learning depends on, as plain data: a checkpoint of anything else is refused.
-        pace: how often one is due; ``None`` for every `CHECKPOINT_EVERY_S`.
-        again: the command that goes on with the run.
+        facts: what learning depends on, as plain data: a checkpoint of anything else is refused.
+        schedule: when a checkpoint is due; ``None`` for every `CHECKPOINT_EVERY_S`.
+        command: the command that continues the run.
 
     Attributes:
-        newest: the round of the newest checkpoint that is known; -1 without one.
+        newest: the round of the newest known checkpoint; -1 without one.
     """
 
     def __init__(
         self,
         folder: Path,
-        about: Mapping[str, Any] | None = None,
-        pace: CheckpointSpec | Literal["none"] | None = None,
-        again: str = "",
+        facts: Mapping[str, Any] | None = None,
+        schedule: CheckpointSpec | Literal["none"] | None = None,
+        command: str = "",
     ) -> None:
         self.path, self._before = folder / CHECKPOINT, folder / BEFORE
-        self._about, self._pace, self._again = dict(about or {}), pace, again or f"netfl resume {folder}"
+        self._facts, self._schedule, self._command = dict(facts or {}), schedule, command or f"netfl resume {folder}"
         self._saved_at = time.monotonic()
-        self._damaged = False
+        self._is_damaged = False
         self.newest = -1
 
     @property
     def remedy(self) -> str:
-        """What does where no checkpoint can be gone on from."""
+        """Remedy where no checkpoint can be used."""
         names = " and ".join(path.name for path in (self.path, self._before) if path.exists())
-        return f"To start the run again, remove {names}, and then: {self._again}"
+        return f"To start the run again, remove {names}, and then: {self._command}"
 
     def load(self) -> dict[str, Any] | None:
-        """The newest whole checkpoint; ``None`` where there is none.  Nothing in the directory is changed.
+        """Return the newest intact checkpoint; ``None`` if there are none.  The directory is not changed.
 
         Raises:
-            MachineError: there are some, and none is whole; or it is that of another scenario.
+            MachineError: there are checkpoints but none is intact, or it is that of another scenario.
         """
-        there = [path for path in (self.path, self._before) if path.exists()]
-        for path in there:
+        paths = [path for path in (self.path, self._before) if path.exists()]
+        for path in paths:
             content = self._read(path)
             if content is not None:
                 self._check(path, content.get("about", {}))
-                self.newest, self._damaged = int(content["round"]), path != there[0]
-                if self._damaged:
-                    told = "%s is not a whole checkpoint; going on from the one before it, of round %d"
-                    _LOG.warning(told, there[0], content["round"])
+                self.newest, self._is_damaged = int(content["round"]), path != paths[0]
+                if self._is_damaged:
+                    message = "%s is not a whole checkpoint; going on from the one before it, of round %d"
+                    _LOG.warning(message, paths[0], content["round"])
                 return content
-        if there:
-            names = " and ".join(map(str, there))
-            which = "is not a whole checkpoint" if len(there) == 1 else "are not whole checkpoints"
-            raise MachineError(f"{names} {which}. {self.remedy}")
+        if paths:
+            names = " and ".join(map(str, paths))
+            problem = "is not a whole checkpoint" if len(paths) == 1 else "are not whole checkpoints"
+            raise MachineError(f"{names} {problem}. {self.remedy}")
         return None
 
-    def begin(self) -> None:
-        """Let the run go on from what was loaded: a damaged checkpoint gives way to the one before it."""
-        if self._damaged:
+    def discard_damaged(self) -> None:
+        """Replace a damaged checkpoint with the one before it, from which the run continues."""
+        if self._is_damaged:
             self._before.replace(self.path)
-            self._damaged = False
+            self._is_damaged = False
 
-    def due(self, index: int) -> bool:
-        """Whether a checkpoint is due after round *index*."""
-        if self._pace == "none":
+    def is_due(self, index: int) -> bool:
+        """Return whether a checkpoint is due after round *index*."""
+        if self._schedule == "none":
             return False
-        if self._pace is not None and self._pace.rounds is not None:
-            return index % self._pace.rounds == 0
-        every_s = CHECKPOINT_EVERY_S if self._pace is None or self._pace.time is None else self._pace.time
+        if self._schedule is not None and self._schedule.rounds is not None:
+            return index % self._schedule.rounds == 0
+        every_s = CHECKPOINT_EVERY_S if self._schedule is None or self._schedule.time is None else self._schedule.time
         return time.monotonic() - self._saved_at > every_s
 
-    def save(self, index: int, digest: str, learner: Mapping[str, Any], told: Sequence[LearnerReport]) -> None:
-        """Keep where a run stands after round *index*.
+    def save(self, index: int, digest: str, learner: Mapping[str, Any], reports: Sequence[LearnerReport]) -> None:
+        """Write a checkpoint after round *index*.
 
-        While it is written the one before stands under that one's name, so that there are never three of them.
+        Meanwhile the last one is kept under the name of the one before it, so that there are never three.
 
         Args:
             index: the round.
-            digest: of the rounds so far.
-            learner: its state.
-            told: what learners have said so far.
+            digest: digest of the rounds so far.
+            learner: the learners' state.
+            reports: the reports so far.
         """
         from netfl.learning import checkpoint
 
-        evaluations = [report for report in told if report.metrics]
-        said = {"reports": checkpoint.pack(evaluations), "answers": checkpoint.pack_answers(told)}
+        evaluations = [report for report in reports if report.metrics]
+        packed = {"reports": checkpoint.pack(evaluations), "answers": checkpoint.pack_answers(reports)}
         if self.path.exists():
             self.path.replace(self._before)
-        about = {"about": self._about, "round": index, "digest": digest}
+        content = {"about": self._facts, "round": index, "digest": digest, "learner": dict(learner), **packed}
         with atomic_write(self.path) as part, part.open("wb") as file:
-            checkpoint.save(file, {**about, "learner": dict(learner), **said})
+            checkpoint.save(file, content)
         self.newest, self._saved_at = index, time.monotonic()
 
     def remove(self) -> None:
-        """A finished run needs none."""
+        """Remove all checkpoints."""
         for path in (self.path, self._before):
             path.unlink(missing_ok=True)
 
     def _read(self, path: Path) -> dict[str, Any] | None:
-        """The checkpoint in *path*; ``None`` if that is not whole."""
         from netfl.learning import checkpoint
 
         try:
@@ -127,13 +126,13 @@ class CheckpointStore:
         except MachineError:
             return None
 
-    def _check(self, path: Path, about: Mapping[str, Any]) -> None:
-        """Refuse the checkpoint of another scenario; keys that only one of them knows do no harm.
+    def _check(self, path: Path, facts: Mapping[str, Any]) -> None:
+        """Refuse the checkpoint of another scenario; keys that only one of them has do not count.
 
         Raises:
-            MachineError: it is one; with the first key that differs.
+            MachineError: the first key that differs.
         """
-        for key, was, now in _differences(about, self._about):
+        for key, was, now in _differences(facts, self._facts):
             raise MachineError(
                 f"{path} is the checkpoint of another scenario: there {key} is {was!r}, here {now!r}. Put back the "
                 f"file, or the scenario.yaml, that belongs here. {self.remedy}"
@@ -141,14 +140,14 @@ class CheckpointStore:
 
 
 def _differences(one: Any, other: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two plain values differ: dotted key, and both values; of mappings only keys that both have count."""
+    """Yield the dotted key and both values where two plain values differ; only keys that both have count."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for name in (name for name in one if name in other):
             yield from _differences(one[name], other[name], f"{key}.{name}".lstrip("."))
-    elif _known(one) != _known(other):
+    elif _without_folder(one) != _without_folder(other):
         yield key, one, other
 
 
-def _known(value: Any) -> Any:
-    """What of a value counts: of a file its name, wherever it has been moved to."""
+def _without_folder(value: Any) -> Any:
+    """Reduce a path to its file name, as data files may have been moved."""
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value

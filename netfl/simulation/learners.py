@@ -1,4 +1,4 @@
-"""Who learns in a run: the learners of a staged scenario, in this process or in several, and what is kept of them."""
+"""Learners of a run, in this process or in several, with the checkpoints and model versions that are kept of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from netfl.results.model_snapshots import SnapshotWriter
 from netfl.simulation.checkpoints import CheckpointStore
 from netfl.simulation.learning_session import LearnerProtocol, LearningSession
 from netfl.simulation.setup import RunSetup, streams_of
+from netfl.types import RunObserver, RunProgress, RunStart
 
 if TYPE_CHECKING:
     from netfl.learning.learner import LearningTask
 
 _LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate", "precision"}
-"""The sections of a scenario on which learning depends, beside its rounds."""
+"""Sections of a scenario that learning depends on, besides its rounds."""
 
 
 def build_learner(
@@ -123,58 +124,92 @@ def _check_memory(staged: RunSetup, task: LearningTask, workers: int, cluster: C
 
 @contextmanager
 def open_learner(
-    staged: RunSetup, device: str, workers: int = 1, cluster: Cluster | None = None, *, learning: bool
+    setup: RunSetup, device: str, workers: int = 1, cluster: Cluster | None = None, *, learning: bool
 ) -> Iterator[LearnerProtocol | None]:
-    """The learners at work, if they are to learn."""
+    """Build the learners if *learning*, and set the machine up for them."""
     if not learning:
         yield None
         return
-    learner = build_learner(staged, device, workers, cluster)
+    learner = build_learner(setup, device, workers, cluster)
     with learner.working():
         yield learner
 
 
-def open_session(staged: RunSetup, learner: LearnerProtocol | None, folder: Path, again: str = "") -> LearningSession:
-    """The lessons of a run in *folder*, with the checkpoints, choices and versions that its scenario asks for.
+def open_session(
+    setup: RunSetup, learner: LearnerProtocol | None, folder: Path, command: str = ""
+) -> tuple[LearningSession, RunObserver, RunObserver]:
+    """Return the learning of a run in *folder*, and the observers that keep its model versions and its checkpoints.
 
     Args:
-        staged: what is run.
-        learner: who learns; ``None`` for a trace.
+        setup: the prepared run.
+        learner: the learners; ``None`` for a trace.
         folder: the run directory.
-        again: the command that goes on with the run; by default ``netfl resume``.
+        command: the command that continues the run; by default ``netfl resume``.
 
     Raises:
-        MachineError: there are checkpoints, and no one can go on from them.
+        MachineError: there are checkpoints, and none can be used.
     """
+    scenario, data = setup.scenario, setup.dataset
     if learner is None:
-        return LearningSession(None, CheckpointStore(folder))
-    scenario = staged.scenario
-    keeper = CheckpointStore(folder, scenario.model_dump(mode="json", include=_LEARNT), scenario.checkpoint, again)
-    return LearningSession(learner, keeper, _choices(staged, learner), _album(staged, learner, folder))
+        return LearningSession(None, CheckpointStore(folder)), RunObserver(), RunObserver()
+    facts = scenario.model_dump(mode="json", include=_LEARNT)
+    store = CheckpointStore(folder, facts, scenario.checkpoint, command)
+    choices = None
+    if data is not None and (choose := scenario.evaluation.choose):
+        choices = ModelSelection(choose, learner.lanes, [user_weights(data, split) for split in setup.splits])
+    session = LearningSession(learner, store, choices)
+    snapshots = None
+    if scenario.model is not None and data is not None and scenario.versions_kept:
+        tokens = None if scenario.data is None else scenario.data.tokens
+        layout = scenario.model.open(data.train_x.shape[1:], data.classes, tokens).layout
+        trained = {name for name, spec in scenario.learners.items() if spec.objective.has_threshold}
+        snapshots = SnapshotWriter(folder, learner, layout, trained, scenario.versions_kept)
+    return session, snapshots or RunObserver(), Checkpoints(session, store, snapshots)
 
 
-def _participation(staged: RunSetup) -> dict[int, NDArray[np.float64]]:
-    """In what share of the rounds users are heard, by replica, where the access states it."""
-    access, settings = staged.scenario.access, staged.settings
-    stated = {one.replica: access.participation_rates(one.users, one.streams, one.label_mix) for one in settings}
-    return {replica: rates for replica, rates in stated.items() if rates is not None}
+class Checkpoints(RunObserver):
+    """Observer that writes checkpoints when they are due or a run is stopped, and removes those of a finished run.
+
+    Args:
+        session: the learning of the run.
+        store: its checkpoints.
+        snapshots: the model versions, which a checkpoint must find on the disk.
+    """
+
+    def __init__(self, session: LearningSession, store: CheckpointStore, snapshots: SnapshotWriter | None) -> None:
+        self._session, self._store, self._snapshots = session, store, snapshots
+        self._round = 0
+
+    def on_start(self, start: RunStart) -> None:
+        """Discard a damaged checkpoint."""
+        self._store.discard_damaged()
+
+    def on_round(self, progress: RunProgress) -> None:
+        """Write a checkpoint if it is due."""
+        self._round = progress.round
+        if self._round > (self._session.checkpoint_round or 0) and self._store.is_due(self._round):
+            self._save()
+
+    def on_end(self, status: str, error: BaseException | None = None) -> None:
+        """Write a checkpoint of an interrupted run; remove those of a finished one."""
+        if status == "interrupted":
+            self._save()
+        elif status == "done":
+            self._store.remove()
+            if self._snapshots is not None:
+                self._snapshots.remove_parts()
+
+    def _save(self) -> None:
+        learner = self._session.learner
+        if learner is None or self._round <= self._store.newest:
+            return
+        if self._snapshots is not None:
+            self._snapshots.sync()
+        self._store.save(self._round, self._session.digest, learner.state(), self._session.reports)
 
 
-def _choices(staged: RunSetup, learner: LearnerProtocol | None) -> ModelSelection | None:
-    """The choices among learners that the scenario asks for."""
-    choose = staged.scenario.evaluation.choose
-    if learner is None or staged.dataset is None or not choose:
-        return None
-    return ModelSelection(choose, learner.lanes, [user_weights(staged.dataset, split) for split in staged.splits])
-
-
-def _album(staged: RunSetup, learner: LearnerProtocol | None, folder: Path) -> SnapshotWriter | None:
-    """Where versions are kept, if that is wanted."""
-    scenario = staged.scenario
-    if learner is None or scenario.model is None or staged.dataset is None or not scenario.versions_kept:
-        return None
-    data = staged.dataset
-    tokens = None if scenario.data is None else scenario.data.tokens
-    layout = scenario.model.open(data.train_x.shape[1:], data.classes, tokens).layout
-    trained = {name for name, one in scenario.learners.items() if one.objective.has_threshold}
-    return SnapshotWriter(folder, learner.lanes, layout, trained, scenario.versions_kept)
+def _participation(setup: RunSetup) -> dict[int, NDArray[np.float64]]:
+    """Return the participation rates of users, by replica, where the access states them."""
+    access = setup.scenario.access
+    rates = {each.replica: access.participation_rates(each.users, each.streams, each.label_mix) for each in setup.contexts}
+    return {replica: of_users for replica, of_users in rates.items() if of_users is not None}

@@ -1,4 +1,4 @@
-"""From a scenario to what a run needs before its first round: data, who holds what, each replica's setting."""
+"""Preparation of a run: load and partition the data, and make the context of each replica's access."""
 
 from __future__ import annotations
 
@@ -20,55 +20,59 @@ from netfl.scenario.scenario import Scenario
 from netfl.scenario.validation import check_plugins
 from netfl.simulation import cost_estimate
 from netfl.streams import Streams
-from netfl.types import AccessContext, NullRecorder, RoundProgress, ignore_progress
+from netfl.types import AccessContext, NullRecorder, Recorder, RoundProgress, ignore_progress
 
 
 @dataclass(frozen=True)
 class RunSetup:
-    """A scenario with its data loaded and dealt out.
+    """A scenario with its data loaded and partitioned.
 
     Args:
-        scenario: what is staged.
-        replicas: which of its replicas.
+        scenario: the scenario to run.
+        replicas: the replicas to run.
         dataset: the examples; ``None`` where nothing needs them.
-        splits: for each of the replicas, the rows of each user; empty without data.
-        settings: for each of them, what its access knows; with recorders that keep nothing.
-        orders: for each of them the users from the most to the least often heard, where the partition goes by that.
-        validation: for each of them the examples to validate with; empty where nothing is validated.
+        splits: for each replica, the rows of each user; empty without data.
+        contexts: for each replica, the context of its access, with a recorder that keeps nothing.
+        orders: for each replica, the users by falling participation, where the partition depends on that.
+        validation: for each replica, the validation examples; empty without validation.
     """
 
     scenario: Scenario
     replicas: range
     dataset: Dataset | None
     splits: Sequence[list[NDArray[np.int64]]]
-    settings: Sequence[AccessContext]
+    contexts: Sequence[AccessContext]
     orders: Sequence[NDArray[np.int64] | None]
     validation: Sequence[Examples]
 
+    def with_recorders(self, recorders: Sequence[Recorder]) -> RunSetup:
+        """Return the same setup with a recorder for each replica."""
+        pairs = zip(self.contexts, recorders, strict=True)
+        return replace(self, contexts=[replace(context, recorder=recorder) for context, recorder in pairs])
+
     def users(self, replica: int) -> dict[str, NDArray[Any]]:
-        """The columns of the users table for one replica."""
-        at = self.replicas.index(replica)
-        setting = self.settings[at]
-        columns: dict[str, NDArray[Any]] = {"user": np.arange(setting.users)}
+        """Return the columns of the users table of one replica."""
+        place = self.replicas.index(replica)
+        context, order = self.contexts[place], self.orders[place]
+        columns: dict[str, NDArray[Any]] = {"user": np.arange(context.users)}
         with locate_faults(self.scenario, "access"):
-            columns |= self.scenario.access.user_columns(setting)
-        order = self.orders[at]
+            columns |= self.scenario.access.user_columns(context)
         if order is not None:
             columns["rank"] = np.argsort(order)
         if self.dataset is not None:
-            counts = label_counts(self.dataset, self.splits[at])
+            counts = label_counts(self.dataset, self.splits[place])
             columns["samples"] = counts.sum(axis=1)
             columns |= {f"class:{label}": counts[:, label] for label in range(self.dataset.classes)}
         return columns
 
     def nodes(self, replica: int) -> Mapping[str, NDArray[Any]]:
-        """The columns of the nodes table for one replica."""
+        """Return the columns of the nodes table of one replica."""
         with locate_faults(self.scenario, "access"):
-            return self.scenario.access.node_columns(self.settings[self.replicas.index(replica)])
+            return self.scenario.access.node_columns(self.contexts[self.replicas.index(replica)])
 
 
 def streams_of(scenario: Scenario, replica: int) -> Streams:
-    """The random streams of one replica."""
+    """Return the random streams of one replica."""
     return Streams(scenario.seed).at("replica", replica)
 
 
@@ -76,21 +80,22 @@ def prepare_run(
     scenario: Scenario,
     *,
     learning: bool = True,
-    first: int = 0,
+    replicas: range | None = None,
     pulse: Callable[[RoundProgress], None] = ignore_progress,
 ) -> RunSetup:
-    """Load and deal out what a run of *scenario* needs.
+    """Load and partition what a run of *scenario* needs.
 
     Args:
-        scenario: what to stage.
-        learning: whether learners will run; without them the data are loaded only if the access depends on them.
-        first: the replica to begin with, where those before it are there already.
-        pulse: told how far rounds are, those that are played here and those that the settings are for.
+        scenario: the scenario to run.
+        learning: whether learners run; without them the data are loaded only if the access depends on them.
+        replicas: the replicas to prepare; by default all.
+        pulse: called with the progress of rounds: those that the partition needs now, and those of the run.
 
     Raises:
-        ScenarioError: too much to do; data not there, or not to be dealt out so; an access that listens to nobody.
+        ScenarioError: the run is too large, data are missing or cannot be partitioned, or the access needs learners.
     """
     access = scenario.access
+    replicas = range(scenario.replicas) if replicas is None else replicas
     cost_estimate.check(scenario, learning=learning)
     if learning:
         with locate_faults(scenario, "track"):
@@ -98,51 +103,50 @@ def prepare_run(
         with locate_faults(scenario, "learners"):
             check_plugins(scenario.learners, scenario.users, access.max_deliveries(scenario.users, scenario.steps))
     if access.info.is_closed_loop:
-        _check_answerer(scenario, scenario.learners if learning else {})
+        _check_followed_learner(scenario, scenario.learners if learning else {})
     dataset = None
     if scenario.data is not None and (learning or access.info.needs_data):
         with locate_faults(scenario, "data"):
             dataset = scenario.data.load(Streams(scenario.seed).at("data"))
             _check_test_set(dataset, scenario.rare_classes)
     splits: list[list[NDArray[np.int64]]] = []
-    settings: list[AccessContext] = []
+    contexts: list[AccessContext] = []
     orders: list[NDArray[np.int64] | None] = []
     validation: list[Examples] = []
-    replicas = range(first, scenario.replicas)
     for replica in replicas:
-        each = 1.0 if dataset is None else len(dataset.train_y) / scenario.users
-        order = _users_by_participation(scenario, _setting(scenario, replica, np.full(scenario.users, each), pulse))
+        mean = 1.0 if dataset is None else len(dataset.train_y) / scenario.users
+        order = _users_by_participation(scenario, _context(scenario, replica, np.full(scenario.users, mean), pulse))
         orders.append(order)
         if dataset is None:
             splits.append([])
-            settings.append(_setting(scenario, replica, np.ones(scenario.users), pulse))
+            contexts.append(_context(scenario, replica, np.ones(scenario.users), pulse))
             continue
         rows = _partition(scenario, dataset, order, replica)
         if scenario.evaluation.needs_validation:
             with locate_faults(scenario, "evaluate"):
-                rows, own = split_validation(scenario.evaluation, dataset, rows, streams_of(scenario, replica))
-            validation.append(own)
+                rows, examples = split_validation(scenario.evaluation, dataset, rows, streams_of(scenario, replica))
+            validation.append(examples)
         splits.append(rows)
-        counts = label_counts(dataset, splits[-1])
+        counts = label_counts(dataset, rows)
         held = counts.sum(axis=1).astype(float)
-        mix = counts / held[:, None] if access.info.needs_label_mix else None
-        settings.append(replace(_setting(scenario, replica, held, pulse), held=held, label_mix=mix))
-    return RunSetup(scenario, replicas, dataset, splits, settings, orders, validation)
+        label_mix = counts / held[:, None] if access.info.needs_label_mix else None
+        contexts.append(replace(_context(scenario, replica, held, pulse), held=held, label_mix=label_mix))
+    return RunSetup(scenario, replicas, dataset, splits, contexts, orders, validation)
 
 
 def warnings(scenario: Scenario) -> Iterator[str]:
-    """What there is to say of *scenario* before it runs, though nothing is wrong.
+    """Yield warnings about *scenario* before it runs.
 
     Raises:
-        ScenarioError: something is.
+        ScenarioError: the access finds a fault.
     """
     with locate_faults(scenario, "access"):
-        yield from scenario.access.warnings(_setting(scenario, 0, np.ones(scenario.users), ignore_progress))
+        yield from scenario.access.warnings(_context(scenario, 0, np.ones(scenario.users), ignore_progress))
 
 
 @contextmanager
 def locate_faults(scenario: Scenario, key: str) -> Iterator[None]:
-    """Put *key* before the keys of faults that are found on the way, and say where they stand."""
+    """Prefix the keys of faults that are raised inside with *key*, and add their place in the file."""
     try:
         yield
     except ScenarioError as error:
@@ -150,37 +154,34 @@ def locate_faults(scenario: Scenario, key: str) -> Iterator[None]:
 
 
 def label_counts(dataset: Dataset, rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """How many examples of each label each user holds, ``[users, classes]``."""
-    owner = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
-    held = owner * dataset.classes + dataset.train_y[np.concatenate(rows)]
+    """Count the examples of each label that each user holds, ``[users, classes]``."""
+    owners = np.repeat(np.arange(len(rows)), [len(of_user) for of_user in rows])
+    held = owners * dataset.classes + dataset.train_y[np.concatenate(rows)]
     return np.bincount(held, minlength=len(rows) * dataset.classes).reshape(len(rows), dataset.classes)
 
 
-def _check_answerer(scenario: Scenario, learners: Mapping[str, LearnerSpec]) -> None:
-    """An access that listens to the learners must have the one of *learners* that it listens to."""
+def _check_followed_learner(scenario: Scenario, learners: Mapping[str, LearnerSpec]) -> None:
+    """Check that the learner whose reports a closed loop uses is among *learners*."""
     access, kind = scenario.access, kind_of(type(scenario.access))
     if access.info.learner is not None and access.info.learner in learners:
         return
-    flags = ("needs_learner_metrics", "asking")
-    parts = {name: getattr(access, name) for name in type(access).model_fields}
-    asking = [name for name, part in parts.items() if any(getattr(part, flag, False) for flag in flags)]
-    who = f"its {asking[0]} '{kind_of(type(getattr(access, asking[0])))}'" if asking else "it"
+    asking = [name for name in type(access).model_fields if getattr(getattr(access, name), "needs_learner_metrics", False)]
+    part = f"its {asking[0]} '{kind_of(type(getattr(access, asking[0])))}'" if asking else "it"
     if not learners:
         remedy = "take netfl run, and netfl trace for a replay of that" if scenario.learners else "add learners"
-        problem = f"{who} listens to the learners, and here are none: who is heard depends on what is learned"
+        problem = f"{part} listens to the learners, and here are none: who is heard depends on what is learned"
         fault = Fault("access", problem, kind, remedy)
     elif access.info.learner is not None:
-        problem = f"{who} listens to a learner that there is not"
+        problem = f"{part} listens to a learner that there is not"
         fault = Fault("access", problem, access.info.learner, suggest(access.info.learner, [*learners]))
     elif len(learners) > 1:
-        fault = Fault("access", f"{who} does not say to which of the learners it listens", kind, "name one of them")
+        fault = Fault("access", f"{part} does not say to which of the learners it listens", kind, "name one of them")
     else:
         return
     raise ScenarioError(scenario.located([fault]))
 
 
 def _check_test_set(dataset: Dataset, rare: Sequence[int]) -> None:
-    """The rare classes must be there to be tested."""
     missing = [label for label in rare if not (dataset.test_y == label).any()]
     if missing:
         problem = f"the test set holds no example of rare class {', '.join(map(str, missing))}"
@@ -190,45 +191,44 @@ def _check_test_set(dataset: Dataset, rare: Sequence[int]) -> None:
 def _partition(
     scenario: Scenario, dataset: Dataset, order: NDArray[np.int64] | None, replica: int
 ) -> list[NDArray[np.int64]]:
-    """The rows of each user of one replica."""
     if scenario.partition is None:
         raise ValueError("data without a partition")
     with locate_faults(scenario, "partition"):
         streams = streams_of(scenario, replica).at("partition")
-        what = dataset.train_user if scenario.partition.grouped_by == "user" else dataset.train_y
-        if what is None:
+        groups = dataset.train_user if scenario.partition.grouped_by == "user" else dataset.train_y
+        if groups is None:
             remedy = "take other data, or another partition"
             raise ScenarioError([Fault("", "these data have no users of their own", None, remedy)])
-        return scenario.partition.split(what, scenario.users, order, streams)
+        return scenario.partition.split(groups, scenario.users, order, streams)
 
 
-def _users_by_participation(scenario: Scenario, setting: AccessContext) -> NDArray[np.int64] | None:
-    """The users from the most to the least often heard, by what the partition goes by."""
+def _users_by_participation(scenario: Scenario, context: AccessContext) -> NDArray[np.int64] | None:
+    """Return the users by falling participation, as the partition defines it; ``None`` if it does not need that."""
     by = None if scenario.partition is None else scenario.partition.ranking_source
     if by is None:
         return None
-    recorded = scenario.access.ranking(setting)
+    recorded = scenario.access.ranking(context)
     if recorded is not None:
         return np.asarray(recorded, np.int64)
     if by == "rho":
-        heard = scenario.access.rates(scenario.users, setting.streams)
-        if heard is None:
+        rates = scenario.access.rates(scenario.users, context.streams)
+        if rates is None:
             raise ValueError("a partition by rho needs an access that states rho")
     elif by == "distance":
         with locate_faults(scenario, "access"):
-            heard = -scenario.access.user_columns(setting)["distance_m"]
+            rates = -scenario.access.user_columns(context)["distance_m"]
     else:
-        heard = np.zeros(scenario.users)
+        rates = np.zeros(scenario.users)
         with locate_faults(scenario, "access"):
-            for one in scenario.access.rounds(setting):
-                np.add.at(heard, [delivery.user for delivery in one.deliveries], 1)
-    return np.asarray(np.argsort(-heard, kind="stable"), np.int64)
+            for each in scenario.access.rounds(context):
+                np.add.at(rates, [delivery.user for delivery in each.deliveries], 1)
+    return np.asarray(np.argsort(-rates, kind="stable"), np.int64)
 
 
-def _setting(
+def _context(
     scenario: Scenario, replica: int, held: NDArray[np.float64], pulse: Callable[[RoundProgress], None]
 ) -> AccessContext:
-    """What the access of one replica knows, where each user holds *held* examples."""
+    """Return the context of one replica's access, where each user holds *held* examples."""
     learner = next(iter(scenario.learners.values()), None)
     return AccessContext(
         users=scenario.users,
@@ -246,10 +246,10 @@ def _setting(
 
 
 def _samples(learner: LearnerSpec, held: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many examples each user processes for one update."""
+    """Return the number of examples that each user processes for one update."""
     if learner.local_epochs is not None:
         return learner.local_epochs * held
     batch = held if learner.batch_size == "full" else np.minimum(held, learner.batch_size)
     steps = learner.local_steps or 0
-    a_pass = np.ceil(held / batch)
-    return np.asarray(steps // a_pass * held + steps % a_pass * batch)
+    per_pass = np.ceil(held / batch)
+    return np.asarray(steps // per_pass * held + steps % per_pass * batch)

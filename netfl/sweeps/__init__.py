@@ -9,7 +9,7 @@ from typing import Protocol
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.files import local_path
 from netfl.results.locking import locked
-from netfl.results.manifest import note_versions
+from netfl.results.manifest import warn_of_versions
 from netfl.results.run_reader import SWEEP, TASKS, is_sweep
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps.engine import Engine
@@ -90,7 +90,7 @@ def sweep(
             ledger.add(tasks)
             ledger.write()
             wanted = {lane for point in points for lane in point.lanes.values()}
-            note_versions(folder, *ledger.manifests())
+            warn_of_versions(folder, *ledger.manifests())
             there = sum(bool(wanted & {*ledger.tasks[task]["lanes"]}) for task in ledger.done())
             looking.planned(folder, len(points), tasks, there)
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from netfl.errors import MachineError, NetflError
 from netfl.results.locking import locked
@@ -17,11 +16,7 @@ from netfl.simulation.learners import open_learner
 from netfl.simulation.run import perform_run
 from netfl.simulation.setup import prepare_run
 from netfl.sweeps.plan import Task
-
-if TYPE_CHECKING:
-    from netfl.scenario.scenario import Scenario
-    from netfl.simulation.observers import Progress
-    from netfl.types import RoundProgress
+from netfl.types import RunObserver, RunProgress, RunStart
 
 _TOLD_EVERY_S = 0.5
 """Seconds between two words on how far a task is."""
@@ -48,7 +43,7 @@ class TaskUpdate:
     stopped: bool = False
 
 
-class TaskReporter:
+class TaskReporter(RunObserver):
     """Looks on at a task, and tells now and then how far it is.
 
     Args:
@@ -60,15 +55,12 @@ class TaskReporter:
         self.stop = False
         self._task, self._tell, self._at = task, tell, 0.0
 
-    def opened(self, folder: Path, scenario: Scenario) -> None:
-        """The run directory is there."""
-        self._say(0, scenario.steps)
+    def on_start(self, start: RunStart) -> None:
+        """Report the number of rounds."""
+        self._say(0, start.rounds)
 
-    def within(self, pulse: RoundProgress) -> None:
-        """Of a round nothing is told."""
-
-    def closed(self, progress: Progress) -> None:
-        """A round is over."""
+    def on_round(self, progress: RunProgress) -> None:
+        """Report the rounds so far, at most every `_TOLD_EVERY_S`."""
         if time.monotonic() - self._at >= _TOLD_EVERY_S:
             self._say(progress.round, progress.rounds)
 
@@ -122,6 +114,7 @@ def _go_on(task: Task, folder: Path, device: str, watch: TaskReporter) -> str:
 
 def _perform(task: Task, folder: Path, device: str, watch: TaskReporter) -> str:
     """Play its rounds: how the run then stands."""
-    staged = prepare_run(task.scenario, learning=task.learning, first=task.first)
+    replicas = range(task.first, task.scenario.replicas)
+    staged = prepare_run(task.scenario, learning=task.learning, replicas=replicas)
     with open_learner(staged, device, learning=task.learning) as learner:
         return perform_run(staged, learner, folder, watch).status

@@ -10,9 +10,9 @@ from rich.console import Console
 import netfl
 from netfl.cli.progress import SHOWN, ProgressDisplay
 from netfl.cli.views.sweep import SweepDisplay
-from netfl.simulation.observers import NullObserver, OutageTracker, Progress
+from netfl.simulation.observers import OutageTracker
 from netfl.sweeps.plan import Task
-from netfl.types import RoundProgress
+from netfl.types import RoundProgress, RunObserver, RunProgress, RunStart
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,10 +42,10 @@ def test_who_is_out_is_whom_the_last_event_in_time_took_down():
     lookout.event("down", np.array([1.0, 2.0, 20.0]), round=1, user=np.array([3, 9, 4]))
     lookout.event("down", 7.0, round=1, node="tower:0")
     lookout.event("down", np.array([8.0]), round=1, user=2)
-    assert lookout.out == ("tower:0", 2, 9)
+    assert lookout.down == ("tower:0", 2, 9)
     lookout.event("up", 40.0, round=2, node="tower:0")
     lookout.event("delivered", 41.0, round=2, user=9)
-    assert lookout.out == (2, 9)
+    assert lookout.down == (2, 9)
 
 
 def test_all_is_passed_on():
@@ -64,14 +64,14 @@ def test_all_is_passed_on():
 
 @pytest.mark.slow
 def test_a_watcher_is_told_who_is_down_at_the_end_of_each_round(tmp_path):
-    class Spy(NullObserver):
+    class Spy(RunObserver):
         seen: list
 
         def __init__(self):
             self.seen = []
 
-        def closed(self, progress):
-            self.seen.append((progress.time_s, progress.out))
+        def on_round(self, progress):
+            self.seen.append((progress.time_s, progress.down))
 
     spy = Spy()
     scenario = netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 60, "record": "all"})
@@ -93,9 +93,9 @@ def screen(*, terminal, learners=2):
     if not terminal:
         watcher._said_at -= 60
     with watcher:
-        watcher.opened(Path("here"), netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 200}))
+        watcher.on_start(RunStart(Path("here"), "rural_outage", 200))
         watcher._said_at -= 60
-        watcher.closed(Progress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
+        watcher.on_round(RunProgress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
         watcher._screen.refresh()
     return console.file.getvalue()
 
@@ -111,7 +111,7 @@ def test_the_screen_of_a_terminal():
 def test_the_screen_says_that_it_was_asked_to_stop():
     console = Console(file=io.StringIO(), force_terminal=True, width=100, markup=False, color_system=None)
     with ProgressDisplay(console, quiet=False) as watcher:
-        watcher.opened(Path("here"), netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 200}))
+        watcher.on_start(RunStart(Path("here"), "rural_outage", 200))
         assert not watcher.stop
         watcher.ask_to_stop()
         watcher._screen.refresh()
@@ -149,11 +149,11 @@ def test_the_time_left_goes_by_the_newest_rounds_and_a_lost_replica_does_not_cou
     monkeypatch.setattr("netfl.cli.progress.time.monotonic", lambda: next(clock))
     console = Console(file=io.StringIO(), width=200, markup=False)
     watcher = ProgressDisplay(console, quiet=False)
-    watcher.opened(Path("here"), netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 1000}))
+    watcher.on_start(RunStart(Path("here"), "rural_outage", 1000))
     lanes = [("A", 0), ("A", 1), ("B", 0)]
     metrics = {"accuracy": np.array([0.5, np.nan, np.nan])}
     for index in (900, 910):  # 900 rounds were kept, and played again in no time
-        watcher.closed(Progress(index, 1000, 1.0, (1,), (), metrics, lanes))
+        watcher.on_round(RunProgress(index, 1000, 1.0, (1,), (), metrics, lanes))
     last = console.file.getvalue().splitlines()[-1]
     assert last.endswith("A 50.0% · B diverged · 90 s left")
 
@@ -163,15 +163,13 @@ def within(monkeypatch, *times, terminal=False, opened=True, stop=False, timed=F
     now = [0.0]
     monkeypatch.setattr("netfl.cli.progress.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    changes = {"rounds": 200}
     watcher = ProgressDisplay(console, quiet=False)
-    scenario = netfl.load(ROOT / "scenarios/rural_outage.yaml", changes)
     if opened:
-        watcher.opened(Path("here"), scenario.model_copy(update={"duration": 9000.0}) if timed else scenario)
+        watcher.on_start(RunStart(Path("here"), "rural_outage", 200, 9000.0 if timed else None))
     if stop:
         watcher.ask_to_stop()
     for index, now[0] in enumerate(times):
-        watcher.within(RoundProgress(3, 60.0 * index, 10_000 * index, 5_000 * index))
+        watcher.on_progress(RoundProgress(3, 60.0 * index, 10_000 * index, 5_000 * index))
     return watcher, console.file.getvalue()
 
 
@@ -202,7 +200,7 @@ def test_the_screen_tells_of_a_slow_round_until_it_is_over(monkeypatch):
     with watcher:
         watcher._screen.refresh()
     assert watcher._screen.within in watcher._console.file.getvalue()
-    watcher.closed(Progress(3, 200, 200.0, (1,), (), {}, ()))
+    watcher.on_round(RunProgress(3, 200, 200.0, (1,), (), {}, ()))
     assert watcher._screen.within == ""
 
 
@@ -210,5 +208,5 @@ def test_who_wants_quiet_is_told_of_no_round(monkeypatch):
     watcher, told = within(monkeypatch, 0.1)
     watcher._quiet = True
     monkeypatch.setattr("netfl.cli.progress.time.monotonic", lambda: 99.0)
-    watcher.within(RoundProgress(3, 1.0, 1, 0))
+    watcher.on_progress(RoundProgress(3, 1.0, 1, 0))
     assert watcher._console.file.getvalue() == told

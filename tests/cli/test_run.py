@@ -24,7 +24,7 @@ from netfl.report import summary_text
 from netfl.report.run_data import RunData
 from netfl.scenario.scenario import checked
 from netfl.scenario.yaml_document import ScenarioDocument
-from netfl.simulation.observers import NullObserver
+from netfl.types import RunObserver
 
 NETWORK = ("rounds", "deliveries", "events", "users")
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 2}
@@ -325,8 +325,8 @@ def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
     netfl.run(scenario, folder, device="cpu", workers=2, watch=StopAfter(4))
 
-    class Killing(NullObserver):
-        def closed(self, progress):
+    class Killing(RunObserver):
+        def on_round(self, progress):
             if progress.round == 8:
                 os.kill(children(os.getpid())[0], signal.SIGKILL)
 

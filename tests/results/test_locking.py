@@ -11,7 +11,7 @@ from netfl.results.locking import is_locked, locked
 from netfl.results.run_writer import write_json
 from netfl.scenario.scenario import checked
 from netfl.scenario.yaml_document import ScenarioDocument
-from netfl.simulation.observers import NullObserver
+from netfl.types import RunObserver
 
 
 def test_a_folder_is_held_once(tmp_path):
@@ -53,8 +53,9 @@ def test_a_run_that_nobody_runs_has_crashed(tmp_path):
 def test_a_run_that_goes_on_cannot_be_resumed(tmp_path):
     said = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
 
-    class Other(NullObserver):
-        def opened(self, folder, scenario):
+    class Other(RunObserver):
+        def on_start(self, start):
+            folder = start.folder
             with pytest.raises(ScenarioError, match="another process"):
                 netfl.resume(folder)
 
@@ -80,8 +81,9 @@ def test_replicas_that_are_being_added_cannot_be_resumed_nor_the_run_extended(tm
     said = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
     seen = []
 
-    class Other(NullObserver):
-        def opened(self, folder, scenario):
+    class Other(RunObserver):
+        def on_start(self, start):
+            folder = start.folder
             for again in (lambda: netfl.resume(folder), lambda: netfl.extend(folder.parent, 3)):
                 with pytest.raises(ScenarioError, match="another process"):
                     again()

@@ -3,6 +3,7 @@
 import json
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from netfl.results.run_reader import open_run
 from netfl.results.run_writer import RunWriter, append_replicas, create_run_directory, write_json, write_text
 from netfl.results.tables import SCHEMAS, EventRecorder, TableWriter
 from netfl.scenario.event_filter import EventFilter
-from netfl.types import KINDS, Delivery, LearnerReport, Round
+from netfl.types import KINDS, Delivery, LearnerReport, Round, RunProgress
 
 ALL = EventFilter(frozenset(KINDS))
 LANES = (("A", 0), ("A", 1), ("B", 0), ("B", 1))
@@ -44,6 +45,16 @@ def a_round(index, users, oldest=0):
         10.0,
         5.0,
     )
+
+
+def writer_into(folder, replicas=1, keeping=ALL, lanes=(), first=0):
+    """Give a writer of a run of so many replicas."""
+    scenario = SimpleNamespace(keeping=keeping, users=10)
+    return RunWriter(folder, scenario, range(first, first + replicas), lanes)
+
+
+def add(writer, rounds):
+    writer.on_round(RunProgress(rounds[0].index, 100, rounds[0].closed_s, results=rounds))
 
 
 class TestTables:
@@ -95,16 +106,16 @@ class TestTables:
         assert open_run(run).rounds.empty
 
     def test_repeated_words_are_stored_once_and_survive_new_words_in_later_chunks(self, run, small_chunks):
-        writer = RunWriter(run, 1, ALL, ())
+        writer = writer_into(run)
         for index in range(40):
             writer.recorders[0].event("sent", index, round=1, user=index, node=f"tower:{index % 7}")
-        writer.close()
+        writer.on_end("interrupted")
         read = open_run(run).events
         assert isinstance(read["node"].dtype, pd.CategoricalDtype)
         assert read["node"].tolist() == [f"tower:{index % 7}" for index in range(40)]
 
     def test_an_unfinished_or_absent_table_reads_as_empty_with_its_columns(self, run):
-        RunWriter(run, 1, ALL, LANES)
+        writer_into(run, lanes=LANES)
         opened = open_run(run)
         for name, schema in SCHEMAS.items():
             assert opened.table(name).columns.tolist() == schema.names
@@ -114,8 +125,8 @@ class TestTables:
         assert opened.scenario == {}
 
     def test_a_table_that_was_cut_short_is_told(self, run):
-        writer = RunWriter(run, 1, ALL, ())
-        writer.close()
+        writer = writer_into(run)
+        writer.on_end("interrupted")
         path = run / "events.parquet"
         path.write_bytes(path.read_bytes()[:-20])
         with pytest.raises(MachineError, match=r"events\.parquet cannot be read"):
@@ -124,9 +135,9 @@ class TestTables:
 
 class TestEvents:
     def recorded(self, run, tell, kinds=ALL):
-        writer = RunWriter(run, 1, kinds if isinstance(kinds, EventFilter) else EventFilter(kinds), ())
+        writer = writer_into(run, 1, kinds if isinstance(kinds, EventFilter) else EventFilter(kinds))
         tell(writer.recorders[0])
-        writer.close()
+        writer.on_end("interrupted")
         return writer.recorders[0], open_run(run).events
 
     def test_one_call_records_an_event_for_each_element(self, run):
@@ -172,17 +183,17 @@ class TestEvents:
         assert recorder.counts["collided"] == 2
 
     def test_an_unknown_kind_is_an_error(self, run):
-        writer = RunWriter(run, 1, ALL, ())
+        writer = writer_into(run)
         with pytest.raises(KeyError):
             writer.recorders[0].event("exploded", 1.0, round=1)
 
     def test_events_are_in_order_of_time_within_a_replica_and_of_telling_within_a_time(self, run, small_chunks):
-        writer = RunWriter(run, 2, ALL, ())
+        writer = writer_into(run, 2)
         rng = np.random.default_rng(1)
         for step in range(40):
             for recorder in writer.recorders:
                 recorder.event("sent", float(rng.integers(5)), round=1, user=step)
-        writer.close()
+        writer.on_end("interrupted")
         read = open_run(run).events
         keys = list(zip(read["replica"], read["time_s"], read["user"], strict=True))
         assert keys == sorted(keys)
@@ -194,11 +205,11 @@ class TestEvents:
             folder = tmp_path / name
             folder.mkdir()
             (folder / "manifest.json").write_text("{}")
-            writer = RunWriter(folder, 1, ALL, ())
+            writer = writer_into(folder)
             times, users = np.linspace(0, 1, 100), np.arange(100) % 7
             for at in range(0, 100, step):
                 writer.recorders[0].event("sent", times[at : at + step], round=1, user=users[at : at + step])
-            writer.close()
+            writer.on_end("interrupted")
             reads.append(open_run(folder).events)
         pd.testing.assert_frame_equal(reads[0], reads[1])
 
@@ -211,20 +222,20 @@ class TestEvents:
 
 class TestWriter:
     def test_rounds_that_wait_to_be_written_are_no_arrow_buffers(self, run):
-        writer = RunWriter(run, 1, ALL, ())
+        writer = writer_into(run)
         before = pa.total_allocated_bytes()
         for index in range(1, 1001):
-            writer.rounds([a_round(index, [0])])
+            add(writer, [a_round(index, [0])])
         assert pa.total_allocated_bytes() - before < 100_000  # a batch for each round took ten times as much
-        writer.close()
+        writer.on_end("interrupted")
         assert len(open_run(run).rounds) == len(open_run(run).deliveries) == 1000
 
     def test_rounds_and_deliveries_of_all_replicas(self, run):
-        writer = RunWriter(run, 2, ALL, ())
-        writer.rounds([a_round(1, [3, 1]), a_round(1, [])])
-        writer.rounds([a_round(2, []), a_round(2, [])])
-        writer.rounds([a_round(3, [0], oldest=2), a_round(3, [2, 4, 5])])
-        writer.close()
+        writer = writer_into(run, 2)
+        add(writer, [a_round(1, [3, 1]), a_round(1, [])])
+        add(writer, [a_round(2, []), a_round(2, [])])
+        add(writer, [a_round(3, [0], oldest=2), a_round(3, [2, 4, 5])])
+        writer.on_end("interrupted")
         opened = open_run(run)
         assert opened.rounds[["replica", "round", "delivered"]].to_numpy().tolist() == [
             [0, 1, 2], [1, 1, 0], [0, 2, 0], [1, 2, 0], [0, 3, 1], [1, 3, 3],
@@ -235,15 +246,14 @@ class TestWriter:
         ]  # fmt: skip
 
     def test_metrics_are_told_apart_by_lane_metric_and_group(self, run):
-        writer = RunWriter(run, 2, ALL, LANES)
-        writer.metrics(LearnerReport(0), [0.0, 0.0])
+        writer = writer_into(run, 2, lanes=LANES)
         values = {
             "accuracy": np.arange(4.0),
             "accuracy/class:9": np.arange(4.0) + 10,
             "loss/user:3": np.arange(4.0) + 20,
         }
-        writer.metrics(LearnerReport(5, values), [50.0, 60.0])
-        writer.close()
+        writer.on_metrics(LearnerReport(5, values), [50.0, 60.0])
+        writer.on_end("interrupted")
         read = open_run(run).metrics
         assert len(read) == 12
         row = read.query("learner == 'B' and replica == 1 and metric == 'accuracy' and group == 'class:9'").iloc[0]
@@ -252,33 +262,33 @@ class TestWriter:
         assert (row["metric"], row["time_s"], row["value"]) == ("accuracy", 50.0, 0.0)
 
     def test_a_trace_has_no_metrics_table(self, run):
-        writer = RunWriter(run, 1, ALL, ())
-        writer.close()
+        writer = writer_into(run)
+        writer.on_end("interrupted")
         assert not (run / "metrics.parquet").exists()
         assert open_run(run).metrics.empty
 
     def test_users_have_the_columns_of_their_scenario(self, run):
-        writer = RunWriter(run, 2, ALL, ())
-        writer.places(
+        writer = writer_into(run, 2)
+        writer.write_replicas(
             "users",
             [{"user": np.arange(2), "x_m": np.array([1.0, 2.0])}, {"user": np.arange(2), "x_m": np.array([3.0, 4.0])}],
         )
         read = open_run(run).users
         assert read.columns.tolist() == ["replica", "user", "x_m"]
         assert read["x_m"].tolist() == [1, 2, 3, 4]
-        writer.places("nodes", [{}, {}])
+        writer.write_replicas("nodes", [{}, {}])
         assert not (run / "nodes.parquet").exists()
         assert open_run(run).nodes.empty
         writer.abandon()
 
     def test_replicas_that_do_not_begin_at_0_keep_their_numbers(self, run):
-        writer = RunWriter(run, 2, ALL, (("A", 3), ("A", 4)), first=3)
-        writer.rounds([a_round(1, [2]), a_round(1, [1])])
+        writer = writer_into(run, 2, lanes=(("A", 3), ("A", 4)), first=3)
+        add(writer, [a_round(1, [2]), a_round(1, [1])])
         writer.recorders[1].event("sent", 1.0, round=1)
-        writer.metrics(LearnerReport(1, {"loss": np.array([0.5, 0.6])}), [10.0, 20.0])
-        writer.places("users", [{"user": np.arange(1)}, {"user": np.arange(1)}])
-        writer.figures([{"a": 1.0, "b": 2.0}, {"a": 3.0}])
-        writer.close()
+        writer.on_metrics(LearnerReport(1, {"loss": np.array([0.5, 0.6])}), [10.0, 20.0])
+        writer.write_replicas("users", [{"user": np.arange(1)}, {"user": np.arange(1)}])
+        writer._write_figures([{"a": 1.0, "b": 2.0}, {"a": 3.0}])
+        writer.on_end("interrupted")
         opened = open_run(run)
         for name in ("rounds", "deliveries", "metrics", "users"):
             assert opened.table(name)["replica"].tolist() == [3, 4], name
@@ -290,11 +300,11 @@ class TestWriter:
         for name, first in (("old", 0), ("new", 2)):
             (tmp_path / name).mkdir()
             (tmp_path / name / "manifest.json").write_text("{}")
-            writer = RunWriter(tmp_path / name, 2, ALL, (), first)
+            writer = writer_into(tmp_path / name, 2, first=first)
             for index in range(20):
                 for recorder in writer.recorders:
                     recorder.event("sent", index, round=1, node=f"{name}:{index}")
-            writer.close()
+            writer.on_end("interrupted")
         old, new = (open_run(tmp_path / name).table("events") for name in ("old", "new"))
         for _ in range(2):
             append_replicas(tmp_path / "old/events.parquet", tmp_path / "new/events.parquet", 2)

@@ -216,10 +216,10 @@ class TestFollower:
         heard, nan = Heard(), np.nan
         follower = MetricTracker({"x": heard}, self.LANES, "")
         metrics = {"accuracy": [0.1, nan], "loss/class:1": [0.2, 0.3], "loss/user:1": [1, 1], "norm/layer:w": [1, 1]}
-        follower.metrics(LearnerReport(7, {name: np.array(values) for name, values in metrics.items()}), [5.0, 6.0])
-        follower.metrics(LearnerReport(8), [7.0, 8.0])
-        follower.summary({"replicas": 4, "rounds": None, "a.accuracy": 0.5})
-        follower.close("done")
+        follower.on_metrics(LearnerReport(7, {name: np.array(values) for name, values in metrics.items()}), [5.0, 6.0])
+        follower.on_metrics(LearnerReport(8), [7.0, 8.0])
+        follower.log_summary({"replicas": 4, "rounds": None, "a.accuracy": 0.5})
+        follower.on_end("done")
         assert heard.told == [
             (("a", 2), 7, 5.0, {"accuracy": 0.1, "loss/class:1": 0.2}),
             (("b", 3), 7, 6.0, {"loss/class:1": 0.3}),
@@ -230,7 +230,7 @@ class TestFollower:
     def test_what_goes_wrong_is_one_line(self):
         follower = MetricTracker({"mlflow": Heard(broken=True)}, self.LANES, "netfl extend r --replicas 4")
         with pytest.raises(MachineError) as found:
-            follower.metrics(LearnerReport(0, {"accuracy": np.zeros(2)}), [0.0, 0.0])
+            follower.on_metrics(LearnerReport(0, {"accuracy": np.zeros(2)}), [0.0, 0.0])
         problem = "track.mlflow: cannot be told of the run: ValueError: no room; when that is mended, go on with"
         assert str(found.value) == f"{problem}: netfl extend r --replicas 4"
 

@@ -248,9 +248,9 @@ def test_a_trace_knows_how_much_users_hold_where_that_is_wanted(tmp_path):
 
 def test_what_users_hold_is_in_the_setting():
     staged = prepare_run(scenario(access=RICHEST, partition=UNEVEN))
-    for setting, split in zip(staged.settings, staged.splits, strict=True):
+    for setting, split in zip(staged.contexts, staged.splits, strict=True):
         assert setting.held.tolist() == [len(rows) for rows in split]
-    assert [one.held for one in prepare_run(untaught(access={"kind": "bernoulli", "probability": 1.0})).settings] == [
+    assert [one.held for one in prepare_run(untaught(access={"kind": "bernoulli", "probability": 1.0})).contexts] == [
         None
     ] * 2
 

@@ -121,7 +121,7 @@ def test_a_resolved_scenario_loads_as_the_same(scenario, tmp_path):
 
 
 def test_an_access_knows_the_time(scenario):
-    (setting,) = prepare_run(scenario(TOY + "warmup: 2 s\n")).settings
+    (setting,) = prepare_run(scenario(TOY + "warmup: 2 s\n")).contexts
     assert (setting.duration_s, setting.warmup_s, setting.rounds) == (20.0, 2.0, WINDOWS)
     run_dry(scenario())
 

@@ -18,8 +18,7 @@ from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import learners
 from netfl.simulation import run as coupling
 from netfl.simulation.checkpoints import CHECKPOINT
-from netfl.simulation.observers import NullObserver
-from netfl.types import FATES, LearnerReport
+from netfl.types import FATES, LearnerReport, RunObserver
 
 ROUNDS = 12
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
@@ -77,7 +76,7 @@ class Tiny:
         )
 
 
-class Stopping(NullObserver):
+class Stopping(RunObserver):
     """Looks on, and wants the run to stop after a round."""
 
     def __init__(self, after=None, log=None):
@@ -85,10 +84,10 @@ class Stopping(NullObserver):
         self.stop = after == 0
         self.seen = []
 
-    def opened(self, folder, scenario):
+    def on_start(self, start):
         self._log.append("opened")
 
-    def closed(self, progress):
+    def on_round(self, progress):
         self._log.append(f"closed {progress.round}")
         self.seen.append(progress)
         self.stop = progress.round == self._after
@@ -401,7 +400,7 @@ class TestFailing:
         run = netfl.open_run(tmp_path / "run")
         assert (run.manifest["status"], run.manifest["rounds_done"]) == ("failed", 6)
         assert run.manifest["error"] == str(raised.value)
-        assert run.rounds["round"].max() == 7
+        assert run.rounds["round"].max() == 6
         assert run.metrics["round"].max() == 6
         assert not (run.folder / "summary.json").exists()
 
@@ -462,7 +461,7 @@ class TestFailing:
             coupling.run(a_scenario(), tmp_path / "run")
         run = netfl.open_run(tmp_path / "run")
         assert run.manifest["status"] == "failed"
-        assert run.rounds["round"].max() == 7
+        assert run.rounds["round"].max() == 6
 
     def test_an_existing_folder_is_refused_and_left_alone(self, tmp_path):
         (tmp_path / "precious").write_text("x")

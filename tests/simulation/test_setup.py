@@ -78,7 +78,7 @@ def test_a_share_of_each_users_examples_is_kept_to_validate_with():
                 np.bincount(own.y[own.user == user], minlength=10).tolist()
                 == np.bincount(data.train_y[apart], minlength=10).tolist()
             )
-        assert kept.settings[replica].held.tolist() == [len(rows) for rows in kept.splits[replica]]
+        assert kept.contexts[replica].held.tolist() == [len(rows) for rows in kept.splits[replica]]
 
 
 SYNTHETIC = {"data": {"kind": "synthetic", "users": 4}, "partition": {"kind": "natural"}}
@@ -121,10 +121,10 @@ def test_the_users_table_tells_the_order_that_the_partition_went_by():
 
 def test_later_replicas_are_staged_as_they_are_among_all():
     everything = prepare_run(said(replicas=4))
-    later = prepare_run(said(replicas=4), first=2)
+    later = prepare_run(said(replicas=4), replicas=range(2, 4))
     assert (everything.replicas, later.replicas) == (range(4), range(2, 4))
     for replica in later.replicas:
         for name, column in everything.users(replica).items():
             assert np.array_equal(column, later.users(replica)[name])
-    assert [one.replica for one in later.settings] == [2, 3]
-    assert [one.streams for one in later.settings] == [one.streams for one in everything.settings[2:]]
+    assert [one.replica for one in later.contexts] == [2, 3]
+    assert [one.streams for one in later.contexts] == [one.streams for one in everything.contexts[2:]]

@@ -3,7 +3,7 @@
 from typer.testing import CliRunner
 
 from netfl.cli import app
-from netfl.simulation.observers import NullObserver
+from netfl.types import RunObserver
 
 NETWORK = """\
 name: <radio> "a"
@@ -36,14 +36,14 @@ def call(*words):
     return result.exit_code, result.output
 
 
-class Stopping(NullObserver):
+class Stopping(RunObserver):
     """Stops a run after some rounds."""
 
     def __init__(self, after):
         self.after, self.stop = after, False
 
-    def opened(self, folder, scenario):
+    def on_start(self, start):
         pass
 
-    def closed(self, progress):
+    def on_round(self, progress):
         self.stop = progress.round >= self.after

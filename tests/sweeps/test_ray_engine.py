@@ -21,12 +21,12 @@ from netfl.learning.workers.ray_cluster import Cluster
 from netfl.scenario.scenario import checked
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.learners import build_learner
-from netfl.simulation.observers import NullObserver as Watcher
 from netfl.simulation.setup import prepare_run
 from netfl.sweeps import NullSweepObserver
 from netfl.sweeps.engine import task_folder
 from netfl.sweeps.ray_engine import RayEngine
 from netfl.sweeps.task import TaskReporter, run_task
+from netfl.types import RunObserver as Watcher
 
 ray = pytest.importorskip("ray", reason="netfl-sim[ray] is not installed")
 TABLES = ("metrics", "figures", "rounds", "deliveries", "events", "users")
@@ -80,7 +80,7 @@ class Halfway(Watcher):
     def __init__(self, act, rounds):
         self._act, self._rounds = act, rounds
 
-    def closed(self, progress):
+    def on_round(self, progress):
         if progress.round == self._rounds:
             self._act()
 

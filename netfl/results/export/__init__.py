@@ -1,4 +1,4 @@
-"""What a run tells, for other tools and for other runs: each module here writes one form of it."""
+"""Exports of a run for other tools and for other runs, one format per module."""
 
 from netfl.results.export.availability import availability, presence_by_rounds
 

@@ -1,4 +1,4 @@
-"""When users were there, for the access and the outage that read such a table."""
+"""Export of the times at which users are present, for the access and the outage that read such a table."""
 
 from __future__ import annotations
 
@@ -11,67 +11,67 @@ from netfl.results.run_reader import Run
 
 
 def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list[UserSchedule]:
-    """When each user of one replica was there, for the access and the outage `availability` to read.
+    """Return the presence of each user of one replica, for the access and the outage ``availability``.
 
-    Of a network, when it was up; of any other access, from the opening of the first round in which it was heard to the
-    close of the last one in a row.
+    With a network a user is present while it is up.  With any other access it is present from the opening of the first
+    to the close of the last of consecutive rounds in which its update is delivered.
 
     Args:
         run: a run with at least one round.
-        replica: which of its replicas.
-        in_rounds: tell of who was heard, of a network, too, and count rounds in place of seconds.
+        replica: the replica.
+        in_rounds: take delivered updates, with a network too, and count rounds in place of seconds.
 
     Raises:
-        ScenarioError: there is nothing to tell of.
+        ScenarioError: there are no rounds, or outages were not recorded.
     """
     rounds = run.rounds[run.rounds["replica"] == replica].sort_values("round")
     if rounds.empty:
-        there = sorted(run.rounds["replica"].unique().tolist())
-        problem = "no such replica is recorded" if there else f"{run.folder} has no rounds yet"
-        remedy = f"recorded are {there}" if there else "finish it with: netfl resume DIR"
+        recorded = sorted(run.rounds["replica"].unique().tolist())
+        problem = "no such replica is recorded" if recorded else f"{run.folder} has no rounds yet"
+        remedy = f"recorded are {recorded}" if recorded else "finish it with: netfl resume DIR"
         raise ScenarioError([Fault("--replica", problem, replica, remedy)])
     users = int(run.said("users"))
     if dict(run.said("access")).get("kind") == "network" and not in_rounds:
         return _outages(run, replica, users)
-    told = run.deliveries[run.deliveries["replica"] == replica]
-    heard = np.unique(told[["user", "round"]].to_numpy(np.int64), axis=0)
+    deliveries = run.deliveries[run.deliveries["replica"] == replica]
+    delivered = np.unique(deliveries[["user", "round"]].to_numpy(np.int64), axis=0)
     if in_rounds:
-        return presence_by_rounds(users, heard, np.arange(0.0, len(rounds)), np.arange(1.0, len(rounds) + 1))
+        return presence_by_rounds(users, delivered, np.arange(0.0, len(rounds)), np.arange(1.0, len(rounds) + 1))
     opened_s, closed_s = rounds["opened_s"].to_numpy(), rounds["closed_s"].to_numpy()
     if (closed_s <= opened_s).any():
         raise ScenarioError([Fault("", "some rounds took no time at all", None, "count in rounds: --rounds")])
-    return presence_by_rounds(users, heard, opened_s, closed_s)
+    return presence_by_rounds(users, delivered, opened_s, closed_s)
 
 
 def presence_by_rounds(
-    users: int, heard: NDArray[np.int64], opened: NDArray[np.float64], closed: NDArray[np.float64]
+    users: int, delivered: NDArray[np.int64], opened: NDArray[np.float64], closed: NDArray[np.float64]
 ) -> list[UserSchedule]:
-    """The presence of *users* that makes them be heard as they were.
+    """Return the presence of *users* that gives the same deliveries.
 
     Args:
-        users: how many there are.
-        heard: distinct (user, round), in rising order, ``[n, 2]``.
+        users: the number of users.
+        delivered: distinct (user, round), in rising order, ``[n, 2]``.
         opened: when each round opened, from round 1 on.
         closed: when it closed.
     """
-    bounds = np.searchsorted(heard[:, 0], np.arange(users + 1))
+    bounds = np.searchsorted(delivered[:, 0], np.arange(users + 1))
     rows = []
     for user in range(users):
-        own = heard[bounds[user] : bounds[user + 1], 1]
-        begins = own[np.diff(own, prepend=-1) > 1]
-        ends = own[np.diff(own, append=len(closed) + 2) > 1]
+        rounds = delivered[bounds[user] : bounds[user + 1], 1]
+        begins = rounds[np.diff(rounds, prepend=-1) > 1]
+        ends = rounds[np.diff(rounds, append=len(closed) + 2) > 1]
         times = np.stack([opened[begins - 1], closed[ends - 1]], axis=1).ravel().astype(float)
-        start = bool(own.size and own[0] == 1)
-        last = bool(own.size and own[-1] == len(closed))
+        start = bool(rounds.size and rounds[0] == 1)
+        last = bool(rounds.size and rounds[-1] == len(closed))
         rows.append(UserSchedule(user, start, times[start : len(times) - last]))
     return rows
 
 
 def _outages(run: Run, replica: int, users: int) -> list[UserSchedule]:
-    """When the users of a network were up.
+    """Return the times at which the users of a network are up.
 
     Raises:
-        ScenarioError: that was not recorded.
+        ScenarioError: outages were not recorded.
     """
     record = run.scenario.get("record", "all")
     record = record["events"] if isinstance(record, dict) else record
@@ -81,15 +81,19 @@ def _outages(run: Run, replica: int, users: int) -> list[UserSchedule]:
         remedy = "trace it again with --set record=all, or tell of who was heard: --rounds"
         raise ScenarioError([Fault("record", problem, None, remedy)])
     events = run.events
-    own = events[(events["replica"] == replica) & (events["user"] >= 0) & events["kind"].isin(["down", "up"])]
-    who, when, down = own["user"].to_numpy(), own["time_s"].to_numpy(), (own["kind"] == "down").to_numpy()
-    order = np.lexsort((when, who))
-    who, when, down = who[order], when[order], down[order]
-    bounds = np.searchsorted(who, np.arange(users + 1))
+    events = events[(events["replica"] == replica) & (events["user"] >= 0) & events["kind"].isin(["down", "up"])]
+    user_ids, times_s, down = (
+        events["user"].to_numpy(),
+        events["time_s"].to_numpy(),
+        (events["kind"] == "down").to_numpy(),
+    )
+    order = np.lexsort((times_s, user_ids))
+    user_ids, times_s, down = user_ids[order], times_s[order], down[order]
+    bounds = np.searchsorted(user_ids, np.arange(users + 1))
     rows = []
     for user in range(users):
-        times, begun_down = when[bounds[user] : bounds[user + 1]], down[bounds[user] : bounds[user + 1]]
+        times, is_down = times_s[bounds[user] : bounds[user + 1]], down[bounds[user] : bounds[user + 1]]
         from_start = bool(times.size and times[0] <= 0.0)
-        start = not (from_start and begun_down[0])
+        start = not (from_start and is_down[0])
         rows.append(UserSchedule(user, start, times[from_start:]))
     return rows

@@ -1,4 +1,4 @@
-"""The tables of a run as CSV files, for tools that do not read Parquet."""
+"""Export of the tables of a run as CSV files, for tools that do not read Parquet."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PIECE = 1 << 16
 
 
 def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
-    """Write every table that *run* has as ``<table>.csv`` into *folder*: their names and numbers of rows.
+    """Write every table of *run* as ``<table>.csv`` into *folder*, and return names and numbers of rows.
 
     Raises:
-        ScenarioError: it has none yet.
+        ScenarioError: the run has no tables yet.
     """
     tables = sorted(run.folder.glob("*.parquet"))
     if not tables:
@@ -31,7 +31,7 @@ def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
 
 
 def _convert(table: Path, path: Path) -> int:
-    """Write one table, a piece at a time: how many rows it has."""
+    """Write one table, a piece at a time, and return its number of rows."""
     with open_parquet(table) as file, atomic_write(path) as part:
         schema = pa.schema([(field.name, _plain(field.type)) for field in file.schema_arrow])
         with pacsv.CSVWriter(
@@ -44,10 +44,10 @@ def _convert(table: Path, path: Path) -> int:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type that CSV knows: repeated words are texts."""
+    """Return the type that CSV supports: dictionaries become texts."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _empty(column: pa.Array) -> pa.Array:
-    """A column with nothing in the place of NaN."""
+    """Replace NaN with empty cells."""
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column

@@ -1,7 +1,7 @@
-"""A run as a trace that Perfetto shows: who was at what, when, and what came of it.
+"""Export of a run as a trace for Perfetto: a timeline of each user's activity, with rounds, cells, links and outages.
 
-Events are read as they lie in the table, a piece at a time.  Within a round they are not in order of time, as some are
-told afterwards; so a round is put in order when the next has begun.
+Events are read from the table a piece at a time.  Within a round they are not in order of time, as some are recorded
+afterwards, so a round is sorted when the next one has begun.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from netfl.results.run_reader import Run
 _PIECE = 1 << 16
 _COLUMNS = [*TimelineSlice._fields]
 _STEPS = ("received", "trained", "forwarded")
-"""Kinds without which trainings, the waits for the air, or the ways behind it are not seen."""
+"""Kinds of events that trainings, waiting times and links depend on."""
 
 
 def write_trace(run: Run, path: Path, replica: int = 0) -> str:
-    """Write one replica of *run* as a JSON file in the Trace Event Format: what it holds, in words.
+    """Write one replica of *run* as a JSON file in the Trace Event Format, and return a summary of it in words.
 
     Raises:
         ScenarioError: there is no such replica, or no events were recorded.
@@ -40,15 +40,15 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
         problem = "the run takes longer than the 292 years that a trace can tell in nanoseconds"
         raise ScenarioError([Fault("", problem, f"{end_s:g} s", "export its tables: --csv")])
     network = dict(run.said("access")).get("kind") == "network"
-    told = {"scenario": str(run.manifest.get("scenario", "")), "replica": replica, "status": run.status, "unit": "s"}
+    facts = {"scenario": str(run.manifest.get("scenario", "")), "replica": replica, "status": run.status, "unit": "s"}
     with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
-        tracks = TraceEvents(file, told)
-        _tell_rounds(tracks, rounds)
-        _tell_accuracy(tracks, run, replica)
-        story = UserTimelines(
+        tracks = TraceEvents(file, facts)
+        _add_rounds(tracks, rounds)
+        _add_accuracy(tracks, run, replica)
+        timelines = UserTimelines(
             tracks,
             rounds["opened_s"].tolist(),
-            networked=network,
+            is_network=network,
             restarts=dict(run.said("access")).get("busy", "restart") == "restart",
             packets=run.scenario.get("duration") is not None,
         )
@@ -57,40 +57,40 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
             count += len(piece)
             columns = (piece[name].tolist() for name in _COLUMNS)
             for row in zip(*columns, strict=True):
-                story.tell(TimelineSlice._make(row))
-        story.close(end_s)
+                timelines.add(TimelineSlice._make(row))
+        timelines.close(end_s)
         tracks.close()
     return f"{count} events, {tracks.slices} slices of replica {replica}{_notes(run, network, len(rounds))}"
 
 
 def _rounds(run: Run, replica: int) -> pd.DataFrame:
-    """The rounds of a replica, in order.
+    """Return the rounds of a replica, in order.
 
     Raises:
         ScenarioError: there are none.
     """
     rounds = run.rounds
-    own = rounds[rounds["replica"] == replica].sort_values("round")
-    if own.empty:
+    selected = rounds[rounds["replica"] == replica].sort_values("round")
+    if selected.empty:
         there = sorted(rounds["replica"].unique().tolist())
         problem = "no such replica is recorded" if there else f"{run.folder} has no rounds yet: it is {run.status}"
         remedy = f"recorded are {there}" if there else f"finish it with: netfl resume {run.folder}"
         raise ScenarioError([Fault("--replica" if there else "", problem, replica if there else None, remedy)])
-    return own
+    return selected
 
 
 def _recorded(run: Run) -> set[str] | None:
-    """The kinds of events that the run has recorded; ``None`` for all."""
+    """Return the kinds of events that the run has recorded; ``None`` for all."""
     record = run.scenario.get("record", "all")
     record = record.get("events", "all") if isinstance(record, dict) else record
     return None if record == "all" else set() if record == "none" else set(record)
 
 
 def _check_events(run: Run) -> None:
-    """A trace is made of events.
+    """Check that events were recorded.
 
     Raises:
-        ScenarioError: none were recorded.
+        ScenarioError: none were.
     """
     if _recorded(run) == set() or not (run.folder / "events.parquet").exists():
         problem = "no events were recorded, of which a trace is made"
@@ -98,7 +98,7 @@ def _check_events(run: Run) -> None:
 
 
 def _notes(run: Run, network: bool, rounds: int) -> str:
-    """What the trace lacks, in words."""
+    """Return what is missing in the trace, in words."""
     recorded, notes = _recorded(run), ""
     if network and recorded is not None and (missing := [kind for kind in _STEPS if kind not in recorded]):
         notes += f"\n{', '.join(missing)} were not recorded, so that some slices are missing: run with --set record=all"
@@ -107,7 +107,7 @@ def _notes(run: Run, network: bool, rounds: int) -> str:
     return notes
 
 
-def _tell_rounds(tracks: TraceEvents, rounds: pd.DataFrame) -> None:
+def _add_rounds(tracks: TraceEvents, rounds: pd.DataFrame) -> None:
     """A slice for each round, and how many were heard."""
     columns = (rounds[name].tolist() for name in ("round", "opened_s", "closed_s", "delivered"))
     for index, opened_s, closed_s, delivered in zip(*columns, strict=True):
@@ -115,17 +115,17 @@ def _tell_rounds(tracks: TraceEvents, rounds: pd.DataFrame) -> None:
         tracks.counter("delivered", closed_s, delivered)
 
 
-def _tell_accuracy(tracks: TraceEvents, run: Run, replica: int) -> None:
+def _add_accuracy(tracks: TraceEvents, run: Run, replica: int) -> None:
     """A counter for each learner."""
     metrics = run.metrics
     chosen = (metrics["replica"] == replica) & (metrics["metric"] == "accuracy") & (metrics["group"] == "")
-    own = metrics[chosen]
-    for learner, time_s, value in zip(own["learner"], own["time_s"], own["value"], strict=True):
+    rows = metrics[chosen]
+    for learner, time_s, value in zip(rows["learner"], rows["time_s"], rows["value"], strict=True):
         tracks.counter(f"accuracy of {learner}", float(time_s), float(value))
 
 
 def _in_order(path: Path, replica: int) -> Iterator[pd.DataFrame]:
-    """The events of a replica in the order of time, some rounds at a time."""
+    """Yield the events of a replica in the order of time, some rounds at a time."""
     held: list[pd.DataFrame] = []
     with open_parquet(path) as file:
         for batch in file.iter_batches(_PIECE, columns=["replica", *_COLUMNS]):
@@ -145,7 +145,7 @@ def _in_order(path: Path, replica: int) -> Iterator[pd.DataFrame]:
 
 
 def _sorted(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows by round, then by time; at one time as they were recorded."""
+    """Sort rows by round, then by time; events of one time keep their order."""
     order = np.lexsort((rows["time_s"].to_numpy(), rows["round"].to_numpy()))
     ordered = rows.iloc[order]
     return ordered.astype({"kind": str, "node": str, "detail": str})

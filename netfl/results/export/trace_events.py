@@ -1,7 +1,7 @@
-"""Tracks of a trace in the Trace Event Format, which Perfetto and Chrome's own viewer read.
+"""Writer of the Trace Event Format, which Perfetto and Chrome's own viewer read.
 
-A *group* (the format's process) holds tracks (its threads).  On one track slices may not overlap: one that would is
-put on a further track of the same name.  Times are counted in whole nanoseconds, and written in microseconds.
+A *group* (the format's process) holds tracks (its threads).  Slices of one track may not overlap: one that would goes
+on a further track of the same name.  Times are counted in whole nanoseconds, and written in microseconds.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from operator import itemgetter
 from typing import TextIO
 
 GROUPS = ("server", "cells", "links", "users", "outages")
-"""The groups, in the order in which they are shown."""
+"""Groups in the order in which they are shown."""
 NS_PER_S = 1_000_000_000
 LATEST_S = 2**63 / NS_PER_S
-"""Perfetto counts nanoseconds in 64 bits: 292 years."""
+"""Latest time of a trace: Perfetto counts nanoseconds in 64 bits, which is 292 years."""
 _HELD = 1 << 14
 _LANES = 1000
 
 Mark = tuple[int, int, int]
-"""A slice that an arrow can touch: when it begins, in nanoseconds, and its group and track, by number."""
+"""End of an arrow: the beginning of a slice in nanoseconds, and the numbers of its group and track."""
 
 
 def nanoseconds(time_s: float) -> int:
-    """A simulated time in whole nanoseconds.
+    """Return a simulated time in whole nanoseconds.
 
     >>> nanoseconds(1e7 + 0.25)
     10000000250000000
@@ -36,61 +36,60 @@ def nanoseconds(time_s: float) -> int:
 
 
 def _us(time_ns: int) -> str:
-    """Nanoseconds as microseconds, exactly."""
+    """Return nanoseconds as microseconds, exactly."""
     return f"{time_ns // 1000}.{time_ns % 1000:03d}"
 
 
 @lru_cache(1 << 16)
 def _text(text: str) -> str:
-    """A text as JSON."""
     return json.dumps(text)
 
 
 class TraceEvents:
-    """Writes slices, arrows and counters to *file* as they come, in any order of time.
+    """Writer of slices, arrows and counters, which may come in any order of time.
 
     Args:
-        file: where to.
-        told: what the whole trace is of.
+        file: the open file.
+        facts: facts about the whole trace.
 
     Attributes:
-        slices: how many have been written.
+        slices: number of slices so far.
     """
 
-    def __init__(self, file: TextIO, told: Mapping[str, object]) -> None:
+    def __init__(self, file: TextIO, facts: Mapping[str, object]) -> None:
         self._file, self._lines, self._arrows, self.slices = file, list[str](), 0, 0
         self._lanes: dict[tuple[str, str], list[list[int]]] = {}
         self._count = 0
-        file.write(f'{{"displayTimeUnit":"ms","otherData":{json.dumps(told)},"traceEvents":[')
+        file.write(f'{{"displayTimeUnit":"ms","otherData":{json.dumps(facts)},"traceEvents":[')
         first = [_metadata("process_name", place, 0, f'"name":"{name}"') for place, name in enumerate(GROUPS, 1)]
         order = [
             _metadata("process_sort_index", place, 0, f'"sort_index":{place}') for place in range(1, 1 + len(first))
         ]
         file.write("\n" + ",\n".join(first + order))
 
-    def slice(self, group: str, track: str, name: str, begin_s: float, end_s: float, told: str = "") -> Mark:
-        """Put a slice on a track.
+    def slice(self, group: str, track: str, name: str, begin_s: float, end_s: float, details: str = "") -> Mark:
+        """Write a slice, and return its mark for arrows.
 
         Args:
             group: one of `GROUPS`.
             track: the track's name.
-            name: the slice's.
-            begin_s: when it begins.
-            end_s: when it ends; what is before the beginning is taken for that.
-            told: what else is known of it, as the inside of a JSON object.
+            name: the slice's name.
+            begin_s: its beginning.
+            end_s: its end; at least the beginning counts.
+            details: further facts, as the inside of a JSON object.
         """
         begin = nanoseconds(begin_s)
         end = max(begin, nanoseconds(end_s))
         place, number = GROUPS.index(group) + 1, self._lane(group, track, begin, end)
         self._write(
             f'{{"ph":"X","name":{_text(name)},"cat":"{group}","pid":{place},"tid":{number},'
-            f'"ts":{_us(begin)},"dur":{_us(end - begin)},"args":{{{told}}}}}'
+            f'"ts":{_us(begin)},"dur":{_us(end - begin)},"args":{{{details}}}}}'
         )
         self.slices += 1
         return begin, place, number
 
     def arrows(self, name: str, marks: Sequence[Mark]) -> None:
-        """Connect slices, in the order in which they begin; of those that begin together, as they are named."""
+        """Connect slices in the order in which they begin."""
         self._arrows += 1
         last = len(marks) - 1
         for step, (begin, place, number) in enumerate(sorted(marks, key=itemgetter(0))):
@@ -101,17 +100,17 @@ class TraceEvents:
             )
 
     def counter(self, name: str, time_s: float, value: float) -> None:
-        """Give a counter of the server a value."""
+        """Write a value of a counter of the server."""
         at = _us(nanoseconds(time_s))
         self._write(f'{{"ph":"C","name":{_text(name)},"pid":1,"tid":0,"ts":{at},"args":{{"value":{value:.9g}}}}}')
 
     def close(self) -> None:
-        """Write the rest, and the end of the file."""
+        """Write the end of the file."""
         self._flush()
         self._file.write("\n]}\n")
 
     def _lane(self, group: str, track: str, begin: int, end: int) -> int:
-        """The number of the first track of that name that is free from *begin* on, which is taken until *end*."""
+        """Return the number of the first track of that name that is free from *begin* on, and occupy it until *end*."""
         lanes = self._lanes.setdefault((group, track), [])
         for lane in lanes:
             if lane[1] <= begin:
@@ -126,23 +125,20 @@ class TraceEvents:
         return self._count
 
     def _write(self, line: str) -> None:
-        """Add an entry of the list."""
         self._lines.append(line)
         if len(self._lines) >= _HELD:
             self._flush()
 
     def _flush(self) -> None:
-        """Hand what is held to the file."""
         self._file.write("".join(f",\n{line}" for line in self._lines))
         self._lines = []
 
 
 def _rank(track: str) -> int:
-    """The first number in a track's name, by which those of a group are in order."""
+    """Return the first number in a track's name, by which the tracks of a group are sorted."""
     found = re.search("[0-9]+", track)
     return min(int(found[0]), 1_000_000) if found else 0
 
 
-def _metadata(kind: str, group: int, number: int, told: str) -> str:
-    """An entry that names or orders something."""
-    return f'{{"ph":"M","name":"{kind}","pid":{group},"tid":{number},"args":{{{told}}}}}'
+def _metadata(kind: str, group: int, number: int, details: str) -> str:
+    return f'{{"ph":"M","name":"{kind}","pid":{group},"tid":{number},"args":{{{details}}}}}'

@@ -1,7 +1,7 @@
-"""Runs in an MLflow store: one for the whole, with the summary, and below it one for each learner and replica.
+"""MLflow tracker: one run with the summary, and below it one for each learner and replica.
 
-MLflow's times are the simulated ones.  A figure that a run tells once more, as it goes on, has the same time and round
-as before, and is left out: each run's tag says up to which round it has its figures.
+MLflow's times are simulated times.  A resumed run repeats its metrics; the tag of each MLflow run holds the last round
+that it has, and repeated rounds are skipped.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is read on import
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read on import
 
 from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
 _EVERY_S = 10.0
-"""Wall-clock seconds for which figures are gathered before they are written."""
-_MOST = 1000
+"""Wall-clock seconds between writes of gathered metrics."""
+_BATCH = 1000
 """Metrics in one call."""
 _PARAMETERS = 100
 _LONGEST = 500
@@ -31,14 +31,14 @@ Lane = tuple[str, int]
 
 
 class Mlflow:
-    """Writes into a store.
+    """Tracker that writes into an MLflow store.
 
     Args:
-        store: its address.
-        names: what the experiment, which is made if there is none, and the run are called.
+        store: the address of the store.
+        names: the names of the experiment, which is made if necessary, and of the run.
         scenario: the scenario as plain data.
-        lanes: learner and replica of each lane whose figures come; none where only the summary does.
-        places: the ids of the runs that are there already; those that are made come to them.
+        lanes: learner and replica of each lane; none where only the summary is written.
+        places: ids of the existing MLflow runs; those of new ones are added.
     """
 
     def __init__(
@@ -50,22 +50,22 @@ class Mlflow:
         places: dict[str, Any],
     ) -> None:
         experiment, name = names
-        for one in ("mlflow", "alembic"):
-            logging.getLogger(one).setLevel(logging.WARNING)
+        for package in ("mlflow", "alembic"):
+            logging.getLogger(package).setLevel(logging.WARNING)
         self._client = MlflowClient(tracking_uri=store)
         self._held: dict[Lane, list[Metric]] = {lane: [] for lane in lanes}
         self._rounds: dict[Lane, int] = {}
         self._written_at, self._time_s = time.monotonic(), 0.0
         if "run" not in places:
-            found = self._client.get_experiment_by_name(experiment)
-            places["experiment"] = found.experiment_id if found else self._client.create_experiment(experiment)
+            existing = self._client.get_experiment_by_name(experiment)
+            places["experiment"] = existing.experiment_id if existing else self._client.create_experiment(experiment)
             places["run"] = self._open(places["experiment"], name, {}, dict(_flat(scenario)))
         self._whole = places["run"]
         runs = places.setdefault("lanes", {})
         for lane in lanes:
             if (key := f"{lane[0]}-{lane[1]}") not in runs:
-                own = dict(_flat(scenario["learners"].get(lane[0], {}))) | {"replica": str(lane[1])}
-                runs[key] = self._open(places["experiment"], key, {"mlflow.parentRunId": self._whole}, own)
+                parameters = dict(_flat(scenario["learners"].get(lane[0], {}))) | {"replica": str(lane[1])}
+                runs[key] = self._open(places["experiment"], key, {"mlflow.parentRunId": self._whole}, parameters)
         self._lanes = {lane: runs[f"{lane[0]}-{lane[1]}"] for lane in lanes}
         for lane, run in self._lanes.items():
             self._rounds[lane] = int(self._client.get_run(run).data.tags.get(_ROUND, -1))
@@ -73,7 +73,7 @@ class Mlflow:
         self._client.update_run(self._whole, status="RUNNING")
 
     def figures(self, lane: Lane, round: int, time_s: float, values: Mapping[str, float]) -> None:
-        """Take the figures of a lane, and write what has been gathered from time to time."""
+        """Gather the metrics of a lane, and write them from time to time."""
         self._time_s = max(self._time_s, time_s)
         if round > self._rounds[lane]:
             at_ms = int(time_s * 1000)
@@ -82,18 +82,17 @@ class Mlflow:
             self._write()
 
     def summary(self, values: Mapping[str, float], replicas: int) -> None:
-        """Write what the run came to, by the number of its replicas."""
+        """Write the summary, with the number of replicas as the step."""
         at_ms = int(self._time_s * 1000)
         self._log(self._whole, [Metric(_name(name), value, at_ms, replicas) for name, value in values.items()])
 
     def close(self, status: str) -> None:
-        """Write the rest, and how the run ended."""
+        """Write the rest and the status of the run."""
         self._write()
         for run in (*self._lanes.values(), self._whole):
             self._client.set_terminated(run, status=_STATUS.get(status, "FAILED"))
 
     def _write(self) -> None:
-        """Write what has been gathered."""
         for lane, held in self._held.items():
             if held:
                 self._log(self._lanes[lane], held)
@@ -103,26 +102,22 @@ class Mlflow:
         self._written_at = time.monotonic()
 
     def _log(self, run: str, metrics: Sequence[Metric]) -> None:
-        """Write metrics, so many at a time as a store takes."""
-        for place in range(0, len(metrics), _MOST):
-            self._client.log_batch(run, metrics=metrics[place : place + _MOST])
+        for place in range(0, len(metrics), _BATCH):
+            self._client.log_batch(run, metrics=metrics[place : place + _BATCH])
 
     def _open(self, experiment: str, name: str, tags: Mapping[str, str], parameters: Mapping[str, str]) -> str:
-        """Make a run: its id."""
         run = str(self._client.create_run(experiment, run_name=name, tags=dict(tags)).info.run_id)
-        told = [Param(_name(key), value) for key, value in parameters.items()]
-        for place in range(0, len(told), _PARAMETERS):
-            self._client.log_batch(run, params=told[place : place + _PARAMETERS])
+        entries = [Param(_name(key), value) for key, value in parameters.items()]
+        for place in range(0, len(entries), _PARAMETERS):
+            self._client.log_batch(run, params=entries[place : place + _PARAMETERS])
         return run
 
 
 def _name(name: str) -> str:
-    """A name as MLflow takes it."""
     return re.sub(r"[^\w./: -]", "_", name)
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every value below *value*, by its dotted key; what is long is cut."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
             yield from _flat(entry, f"{key}.{name}" if key else str(name))

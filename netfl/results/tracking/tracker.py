@@ -1,10 +1,10 @@
-"""From the reports of a run to those whom its scenario wants to be told."""
+"""Trackers of a run: its metrics are passed on to TensorBoard and MLflow while it runs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,114 +15,112 @@ from netfl.errors import MachineError, NetflError
 from netfl.results.run_reader import EXTENSION
 from netfl.results.run_writer import write_json
 from netfl.scenario.tracking import TrackSpec
-from netfl.types import LearnerReport
+from netfl.types import LearnerReport, RunObserver, RunStart
 
 PLACES = "tracked.json"
-"""The file of a run directory that says where the run is told of."""
+"""File of a run directory that holds the addresses of its trackers."""
 _SINGLE = ("user:", "layer:")
-"""Groups that are not told of: there may be thousands."""
+"""Groups that are not tracked: there may be thousands."""
 
 Lane = tuple[str, int]
 
 
 class TrackerUpdate(Protocol):
-    """One who is told."""
+    """Tracker of one run."""
 
     def figures(self, lane: Lane, round: int, time_s: float, values: Mapping[str, float]) -> None:
-        """The figures of one lane after a round."""
+        """Log the metrics of one lane after a round."""
 
     def summary(self, values: Mapping[str, float], replicas: int) -> None:
-        """What a finished run came to."""
+        """Log the summary of a finished run."""
 
     def close(self, status: str) -> None:
-        """Nothing more comes for now; the run is done, interrupted or failed."""
+        """End the log: the run is done, interrupted or failed."""
 
 
-class MetricTracker:
-    """Passes on what a run tells.
+class MetricTracker(RunObserver):
+    """Observer that passes the metrics of a run on to its trackers.
 
     Args:
-        told: to whom.
+        trackers: the trackers by name.
         lanes: learner and replica of each lane, in the order of a report's arrays.
-        again: the command that goes on with the run, when somebody could not be told.
+        command: the command that continues the run after a tracker has failed.
     """
 
-    def __init__(self, told: Mapping[str, TrackerUpdate], lanes: Sequence[Lane], again: str) -> None:
-        self._told, self._lanes, self._again = told, lanes, again
+    def __init__(self, trackers: Mapping[str, TrackerUpdate], lanes: Sequence[Lane], command: str) -> None:
+        self._trackers, self._lanes, self._command = trackers, lanes, command
         self._first = min((replica for _, replica in lanes), default=0)
+        self._folder: Path | None = None
 
-    def metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
-        """A report, and the simulated time of each replica.
+    def on_start(self, start: RunStart) -> None:
+        """Note the run directory."""
+        self._folder = start.folder
+
+    def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
+        """Pass on an evaluation.
 
         Raises:
-            MachineError: somebody could not be told.
+            MachineError: a tracker failed.
         """
-        kept = {name: values for name, values in report.metrics.items() if not _of_one(name)}
-        for place, lane in enumerate(self._lanes if kept and self._told else ()):
-            values = {name: float(own[place]) for name, own in kept.items() if not np.isnan(own[place])}
+        shared = {name: values for name, values in report.metrics.items() if not _is_single(name)}
+        for place, lane in enumerate(self._lanes if shared and self._trackers else ()):
+            values = {name: float(row[place]) for name, row in shared.items() if not np.isnan(row[place])}
             time_s = float(closed_s[lane[1] - self._first])
             self._each(methodcaller("figures", lane, report.round, time_s, values))
 
-    def summary(self, content: Mapping[str, Any]) -> None:
-        """The summary of a run that is done."""
+    def on_end(self, status: str, error: BaseException | None = None) -> None:
+        """Close the trackers, after the summary of a finished run; an extension leaves the summary to the whole run."""
+        if status == "done" and self._folder is not None and self._trackers and not self._first:
+            self.log_summary(json.loads((self._folder / "summary.json").read_text(encoding="utf-8")))
+        self._each(methodcaller("close", status))
+        self._trackers = {}
+
+    def log_summary(self, content: Mapping[str, Any]) -> None:
+        """Pass on the summary of a finished run."""
         values = {key: float(value) for key, value in content.items() if isinstance(value, int | float)}
-        self._each(lambda one: one.summary(values, int(content["replicas"])))
+        self._each(methodcaller("summary", values, int(content["replicas"])))
 
-    def close(self, status: str) -> None:
-        """The run ends, for now: it is done, interrupted or failed."""
-        self._each(lambda one: one.close(status))
-        self._told = {}
-
-    def _each(self, tell: Callable[[TrackerUpdate], None]) -> None:
-        """Tell everybody."""
-        for name, one in self._told.items():
-            with _blamed(name, self._again):
-                tell(one)
+    def _each(self, update: Callable[[TrackerUpdate], None]) -> None:
+        for name, tracker in self._trackers.items():
+            with _tracker_errors(name, self._command):
+                update(tracker)
 
 
-@contextmanager
 def open_trackers(
-    spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane], again: str
-) -> Iterator[MetricTracker]:
-    """Those whom *spec* names, told of the run in *folder*, and that it failed, if it does.
+    spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane], command: str
+) -> MetricTracker:
+    """Return the trackers that *spec* names, for the run in *folder*.
 
     Args:
-        spec: what the scenario says; ``None``: nobody is told.
-        folder: the run directory, or that of an extension in it, which is told of in the run's own place.
+        spec: the scenario's trackers, if it has any.
+        folder: the run directory, or that of an extension in it, which continues in the trackers of the run.
         scenario: the scenario as plain data.
-        lanes: learner and replica of each lane; of a trace none, and nobody is told.
-        again: the command that goes on with the run, when somebody could not be told.
+        lanes: learner and replica of each lane; without lanes, in a trace, there are no trackers.
+        command: the command that continues the run after a tracker has failed.
 
     Raises:
-        MachineError: somebody cannot be told.
+        MachineError: a tracker failed.
     """
     home = folder.parent if folder.name == EXTENSION else folder
-    follower = MetricTracker(_opened(spec, home, scenario, lanes, again) if lanes else {}, lanes, again)
-    try:
-        yield follower
-    except BaseException:
-        with suppress(MachineError):  # what went wrong first is told
-            follower.close("failed")
-        raise
+    return MetricTracker(_opened(spec, home, scenario, lanes, command) if lanes else {}, lanes, command)
 
 
 def log_summary_again(
-    spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], summary: Mapping[str, Any], again: str
+    spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], summary: Mapping[str, Any], command: str
 ) -> None:
-    """Tell the summary of a run in *folder* that has come to more replicas; *again* is the command to try it once more.
+    """Pass on the summary of a run in *folder* that has been extended; *command* repeats that after an error.
 
     Raises:
-        MachineError: somebody cannot be told.
+        MachineError: a tracker failed.
     """
-    follower = MetricTracker(_opened(spec, folder, scenario, (), again), (), again)
-    follower.summary(summary)
-    follower.close("done")
+    tracker = MetricTracker(_opened(spec, folder, scenario, (), command), (), command)
+    tracker.log_summary(summary)
+    tracker.on_end("done")
 
 
 def _opened(
-    spec: TrackSpec | None, home: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane], again: str
+    spec: TrackSpec | None, home: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane], command: str
 ) -> dict[str, TrackerUpdate]:
-    """Those whom *spec* names; the places that are new are written into the run directory."""
     if spec is None:
         return {}
     path, name = home / PLACES, home.absolute().name
@@ -130,40 +128,38 @@ def _opened(
         places: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise MachineError(f"{path} cannot be read: {error}") from error
-    told: dict[str, TrackerUpdate] = {}
+    trackers: dict[str, TrackerUpdate] = {}
     try:
         if spec.tensorboard is not None:
-            with _blamed("tensorboard", again):
+            with _tracker_errors("tensorboard", command):
                 from netfl.results.tracking.tensorboard import TensorBoard, new_log_folder
 
                 place = Path(places.get("tensorboard") or new_log_folder(spec.tensorboard, name))
                 places["tensorboard"] = str(place)
-                told["tensorboard"] = TensorBoard(place, scenario, lanes)
+                trackers["tensorboard"] = TensorBoard(place, scenario, lanes)
         if spec.mlflow is not None:
-            with _blamed("mlflow", again):
+            with _tracker_errors("mlflow", command):
                 from netfl.results.tracking.mlflow import Mlflow
 
                 experiment = spec.mlflow.experiment or str(scenario["name"])
-                own = places.setdefault("mlflow", {})
-                told["mlflow"] = Mlflow(spec.mlflow.store, (experiment, name), scenario, lanes, own)
+                addresses = places.setdefault("mlflow", {})
+                trackers["mlflow"] = Mlflow(spec.mlflow.store, (experiment, name), scenario, lanes, addresses)
     finally:
         write_json(path, places)
-    return told
+    return trackers
 
 
-def _of_one(name: str) -> bool:
-    """Whether a metric is that of a single user or layer."""
+def _is_single(name: str) -> bool:
     return name.partition("/")[2].startswith(_SINGLE)
 
 
 @contextmanager
-def _blamed(name: str, again: str) -> Iterator[None]:
-    """Say who could not be told."""
+def _tracker_errors(name: str, command: str) -> Iterator[None]:
     try:
         yield
     except NetflError:
         raise
     except Exception as error:  # whatever packages of others raise
         problem = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = f"when that is mended, go on with: {again}"
+        remedy = f"when that is mended, go on with: {command}"
         raise MachineError(f"track.{name}: cannot be told of the run: {problem}; {remedy}") from error

@@ -133,7 +133,7 @@ class TestCoupling:
     def test_by_a_run_of_the_access_alone(self):
         staged = prepare_run(scenario(partition=ranked("prerun")))
         counts = np.zeros(12)
-        for one in staged.scenario.access.rounds(staged.settings[0]):
+        for one in staged.scenario.access.rounds(staged.contexts[0]):
             counts[[delivery.user for delivery in one.deliveries]] += 1
         by_share = np.argsort(shares_of_nine(staged), kind="stable")
         assert (np.diff(counts[by_share]) <= 0).all()
@@ -163,7 +163,7 @@ def test_participation_follows_the_labels_of_a_dirichlet_mix(process):
     made = scenario(users=40, rounds=rounds, access=access, learners={"one": LEARNER}, partition={
         "kind": "dirichlet", "concentration": 0.1})  # fmt: skip
     staged = prepare_run(made)
-    labels, setting = staged.dataset.train_y, staged.settings[0]
+    labels, setting = staged.dataset.train_y, staged.contexts[0]
     mixes = np.array([[np.mean(labels[rows] == label) for label in range(10)] for rows in staged.splits[0]])
     liking = setting.streams.rng("labels").dirichlet([0.1] * 10)
     known = np.array([max(0.02, min(1.0, 0.1 * 10 * sum(mix * liking))) for mix in mixes])
@@ -184,7 +184,7 @@ def test_participation_follows_the_labels_of_a_dirichlet_mix(process):
 def test_the_shipped_scenario_knows_the_probabilities_of_its_access(real_data):
     real_data("cifar10")
     staged = prepare_run(netfl.load(Path(__file__).parents[3] / "scenarios" / "learning" / "cifar_fedau.yaml"))
-    (setting,), (rows,) = staged.settings, staged.splits
+    (setting,), (rows,) = staged.contexts, staged.splits
     mixes = np.array([np.bincount(staged.dataset.train_y[own], minlength=10) / len(own) for own in rows])
     known = np.clip(0.1 * 10 * mixes @ setting.streams.rng("labels").dirichlet([0.1] * 10), 0.02, 1)
     lanes = build_learner(staged, "cpu").state()["servers"]["aggregations"]

@@ -1,0 +1,192 @@
+"""The step object: its rounds are those of a trace, and a caller may select the users of each round."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netfl
+from netfl.errors import ModelError, ScenarioError
+from netfl.scenario.scenario import checked
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.types import Round
+
+ROOT = Path(__file__).parents[1]
+ROUNDS = 60
+SHIPPED = {
+    "access/stationary": {},
+    "access/markov": {},
+    "access/adversarial": {},
+    "access/drifting": {},
+    "access/replay": {},
+    "rural_outage": {"partition.by": "distance"},
+    "emergent_cyclic": {},
+    "emergent_markov": {},
+}
+"""Shipped scenarios, with the changes that let them run for 60 rounds without learning."""
+
+
+def load(name, **changes):
+    changes = {"rounds": ROUNDS, "record": "all", **SHIPPED[name], **changes}
+    return netfl.load(ROOT / f"scenarios/{name}.yaml", changes)
+
+
+def direct(kind="bernoulli", users=6, rounds=20, **access):
+    scenario = {"name": "x", "users": users, "rounds": rounds, "record": "all", "access": {"kind": kind, **access}}
+    return checked(ScenarioDocument(scenario, "x"))
+
+
+def assert_equals_trace(rounds, run, replica):
+    """Compare rounds with the tables of a run."""
+    table = run.rounds[run.rounds["replica"] == replica]
+    assert [each.index for each in rounds] == table["round"].tolist()
+    assert [each.closed_s for each in rounds] == table["closed_s"].tolist()
+    assert [len(each.deliveries) for each in rounds] == table["delivered"].tolist()
+    deliveries = run.deliveries[run.deliveries["replica"] == replica]
+    columns = ["user", "base", "sent_s", "arrived_s", "attempts"]
+    rows = [[d.user, d.base, d.sent_s, d.arrived_s, d.attempts] for each in rounds for d in each.deliveries]
+    assert rows == deliveries[columns].to_numpy().tolist()
+
+
+def same_events(simulation, run):
+    columns = ["time_s", "kind", "user", "node", "round", "value", "detail"]
+    one, other = (
+        table[columns].astype({"kind": str, "node": str, "detail": str}).sort_values(columns).reset_index(drop=True)
+        for table in (simulation.events, run.events[run.events["replica"] == simulation.replica])
+    )
+    pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_steps_give_the_rounds_and_events_of_a_trace(name, tmp_path):
+    scenario = load(name)
+    run = netfl.trace(scenario, tmp_path / "run")
+    replica = scenario.replicas - 1
+    with netfl.Simulation(scenario, replica) as simulation:
+        assert (simulation.time_s, simulation.round) == (0.0, 0)
+        rounds = [simulation.step() for _ in range(ROUNDS)]
+        assert simulation.is_done
+        assert simulation.time_s == rounds[-1].closed_s
+        simulation.finish()
+        same_events(simulation, run)
+        pd.testing.assert_frame_equal(
+            simulation.users, run.users.query(f"replica == {replica}")[[*simulation.users]].reset_index(drop=True)
+        )
+    assert_equals_trace(rounds, run, replica)
+
+
+@pytest.mark.parametrize("name", ["access/markov", "rural_outage"])
+def test_selecting_everybody_changes_nothing(name):
+    scenario = load(name, rounds=20)
+    with netfl.Simulation(scenario) as free, netfl.Simulation(scenario) as imposed:
+        everybody = np.ones(scenario.users, bool)
+        assert [free.step() for _ in range(20)] == [imposed.step(everybody) for _ in range(20)]
+
+
+@pytest.mark.parametrize("name", ["access/stationary", "access/adversarial", "access/drifting", "rural_outage"])
+def test_only_selected_users_take_part(name):
+    scenario = load(name, rounds=30)
+    even = np.arange(scenario.users) % 2 == 0
+    with netfl.Simulation(scenario) as simulation:
+        for selected in (even, ~even, np.flatnonzero(even).tolist(), []) * 5:
+            played = simulation.step(selected)
+            allowed = {*np.flatnonzero(selected).tolist()} if isinstance(selected, np.ndarray) else {*selected}
+            fresh = {delivery.user for delivery in played.deliveries if delivery.base == played.index - 1}
+            assert fresh <= allowed
+            assert isinstance(played, Round)
+        started = simulation.events.query("kind == 'sent' or kind == 'trained'").sort_values("time_s")
+    assert name != "rural_outage" or len(started)
+
+
+def test_a_selection_may_end_and_come_again():
+    with netfl.Simulation(direct(probability=1.0)) as simulation:
+        users = [
+            {d.user for d in simulation.step(selected).deliveries} for selected in (None, [4, 1], None, [True] * 6)
+        ]
+    assert users == [{*range(6)}, {1, 4}, {*range(6)}, {*range(6)}]
+
+
+def test_the_selection_of_the_scenario_goes_on_where_it_is_not_overridden():
+    scenario = direct(probability=1.0, selection={"kind": "oldest", "m": 2})
+    with netfl.Simulation(scenario) as free:
+        chosen = [{d.user for d in free.step().deliveries} for _ in range(3)]
+    with netfl.Simulation(scenario) as simulation:
+        assert {d.user for d in simulation.step().deliveries} == chosen[0]
+        assert {d.user for d in simulation.step([5]).deliveries} == {5}
+        assert len(simulation.step().deliveries) == 2
+
+
+def test_networks_have_a_layout_and_direct_accesses_have_none():
+    with netfl.Simulation(load("rural_outage")) as simulation:
+        assert simulation.layout.users == simulation.scenario.users == len(simulation.users)
+        assert {"x_m", "y_m", "distance_m", "tower"} <= {*simulation.users}
+        simulation.step()
+        assert {"broadcast", "trained"} <= {*simulation.events["kind"]}
+    with netfl.Simulation(direct(probability=0.5)) as simulation:
+        assert simulation.layout is None
+        assert simulation.users["user"].tolist() == [*range(6)]
+        assert simulation.events.empty
+
+
+def test_what_cannot_be_selected_is_told(tmp_path):
+    def refused(scenario, *selections):
+        with netfl.Simulation(scenario) as simulation, pytest.raises(ScenarioError) as raised:
+            for selected in selections:
+                simulation.step(selected)
+        return str(raised.value)
+
+    bernoulli = direct(probability=0.5)
+    assert "no such users" in refused(bernoulli, [1, 6])
+    assert "give 6 booleans, or a list of user numbers" in refused(bernoulli, [True] * 5)
+    assert "give 6 booleans, or a list of user numbers" in refused(bernoulli, [0.5])
+    one = direct("stationary", rho={"zipf": 1.0})
+    assert "give step() a selection from the first round on" in refused(one, None, [1])
+    run = netfl.trace(bernoulli, tmp_path / "run")
+    for selections in ([[1]], [None, [1]]):
+        assert "call step() without `selected`" in refused(direct("replay", run=str(run.folder)), *selections)
+    assert "all 20 rounds are over" in refused(bernoulli, *[None] * 21)
+    with pytest.raises(ScenarioError, match="name a replica from 0 to 0"):
+        netfl.Simulation(bernoulli, 1)
+
+
+def test_an_access_that_needs_the_learners_is_refused():
+    with pytest.raises(ScenarioError, match="listens to the learners"):
+        netfl.Simulation(netfl.load(ROOT / "scenarios/closed_loop.yaml"))
+
+
+def test_a_model_that_fails_is_told_with_its_time(monkeypatch):
+    from netfl.access.bernoulli import Bernoulli
+
+    def present(self, chances, rounds, streams):
+        yield np.ones(6, bool)
+        raise LookupError("nobody there")
+
+    monkeypatch.setattr(Bernoulli, "present", present)
+    with netfl.Simulation(direct(probability=0.5)) as simulation:
+        simulation.step()
+        with pytest.raises(ModelError, match="bernoulli, at 1 s of simulated time: LookupError: nobody there"):
+            simulation.step()
+
+
+def test_the_documented_loop_ends(tmp_path):
+    turns = cycle(([0, 1], [2, 3], None))
+    with netfl.Simulation(direct(probability=1.0)) as simulation:
+        rounds = []
+        while not simulation.is_done:
+            rounds.append(simulation.step(next(turns)))
+    assert len(rounds) == 20
+
+
+def test_a_selection_that_needs_data_or_airtimes_gets_them():
+    by_size = netfl.load(ROOT / "scenarios/learning/synthetic_users.yaml", {"rounds": 5})
+    by_airtime = load(
+        "rural_outage", rounds=5, **{"access.selection": {"kind": "score", "m": 3, "value": "one", "power": 1}}
+    )
+    for scenario in (by_size, by_airtime):
+        with netfl.Simulation(scenario) as free, netfl.Simulation(scenario) as imposed:
+            assert free.step() == imposed.step()
+            assert {delivery.user for delivery in imposed.step([2]).deliveries} <= {2}
