@@ -53,7 +53,7 @@ class NamedRun:
 
 @dataclass(frozen=True)
 class RunSet:
-    """All runs of a page.
+    """Runs of one page.
 
     Args:
         members: the readable runs.

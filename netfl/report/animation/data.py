@@ -107,7 +107,7 @@ class AnimationData:
 
     @cached_property
     def recorded(self) -> pd.DataFrame:
-        """All events of the replica."""
+        """Events of the replica, in the order of time."""
         return replay_events.recorded_events(self.data)
 
     @cached_property
