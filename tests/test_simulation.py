@@ -165,7 +165,7 @@ def test_a_model_that_fails_is_told_with_its_time(monkeypatch):
         yield np.ones(6, bool)
         raise LookupError("nobody there")
 
-    monkeypatch.setattr(Bernoulli, "present", present)
+    monkeypatch.setattr(Bernoulli, "availability", present)
     with netfl.Simulation(direct(probability=0.5)) as simulation:
         simulation.step()
         with pytest.raises(ModelError, match="bernoulli, at 1 s of simulated time: LookupError: nobody there"):

@@ -211,5 +211,7 @@ class Checkpoints(RunObserver):
 def _participation(setup: RunSetup) -> dict[int, NDArray[np.float64]]:
     """Return the participation rates of users, by replica, where the access states them."""
     access = setup.scenario.access
-    rates = {each.replica: access.participation_rates(each.users, each.streams, each.label_mix) for each in setup.contexts}
+    rates = {
+        each.replica: access.participation_rates(each.users, each.streams, each.label_mix) for each in setup.contexts
+    }
     return {replica: of_users for replica, of_users in rates.items() if of_users is not None}

@@ -165,7 +165,9 @@ def _check_followed_learner(scenario: Scenario, learners: Mapping[str, LearnerSp
     access, kind = scenario.access, kind_of(type(scenario.access))
     if access.info.learner is not None and access.info.learner in learners:
         return
-    asking = [name for name in type(access).model_fields if getattr(getattr(access, name), "needs_learner_metrics", False)]
+    asking = [
+        name for name in type(access).model_fields if getattr(getattr(access, name), "needs_learner_metrics", False)
+    ]
     part = f"its {asking[0]} '{kind_of(type(getattr(access, asking[0])))}'" if asking else "it"
     if not learners:
         remedy = "take netfl run, and netfl trace for a replay of that" if scenario.learners else "add learners"

@@ -292,8 +292,8 @@ def watched():
     def _(old):
         def push(row, message):
             taken = old(row, message)
-            assert len(row) <= row._most
-            assert row._most_bits == np.inf or sum(one.bits for one in row.waiting) <= row._most_bits * (1 + SLACK)
+            assert len(row) <= row._capacity
+            assert row._capacity_bits == np.inf or sum(one.bits for one in row.waiting) <= row._most_bits * (1 + SLACK)
             return taken
 
         return push

@@ -50,6 +50,7 @@ class Source:
         return cache_folder() / self.folder
 
     def has_all(self, names: Mapping[str, str]) -> bool:
+        """Return whether all files of *names* are in the folder."""
         return bool(names) and all(_locate(self.path, name) for name in names)
 
     @property

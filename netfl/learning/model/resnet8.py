@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
 from netfl.errors import Fault
 from netfl.learning.model import not_image_fault
@@ -64,6 +62,7 @@ class Resnet8(LayeredModel):
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """Return the layers."""
         from netfl.learning.model._batched import ModuleArchitecture
+        from netfl.learning.model._residual import Residual
 
         start = partial(draw_parameters, self._parts(shape, classes, tokens))
         return ModuleArchitecture(Residual(shape[0], self._widths, self.groups, classes), start)
@@ -94,40 +93,3 @@ class Resnet8(LayeredModel):
             ParameterSpec(f"{name}.1.weight", (out,), (), "constant", 1.0),
             ParameterSpec(f"{name}.1.bias", (out,), (), "constant", 0.0),
         )
-
-
-class Residual(nn.Module):
-    """A convolution, a block for each two neighbours of *widths*, the mean over the image, and a linear layer."""
-
-    def __init__(self, channels: int, widths: Sequence[int], groups: int, classes: int) -> None:
-        super().__init__()
-        with torch.device("meta"):
-            self.first = _normalized_convolution(channels, widths[0], groups, 3, 1)
-            self.blocks = nn.ModuleList(_Block(into, out, groups) for into, out in pairwise(widths))
-            self.last = nn.Linear(widths[-1], classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the scores."""
-        x = self.first(x).relu()
-        for block in self.blocks:
-            x = block(x)
-        return torch.as_tensor(self.last(x.mean((2, 3))))
-
-
-class _Block(nn.Module):
-    """Two convolutions and a shortcut; a block that adds channels halves rows and columns."""
-
-    def __init__(self, into: int, out: int, groups: int) -> None:
-        super().__init__()
-        stride = 1 if into == out else 2
-        self.first = _normalized_convolution(into, out, groups, 3, stride)
-        self.second = _normalized_convolution(out, out, groups, 3, 1)
-        self.shortcut = nn.Identity() if into == out else _normalized_convolution(into, out, groups, 1, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.as_tensor((self.second(self.first(x).relu()) + self.shortcut(x)).relu())
-
-
-def _normalized_convolution(into: int, out: int, groups: int, kernel: int, stride: int) -> nn.Module:
-    convolution = nn.Conv2d(into, out, kernel, stride, padding=kernel // 2, bias=False)
-    return nn.Sequential(convolution, nn.GroupNorm(groups, out))
