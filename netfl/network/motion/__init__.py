@@ -19,8 +19,8 @@ A complete motion, in which users drive east::
         speed: Annotated[Speed, Field(gt=0)]
         """Speed in m/s."""
 
-        def open(self, sites, streams):
-            return _Drive(self.speed, sites.user_xy_m)
+        def open(self, layout, streams):
+            return _Drive(self.speed, layout.user_xy_m)
 
         def laws(self):
             return (Law.none("draws nothing"),)
@@ -46,15 +46,15 @@ from netfl.streams import Streams
 class Motion(Spec):
     """The contract of a motion.
 
-    Trajectories are functions of (user, time); at time 0 each user is at ``sites.user_xy_m``.
+    Trajectories are functions of (user, time); at time 0 each user is at ``layout.user_xy_m``.
     """
 
     @abstractmethod
-    def open(self, sites: Layout, streams: Streams) -> Trajectories:
+    def open(self, layout: Layout, streams: Streams) -> Trajectories:
         """Return the trajectories of one replica.
 
         Args:
-            sites: the layout at time 0.
+            layout: the layout at time 0.
             streams: this replica's random streams for the motion.
 
         Raises:

@@ -75,21 +75,21 @@ class RandomWaypoint(Motion):
             area = RectangleArea(self.width, self.height)
         return WaypointModel(area, self.centre, self.speed, self.pause, self.start == "stationary")
 
-    def open(self, sites: Layout, streams: Streams) -> WaypointPaths:
+    def open(self, layout: Layout, streams: Streams) -> WaypointPaths:
         """Return the trajectories of all users.
 
         Raises:
             ScenarioError: users are outside of the area at time 0.
         """
         model = self.model
-        outside = np.flatnonzero(~model.area.holds(sites.user_xy_m - self.centre))
+        outside = np.flatnonzero(~model.area.holds(layout.user_xy_m - self.centre))
         if outside.size:
             names = ", ".join(map(str, outside[:8])) + (f" and {len(outside) - 8} more" if len(outside) > 8 else "")
             key = "radius" if self.width is None else "width"
             problem = f"placed outside of the area: user{'s' * (len(outside) > 1)} {names}"
             remedy = "make the area larger, move its centre, or place users within it"
             raise ScenarioError([Fault(key, problem, None, remedy)])
-        return WaypointPaths(model, sites.user_xy_m, streams)
+        return WaypointPaths(model, layout.user_xy_m, streams)
 
     def laws(self) -> tuple[Law, ...]:
         """Return the laws of legs and, from a stationary start, of the state at any instant."""

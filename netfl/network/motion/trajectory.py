@@ -50,22 +50,22 @@ class Trajectory(Motion):
         yield from user_faults(rows, facts.users)
         yield from rows.duplicate_faults(("user", "time_s"))
 
-    def open(self, sites: Layout, streams: Streams) -> Trajectories:
+    def open(self, layout: Layout, streams: Streams) -> Trajectories:
         """Return the trajectories in the file.
 
         Raises:
             ScenarioError: the file cannot be used, or a user does not start at its position in the topology.
         """
         rows = self._rows()
-        faults = [*user_faults(rows, sites.users), *rows.duplicate_faults(("user", "time_s"))]
+        faults = [*user_faults(rows, layout.users), *rows.duplicate_faults(("user", "time_s"))]
         if faults:
             raise ScenarioError(faults)
-        paths = _Tracks(rows, sites.user_xy_m, relative=self.relative)
-        users = np.arange(sites.users)
-        away_m = np.hypot(*(paths.xy_m(users, 0.0) - sites.user_xy_m).T)
+        paths = _Tracks(rows, layout.user_xy_m, relative=self.relative)
+        users = np.arange(layout.users)
+        away_m = np.hypot(*(paths.xy_m(users, 0.0) - layout.user_xy_m).T)
         if (away_m > _NEAR_M).any():
             user = int(np.argmax(away_m > _NEAR_M))
-            (x, y), (placed_x, placed_y) = paths.xy_m(users, 0.0)[user], sites.user_xy_m[user]
+            (x, y), (placed_x, placed_y) = paths.xy_m(users, 0.0)[user], layout.user_xy_m[user]
             problem = f"user {user} is at ({x:g}, {y:g}) m at time 0, but is placed at ({placed_x:g}, {placed_y:g}) m"
             remedy = "set relative: true, or give the topology's placement the same file, with kind: table"
             remedy = "let it start at 0, 0" if self.relative else remedy
