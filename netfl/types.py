@@ -436,7 +436,7 @@ class ScenarioFacts:
         users: the number of users.
         rounds: the number of rounds.
         classes: number of labels in the data; ``None`` without data.
-        most: the largest number of deliveries in a round.
+        max_deliveries: the largest number of deliveries in a round.
         rho_known: whether the access states each user's participation rate, up to a factor.
         heard_known: whether it states each user's participation rate exactly.
         placed: whether users have positions.
@@ -453,7 +453,7 @@ class ScenarioFacts:
     users: int
     rounds: int
     classes: int | None = None
-    most: int = 1
+    max_deliveries: int = 1
     rho_known: bool = False
     heard_known: bool = False
     placed: bool = False

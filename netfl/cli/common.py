@@ -101,7 +101,7 @@ def warn_large_run(scenario: Scenario, quiet: bool, *, learning: bool) -> None:
     if quiet:
         return
     work = cost_estimate.estimate_workload(scenario, learning=learning)
-    for warning in ([cost_estimate.warning(work)] if work.large else []) + [*warnings(scenario)]:
+    for warning in ([cost_estimate.warning(work)] if work.is_large else []) + [*warnings(scenario)]:
         typer.echo(warning, err=True)
 
 

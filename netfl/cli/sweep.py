@@ -66,8 +66,8 @@ def sweep(
     check_device(device)
     cluster, tries = select_cluster(engine, address, gpus), {} if retries is None else {"retries": retries}
     chosen = LocalEngine(workers, device, **tries) if cluster is None else RayEngine(cluster, workers, device, **tries)
-    with SweepDisplay(Console(markup=False), quiet=quiet) as watch, handle_signals(watch.ask_to_stop):
-        done = swept(loaded, out, engine=chosen, learning=not trace, watch=watch)
+    with SweepDisplay(Console(markup=False), quiet=quiet) as display, handle_signals(display.ask_to_stop):
+        done = swept(loaded, out, engine=chosen, learning=not trace, observer=display)
     if not quiet:
         show_sweep(done)
     if report:

@@ -190,7 +190,7 @@ class Run:
 
     @cached_property
     def _growing(self) -> bool:
-        """Whether the streams of an unfinished run cover more rounds than the tables of an earlier stop.
+        """Return whether the streams of an unfinished run cover more rounds than the tables of an earlier stop.
 
         All growing tables are then read from streams, as only these fit together.
         """
@@ -266,7 +266,7 @@ def is_sweep(folder: Path) -> bool:
 
 
 def _sweep_remedy(folder: Path) -> str:
-    """What would do in place of a sweep's folder."""
+    """Return the remedy for a sweep's folder given in place of a run's."""
     runs = sorted(path.parent for path in (folder / TASKS).glob("*/manifest.json"))
     whole = "netfl report and netfl.open_sweep take it as a whole, netfl sweep goes on with it"
     return f"name one of its runs, such as {runs[0]}; {whole}" if runs else f"it has no runs yet; {whole}"

@@ -230,7 +230,7 @@ class RunWriter(RunObserver):
 
     def _write_figures(self, values: Sequence[Mapping[str, float]]) -> None:
         pairs = zip(self._replicas, values, strict=True)
-        rows = [(replica, name, value) for replica, own in pairs for name, value in own.items()]
+        rows = [(replica, name, value) for replica, summary in pairs for name, value in summary.items()]
         columns = zip(*rows, strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMAS["figures"], strict=True)]
         with atomic_write(self.folder / "figures.parquet") as part:

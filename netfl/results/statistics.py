@@ -42,7 +42,7 @@ class ConfidenceInterval:
 
     @property
     def clear(self) -> bool | None:
-        """Whether zero lies outside the interval; ``None`` for a single replica."""
+        """``True`` if zero lies outside the interval; ``None`` for a single replica."""
         return None if math.isnan(self.half) else abs(self.mean) > self.half
 
 

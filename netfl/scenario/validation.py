@@ -67,7 +67,7 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         users=parts["users"],
         rounds=rounds,
         classes=None if data is None else data.classes,
-        most=access.max_deliveries(parts["users"], rounds),
+        max_deliveries=access.max_deliveries(parts["users"], rounds),
         rho_known=access.rates(parts["users"], Streams(0)) is not None,
         heard_known=access.participation_rates(parts["users"], Streams(0), np.ones((parts["users"], 1))) is not None,
         placed=access.info.has_positions,

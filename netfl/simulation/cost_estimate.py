@@ -20,7 +20,7 @@ ENDLESS_S = 365.25 * 86400.0
 """Processor time from which a run is refused."""
 
 _CHANGE_S, _STEP_S = 3e-7, 1e-5
-"""Least processor time of a node that goes down or comes up, and of a local step of all users of a round."""
+"""Minimum processor time of a node that goes down or comes up, and of a local step of all users of a round."""
 _RANGE = 2.0
 """Factor by which a measured estimate may be wrong (docs/running.md)."""
 _ROW_BYTES, _DELIVERY_BYTES = 8, 24
@@ -28,7 +28,7 @@ _ROW_BYTES, _DELIVERY_BYTES = 8, 24
 _PROCESS_BYTES, _USER_BYTES = (150e6, 450e6), (400, 2000)
 """Memory of the process, and of each user in each replica, without learning and with it (docs/background/scale.md)."""
 _LANE_MODELS, _DELIVERY_MODELS = 6, 3
-"""Most models of a lane, and of each delivery of a round."""
+"""Maximum number of models of a lane, and of each delivery of a round."""
 _STEP_KINDS = ("sent", "failed", "received", "trained", "queued", "forwarded")
 _TIMES = (("years", ENDLESS_S), ("days", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 _SIZES = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
@@ -42,14 +42,14 @@ class DryRun:
         seconds: processor time of the whole run, extrapolated; a lower bound if a round was cut.
         rounds: number of complete rounds of each replica.
         deliveries: mean number of deliveries in a round of a replica.
-        most: the largest number of deliveries.
+        max_deliveries: largest number of deliveries in a round.
         cut: progress of the round that was cut; ``None`` without one.
     """
 
     seconds: float
     rounds: int = 0
     deliveries: float = 0.0
-    most: int = 0
+    max_deliveries: int = 0
     cut: RoundProgress | None = None
 
 
@@ -74,13 +74,13 @@ class Workload:
     cut: bool = False
 
     @property
-    def large(self) -> bool:
-        """Whether the run deserves a warning."""
-        return not self.endless and (self.seconds > LONG_S or self.disk > LARGE_BYTES)
+    def is_large(self) -> bool:
+        """``True`` if the run deserves a warning."""
+        return not self.is_endless and (self.seconds > LONG_S or self.disk > LARGE_BYTES)
 
     @property
-    def endless(self) -> bool:
-        """Whether the run is refused."""
+    def is_endless(self) -> bool:
+        """``True`` if the run is refused."""
         return self.seconds > ENDLESS_S
 
     def __str__(self) -> str:
@@ -108,11 +108,11 @@ def estimate_workload(scenario: Scenario, *, learning: bool = True, played: DryR
     counted = not learns and not has_outcomes
     cost = access.estimate_cost(scenario.users, scenario.steps, scenario.duration, counted=counted)
     updates, changes = replicas * cost.updates, replicas * cost.outage_changes
-    most = deliveries = (
+    max_deliveries = deliveries = (
         float(access.max_deliveries(scenario.users, scenario.steps)) if scenario.duration is None else 0.0
     )
     if played is not None and played.rounds:
-        most, deliveries = played.most, played.deliveries
+        max_deliveries, deliveries = played.max_deliveries, played.deliveries
     if played is None:
         steps = sum(spec.local_steps or 1 for spec in scenario.learners.values()) if learning else 0
         seconds = replicas * cost.seconds + _CHANGE_S * changes + _STEP_S * replicas * scenario.steps * steps
@@ -124,7 +124,7 @@ def estimate_workload(scenario: Scenario, *, learning: bool = True, played: DryR
     rows += changes if any(keeps(kind, 1) for kind in ("down", "up")) else 0.0
     disk = _ROW_BYTES * rows + _DELIVERY_BYTES * (deliveries * scenario.steps * replicas)
     held = _PROCESS_BYTES[learns] + _user_bytes(scenario, learns) + _example_bytes(scenario, learning)
-    held += _model_bytes(scenario, most) if learning else 0.0
+    held += _model_bytes(scenario, max_deliveries) if learning else 0.0
     if played is None:
         return Workload(updates, seconds, held, disk)
     return Workload(updates, seconds, held, disk, played.rounds, played.cut is not None)
@@ -142,7 +142,7 @@ def check(scenario: Scenario, *, learning: bool, played: DryRun | None = None) -
         ScenarioError: the run is refused.
     """
     work, faults = estimate_workload(scenario, learning=learning, played=played), []
-    if work.endless:
+    if work.is_endless:
         key = "rounds" if scenario.duration is None else "duration"
         problem = f"the run would not end in a year: {work}"
         faults.append(Fault(key, problem, getattr(scenario, key), "make it shorter, or take fewer users or replicas"))
@@ -176,7 +176,7 @@ def _example_bytes(scenario: Scenario, learning: bool) -> float:
     return scenario.data.memory
 
 
-def _model_bytes(scenario: Scenario, most: float) -> float:
+def _model_bytes(scenario: Scenario, max_deliveries: float) -> float:
     """Return the memory of the learners' models, with at most so many deliveries in a round."""
     if scenario.model is None or scenario.data is None:
         return 0.0
@@ -184,7 +184,7 @@ def _model_bytes(scenario: Scenario, most: float) -> float:
     parameters = scenario.model.parameters(data.shape, data.classes, data.tokens)
     for spec in scenario.learners.values():
         kept = spec.aggregation.memory(scenario.users, parameters)
-        numbers += kept + (_DELIVERY_MODELS * most + _LANE_MODELS) * parameters
+        numbers += kept + (_DELIVERY_MODELS * max_deliveries + _LANE_MODELS) * parameters
     return scenario.replicas * numbers * (8 if scenario.precision == "float64" else 4)
 
 

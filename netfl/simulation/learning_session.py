@@ -84,7 +84,7 @@ class LearningSession:
 
     @property
     def is_trace(self) -> bool:
-        """Whether there are no learners."""
+        """``True`` without learners."""
         return self.learner is None
 
     @property

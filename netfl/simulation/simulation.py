@@ -88,7 +88,7 @@ class Simulation:
 
     @property
     def is_done(self) -> bool:
-        """Whether the last round of the scenario has been simulated."""
+        """``True`` after the last round of the scenario."""
         return self.round >= self.scenario.steps
 
     @cached_property

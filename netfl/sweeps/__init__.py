@@ -1,4 +1,4 @@
-"""Sweeps: a scenario at many points, each learner in each replica done once, by processes here or on a cluster."""
+"""Sweeps: a scenario at many points, run by processes of this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from netfl.sweeps.results import Sweep
 from netfl.sweeps.task import TaskUpdate
 
 _UNBEGUN = frozenset({TASKS, "scenario.yaml", "scenario.yaml.part", f"{SWEEP}.part"})
-"""What may be in a sweep's folder before it says that it is one."""
+"""Names of files that a sweep writes before its index."""
 
 __all__ = ["Engine", "LocalEngine", "Sweep", "SweepObserver", "TaskUpdate", "open_sweep", "sweep"]
 
 
 class SweepObserver(Protocol):
-    """Looks on while a sweep goes on, and may ask it to stop."""
+    """Interface of objects that follow a sweep and may stop it."""
 
     @property
     def stop(self) -> bool:
-        """Whether to end after the rounds that are going on, with checkpoints."""
+        """``True`` ends each task after its current round, with a checkpoint."""
 
-    def planned(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
-        """So many points are wanted, for which these tasks are left, beside so many that are done."""
+    def on_plan(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
+        """Receive the number of points, the tasks to do, and the number of tasks that are done already."""
 
-    def told(self, word: TaskUpdate) -> None:
-        """A task has begun, is so far, or has ended."""
+    def on_update(self, update: TaskUpdate) -> None:
+        """Receive the progress or the end of a task."""
 
 
 class NullSweepObserver:
-    """Nobody looks on."""
+    """Observer that does nothing."""
 
     stop = False
 
-    def planned(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
-        """Nothing to show."""
+    def on_plan(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
+        """Do nothing."""
 
-    def told(self, word: TaskUpdate) -> None:
-        """Nothing to show."""
+    def on_update(self, update: TaskUpdate) -> None:
+        """Do nothing."""
 
 
 def sweep(
@@ -57,84 +57,78 @@ def sweep(
     *,
     engine: Engine | None = None,
     learning: bool = True,
-    watch: SweepObserver | None = None,
+    observer: SweepObserver | None = None,
 ) -> Sweep:
-    """Run *scenario* at all points of its ``sweep``, in all replicas, but for what *out* has already.
+    """Run *scenario* at all points of its ``sweep``, in all replicas, and skip what *out* already has.
 
     Args:
         scenario: from `netfl.load`, with a sweep.
-        out: the sweep's folder, which may be there; by default ``runs/<name>-sweep``.
-        engine: who does the tasks; by default processes of this machine, one for each core.
-        learning: whether learners run, or the accesses alone.
-        watch: who looks on.
+        out: folder of the sweep, new or existing; by default ``runs/<name>-sweep``.
+        engine: engine that runs the tasks; by default one process of this machine for each core.
+        learning: with learners, or the accesses alone.
+        observer: an observer of the sweep, which may stop it.
 
     Returns:
-        The sweep; tasks that failed are in its ``tasks``, with their errors.
+        The sweep; its ``tasks`` list failed tasks with their errors.
 
     Raises:
-        ScenarioError: with the faults of all points; the folder is something else, or another process is at it.
-        MachineError: the machine would not.
+        ScenarioError: a point has errors, the folder is no sweep, or another process uses it.
+        MachineError: the folder cannot be read or written.
     """
     points = points_of(scenario, learning=learning and bool(scenario.learners))
     if scenario.sweep is None:
         raise ValueError("a scenario without a sweep has no points")
     folder = Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, "--out")
-    looking = watch or NullSweepObserver()
-    _make(folder)
+    observer = observer or NullSweepObserver()
+    _make_folder(folder)
     with locked(folder):
         try:
-            ledger = SweepIndex.read(folder) if is_sweep(folder) else SweepIndex(folder)
-            ledger.begin(scenario.to_yaml(sweep=True))
-            ledger.plan(scenario, points, scenario.sweep.names)
-            tasks = tasks_of(points, ledger.homes(), scenario.sweep.lanes)
-            ledger.add(tasks)
-            ledger.write()
+            index = SweepIndex.read(folder) if is_sweep(folder) else SweepIndex(folder)
+            index.begin(scenario.to_yaml(sweep=True))
+            index.plan(scenario, points, scenario.sweep.names)
+            tasks = tasks_of(points, index.find_tasks(), scenario.sweep.lanes)
+            index.add(tasks)
+            index.write()
             wanted = {lane for point in points for lane in point.lanes.values()}
-            warn_of_versions(folder, *ledger.manifests())
-            there = sum(bool(wanted & {*ledger.tasks[task]["lanes"]}) for task in ledger.done())
-            looking.planned(folder, len(points), tasks, there)
+            warn_of_versions(folder, *index.manifests())
+            done = sum(bool(wanted & {*index.tasks[task]["lanes"]}) for task in index.done())
+            observer.on_plan(folder, len(points), tasks, done)
 
-            def heard(word: TaskUpdate) -> None:
-                if word.error:
-                    ledger.errors[word.task] = word.error
-                looking.told(word)
+            def report(update: TaskUpdate) -> None:
+                if update.error:
+                    index.errors[update.task] = update.error
+                observer.on_update(update)
 
             try:
                 if tasks:
-                    (engine or LocalEngine()).run(tasks, folder, heard, lambda: looking.stop)
+                    (engine or LocalEngine()).run(tasks, folder, report, lambda: observer.stop)
             finally:
-                ledger.write()
+                index.write()
         except OSError as error:
             problem = f"cannot go on writing {folder}: {error.strerror or error}"
             raise MachineError(f"{problem}; when that is mended, the same command goes on") from error
-    return Sweep(ledger)
+    return Sweep(index)
 
 
 def open_sweep(folder: str | Path) -> Sweep:
-    """The sweep in *folder*, as far as it is.
+    """Open the sweep in *folder*, complete or not.
 
     Raises:
-        ScenarioError: there is none.
-        MachineError: it is damaged.
+        ScenarioError: the folder is no sweep.
+        MachineError: its index is damaged.
     """
     return Sweep(SweepIndex.read(local_path(folder)))
 
 
-def _make(folder: Path) -> None:
-    """Have the folder, which must be empty or a sweep's.
-
-    Raises:
-        ScenarioError: it is something else.
-        MachineError: it cannot be made.
-    """
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        strange = [file.name for file in folder.iterdir() if file.name != ".lock"]
+        names = [file.name for file in folder.iterdir() if file.name != ".lock"]
     except FileExistsError:
         problem = f"{folder} is a file"
         raise ScenarioError([Fault("--out", problem, None, "name a folder")]) from None
     except OSError as error:
         raise MachineError(f"cannot write a sweep into {folder}: {error.strerror or error}") from error
-    if SWEEP not in strange and not _UNBEGUN.issuperset(strange):
+    if SWEEP not in names and not _UNBEGUN.issuperset(names):
         problem = f"{folder} is there already, and no folder of a sweep"
         raise ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])

@@ -1,4 +1,4 @@
-"""What an engine is: whoever has tasks done, here or elsewhere."""
+"""Interface of the engines that run the tasks of a sweep."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from netfl.results.run_reader import TASKS
 from netfl.sweeps.plan import Task
 from netfl.sweeps.task import TaskUpdate
 
-Heard = Callable[[TaskUpdate], None]
-"""Who is told of tasks; in the thread that called `Engine.run`."""
+UpdateHandler = Callable[[TaskUpdate], None]
+"""Function that receives the updates of tasks, in the thread that called `Engine.run`."""
 
 
 class Engine(Protocol):
-    """Has tasks done."""
+    """Interface of engines."""
 
-    def run(self, tasks: Sequence[Task], folder: Path, heard: Heard, stop: Callable[[], bool]) -> None:
-        """Do all *tasks*, each in its `place` below *folder*; every one is told to *heard* as ended, once.
+    def run(self, tasks: Sequence[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
+        """Run all *tasks*, each in its `task_folder`, and report the end of each task once.
 
         Args:
-            tasks: what to do.
-            folder: of the sweep.
-            heard: is told how tasks go.
-            stop: asked now and then; once it says so, tasks under way end after their round, and no other is begun.
-                Those are told as stopped, if at all.
+            tasks: the tasks.
+            folder: folder of the sweep.
+            report: receives the updates of the tasks.
+            stop: polled regularly. Once it returns ``True``, running tasks end after their current round and no other
+                task starts. A task that did not finish is reported as stopped or not at all.
 
         Raises:
-            MachineError: nothing can be done at all.
+            MachineError: no task can run.
         """
 
 
 def task_folder(folder: Path, task: str) -> Path:
-    """Where a task's run is: a Parquet data set in Hive's form finds the task's key in the folder's name."""
+    """Return the folder of a task's run; a Hive-partitioned Parquet data set reads the task's key from its name."""
     return folder / TASKS / f"task={task}"

@@ -1,7 +1,7 @@
-"""Tasks on a Ray cluster: each in a folder of the node that does it, packed and sent back when it is done.
+"""Engine that runs tasks on a Ray cluster.
 
-So nodes need not share a disk, and a task whose node dies is done again elsewhere without a trace of the first
-attempt.  A task that was stopped, or whose process here was killed, is sent along as far as it is, and gone on with.
+A task writes to a folder of its node, which is packed and sent back at the end, so nodes need no shared disk.  A task
+whose node dies starts over on another node.  An interrupted task is sent with its folder and continued.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from types import ModuleType
 from typing import Any
 
 from netfl.learning.workers.ray_cluster import Cluster, first_line, import_ray
-from netfl.sweeps.engine import Heard, task_folder
+from netfl.sweeps.engine import UpdateHandler, task_folder
 from netfl.sweeps.plan import Task
 from netfl.sweeps.task import TaskReporter, TaskUpdate, can_resume, run_task
 
-_GLANCE_S = 0.5
-_PATIENCE_S = 5.0
-"""Seconds in which the board answers."""
+_POLL_S = 0.5
+_TIMEOUT_S = 5.0
+"""Seconds within which the board must answer."""
 
 
 class RayEngine:
-    """Tasks on a Ray cluster.
+    """Engine that runs tasks on a Ray cluster.
 
     Args:
-        cluster: which one.
-        workers: how many tasks are under way at most; by default as many as the cluster has room for.
+        cluster: the cluster.
+        workers: maximum number of concurrent tasks; by default as many as the cluster has room for.
         device: ``auto``, ``cpu`` or ``cuda``.
-        retries: how often a task is done again whose node or process has died.
+        retries: number of further attempts of a task whose node or process has died.
 
     Raises:
         ScenarioError: Ray is not installed.
@@ -47,104 +47,103 @@ class RayEngine:
         self._ray, self._cluster = import_ray(), cluster or Cluster()
         self._workers, self._device, self._retries = workers, device, retries
 
-    def run(self, tasks: Sequence[Task], folder: Path, heard: Heard, stop: Callable[[], bool]) -> None:
-        """As of `netfl.sweeps.engine.Engine`."""
+    def run(self, tasks: Sequence[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
+        """Run all *tasks*; see `netfl.sweeps.engine.Engine.run`."""
         with self._cluster.connected() as ray:
             self._cluster.max_workers(ray)
-            board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=_here(ray)).remote()
+            board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=_local_strategy(ray)).remote()
             work = ray.remote(_work).options(num_cpus=1, num_gpus=self._cluster.gpus, max_retries=self._retries)
-            waiting, flying, begun = list(reversed(tasks)), dict[Any, Task](), set[str]()
+            waiting, running, started = list(reversed(tasks)), dict[Any, Task](), set[str]()
             stopping = False
-            while (waiting and not stopping) or flying:
-                while waiting and not stopping and len(flying) < (self._workers or len(tasks)):
+            while (waiting and not stopping) or running:
+                while waiting and not stopping and len(running) < (self._workers or len(tasks)):
                     task = waiting.pop()
-                    flying[work.remote(task, self._device, board, _there(task_folder(folder, task.key)))] = task
-                landed, _ = ray.wait([*flying], timeout=_GLANCE_S)
+                    packed = _pack_unfinished(task_folder(folder, task.key))
+                    running[work.remote(task, self._device, board, packed)] = task
+                finished, _ = ray.wait([*running], timeout=_POLL_S)
                 stopping = stopping or stop()
-                for told in self._asked(board, stopping):
-                    begun.add(told.task)
-                    heard(told)
-                for one in landed:
-                    self._land(one, flying.pop(one), folder, heard)
-                if stopping:  # others ask the board before they begin; cancelling may hit what a process does next
-                    flying = {one: task for one, task in flying.items() if task.key in begun}
+                for update in self._read(board, stopping):
+                    started.add(update.task)
+                    report(update)
+                for reference in finished:
+                    self._finish(reference, running.pop(reference), folder, report)
+                if stopping:  # others ask the board before they start; cancelling could hit a process's next task
+                    running = {reference: task for reference, task in running.items() if task.key in started}
 
-    def _asked(self, board: Any, stop: bool) -> list[TaskUpdate]:
-        """What tasks have said since the last look."""
+    def _read(self, board: Any, stop: bool) -> list[TaskUpdate]:
         with suppress(self._ray.exceptions.RayError):
-            return list(self._ray.get(board.read.remote(stop), timeout=_PATIENCE_S))
+            return list(self._ray.get(board.read.remote(stop), timeout=_TIMEOUT_S))
         return []
 
-    def _land(self, landed: Any, task: Task, folder: Path, heard: Heard) -> None:
-        """Take what came of a task."""
+    def _finish(self, reference: Any, task: Task, folder: Path, report: UpdateHandler) -> None:
         try:
-            told, packed = self._ray.get(landed)
+            update, packed = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            told, packed = TaskUpdate(task.key, ended=True, error=first_line(error)), b""
+            update, packed = TaskUpdate(task.key, ended=True, error=first_line(error)), b""
         if packed:
             unpack(packed, task_folder(folder, task.key))
-        heard(told)
+        report(update)
 
 
-def _here(ray: ModuleType) -> Any:
-    """Has an actor be on the node of this process, so that it is there as long as this process is."""
+def _local_strategy(ray: ModuleType) -> Any:
+    """Return the strategy that places an actor on the node of this process, so that it lives as long as the process."""
     strategies = import_module("ray.util.scheduling_strategies")
     return strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
 
 
-def _there(folder: Path) -> bytes:
-    """The packed folder of a task that was begun and can go on; nothing of another."""
+def _pack_unfinished(folder: Path) -> bytes:
+    """Return the packed folder of a task that can be continued, or ``b""``."""
     return pack(folder) if can_resume(folder) else b""
 
 
 class _Board:
-    """Where tasks say how far they are, and see whether they are asked to stop; an actor."""
+    """Ray actor that collects the updates of tasks and passes the request to stop to them."""
 
     def __init__(self) -> None:
-        self._told: dict[str, TaskUpdate] = {}
+        self._updates: dict[str, TaskUpdate] = {}
         self._stop = False
 
-    def tell(self, told: TaskUpdate) -> bool:
-        """Say how far a task is: whether it is asked to stop."""
-        self._told[told.task] = told
+    def post(self, update: TaskUpdate) -> bool:
+        """Store the latest update of a task, and return whether the task must stop."""
+        self._updates[update.task] = update
         return self._stop
 
     def read(self, stop: bool) -> list[TaskUpdate]:
-        """What is new; and ask all tasks to stop, if *stop*."""
-        told, self._told, self._stop = [*self._told.values()], {}, stop
-        return told
+        """Return the new updates, and set whether tasks must stop."""
+        updates, self._updates, self._stop = [*self._updates.values()], {}, stop
+        return updates
 
 
 def _work(task: Task, device: str, board: Any, packed: bytes) -> tuple[TaskUpdate, bytes]:
-    """Do *task* on this node, or go on with its *packed* folder: what came of it, and its folder, packed."""
+    """Run *task* on this node, or continue its *packed* folder, and return its last update and its packed folder."""
     ray = import_ray()
 
-    def ask(told: TaskUpdate) -> bool:
+    def post(update: TaskUpdate) -> bool:
         try:
-            return bool(ray.get(board.tell.remote(told), timeout=_PATIENCE_S))
-        except ray.exceptions.ActorDiedError:  # with the process that had the task done
+            return bool(ray.get(board.post.remote(update), timeout=_TIMEOUT_S))
+        except ray.exceptions.ActorDiedError:  # the process of the sweep has ended
             return True
-        except ray.exceptions.RayError:  # where the board is out of reach for a while, the task goes on
+        except ray.exceptions.RayError:  # the task continues while the board is out of reach
             return False
 
-    def tell(told: TaskUpdate) -> None:
-        watch.stop |= aside.submit(ask, told).result()
+    def send(update: TaskUpdate) -> None:
+        reporter.stop |= thread.submit(post, update).result()
 
-    watch = TaskReporter(task.key, tell)
-    # a task that waits for Ray lends its core to another; not so where a thread of its own waits
-    with ThreadPoolExecutor(1) as aside, tempfile.TemporaryDirectory(prefix="netfl-") as root:
-        tell(TaskUpdate(task.key))
-        if watch.stop:
+    reporter = TaskReporter(task.key, send)
+    # A task that waits for Ray releases its core to other tasks, unless another thread waits.
+    with ThreadPoolExecutor(1) as thread, tempfile.TemporaryDirectory(prefix="netfl-") as root:
+        send(TaskUpdate(task.key))
+        if reporter.stop:
             return TaskUpdate(task.key, ended=True, stopped=True), b""
         folder = task_folder(Path(root), task.key)
         if packed:
             unpack(packed, folder)
-        told = run_task(task, folder, device, watch)
-        return told, pack(folder)
+        update = run_task(task, folder, device, reporter)
+        return update, pack(folder)
 
 
 def pack(folder: Path) -> bytes:
-    """A run directory as one piece; nothing where there is none."""
+    """Return a run directory as a tar archive, or ``b""`` if there is none."""
     if not folder.exists():
         return b""
     out = io.BytesIO()
@@ -156,7 +155,7 @@ def pack(folder: Path) -> bytes:
 
 
 def unpack(packed: bytes, folder: Path) -> None:
-    """Put a packed run directory in the place of *folder*, whole or not at all."""
+    """Replace *folder* by a packed run directory, completely or not at all."""
     part = folder.with_name(folder.name + ".part")
     for old in (part, folder):
         shutil.rmtree(old, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A sweep, read back: the tables of all its tasks as one data set, of which only what is asked for is read."""
+"""Results of a sweep: the tables of all its tasks as one data set, read on demand."""
 
 from __future__ import annotations
 
@@ -28,57 +28,56 @@ _HIVE = ds.partitioning(pa.schema({"task": pa.string()}), flavor="hive")
 
 
 class Sweep:
-    """A sweep's folder; its tables are read when they are asked for.
+    """Results of a sweep; tables are read on demand.
 
-    `metrics` and `figures` have their rows for each point: what points share stands there for each of them.  Tables
-    of the network, such as `deliveries`, have a column ``trace``, by which they join to `points`, and stand there once.
+    `metrics` and `figures` have rows for each point; rows of a lane that points share are repeated.  Tables of the
+    network, such as `deliveries`, have each row once and a column ``trace``, which joins them to `points`.
 
     Args:
-        ledger: what the folder says.
+        index: index of the sweep's folder.
     """
 
-    def __init__(self, ledger: SweepIndex) -> None:
-        self._ledger = ledger
-        self.folder: Path = ledger.folder
+    def __init__(self, index: SweepIndex) -> None:
+        self._index = index
+        self.folder: Path = index.folder
 
     @cached_property
     def points(self) -> pd.DataFrame:
         """One row for each point: ``point``, ``trace``, a column for each axis, and ``status``."""
-        return self._ledger.point_table(self.lanes)
+        return self._index.point_table(self.lanes)
 
     @property
     def axes(self) -> list[str]:
-        """The names of the axes."""
+        """Names of the axes."""
         return [name for name in self.points.columns if name not in {"point", "trace", "status"}]
 
     @cached_property
     def lanes(self) -> pd.DataFrame:
-        """One row for each point, learner and replica that is done: its ``task``, and the ``lane``'s name there."""
-        return self._ledger.lane_table()
+        """One row for each complete point, learner and replica: its ``task``, and the name of the ``lane`` there."""
+        return self._index.lane_table()
 
     @cached_property
     def tasks(self) -> pd.DataFrame:
-        """A row per task: ``task``, its key; ``label``, the values of the axes that it serves; and how it stands.
+        """One row for each task: ``task``, its key; ``label``, its values of the axes; ``trace`` and ``status``.
 
-        Then come ``trace``, ``status``, ``lanes``, ``first``, ``stop``, ``seconds`` and ``error``.  That is how many
-        lanes it has, its first replica and the one behind its last, how long it took, and why it failed.
+        Further columns: ``lanes``, the number of lanes times replicas; ``first`` and ``stop`` (exclusive) of its
+        replicas; ``seconds``, its duration; and ``error``, empty without a failure.
         """
         rows = []
-        for key, told in self._ledger.tasks.items():
-            status = self._ledger.status(key)
-            run = None if status in {"missing", "failed"} else self._ledger.run(key)
+        for key, entry in self._index.tasks.items():
+            status = self._index.status(key)
+            run = None if status in {"missing", "failed"} else self._index.run(key)
             seconds = np.nan if run is None else run.manifest.get("timings", {}).get("total_s", np.nan)
-            lanes = len(told["lanes"]) * (told["stop"] - told["first"])
-            error = self._ledger.errors.get(key, "")
-            rows.append(
-                (key, told.get("label", ""), told["trace"], status, lanes, told["first"], told["stop"], seconds, error)
-            )
+            lanes = len(entry["lanes"]) * (entry["stop"] - entry["first"])
+            error = self._index.errors.get(key, "")
+            label, trace, first, stop = entry.get("label", ""), entry["trace"], entry["first"], entry["stop"]
+            rows.append((key, label, trace, status, lanes, first, stop, seconds, error))
         columns = ["task", "label", "trace", "status", "lanes", "first", "stop", "seconds", "error"]
         return pd.DataFrame(rows, columns=columns)
 
     @property
     def status(self) -> str:
-        """``done`` once all points are there, else ``partial``."""
+        """``done`` if all points are complete, else ``partial``."""
         return "done" if (self.points["status"] == "done").all() else "partial"
 
     @property
@@ -88,7 +87,7 @@ class Sweep:
 
     @property
     def figures(self) -> pd.DataFrame:
-        """One row for each point, replica and figure that it ended with; ``learner`` is empty for the network's."""
+        """One row for each point, replica and value of its summary; ``learner`` is empty for values of the network."""
         return self.table("figures")
 
     @property
@@ -98,12 +97,12 @@ class Sweep:
 
     @property
     def deliveries(self) -> pd.DataFrame:
-        """One row for each trace and update that counted."""
+        """One row for each trace and delivered update."""
         return self.table("deliveries")
 
     @property
     def events(self) -> pd.DataFrame:
-        """One row for each trace and recorded thing that happened."""
+        """One row for each trace and recorded event."""
         return self.table("events")
 
     @property
@@ -113,31 +112,32 @@ class Sweep:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """What all came to: for each point, learner and figure ``mean`` over replicas, ``half`` of its 95 % interval.
+        """Mean over replicas for each point, learner and ``figure``, with its 95 % confidence interval.
 
-        The interval is Student's t; ``replicas`` says over how many.  ``learner`` is empty for the network's figures.
+        ``half`` is half the width of Student's t interval; ``replicas`` is the number of values.  ``learner`` is empty
+        for values of the network.
         """
         keys = ["point", *self.axes, "learner", "figure"]
         rows = []
-        for own, part in self.figures.groupby(keys, sort=False, dropna=False):
-            found = interval(part["value"])
-            rows.append((*own, found.mean, found.half, found.replicas))
+        for key, part in self.figures.groupby(keys, sort=False, dropna=False):
+            estimate = interval(part["value"])
+            rows.append((*key, estimate.mean, estimate.half, estimate.replicas))
         return pd.DataFrame(rows, columns=[*keys, "mean", "half", "replicas"])
 
     def run(self, task: str) -> Run:
-        """The run of a task.
+        """Return the run of a task.
 
         Raises:
-            ScenarioError: it has not begun.
+            ScenarioError: the task has not started.
         """
-        found = self._ledger.run(task)
-        if found is None:
+        run = self._index.run(task)
+        if run is None:
             raise ScenarioError([Fault("", f"there is no run of task {task}", None, "see the tasks of the sweep")])
-        return found
+        return run
 
     def dataset(self, name: str) -> ds.Dataset:
-        """A table of all tasks that are done, as an Arrow data set with a column ``task``; nothing is read yet."""
-        places = [task_folder(self.folder, task) / f"{name}.parquet" for task in self._ledger.done()]
+        """Return a table of all complete tasks as a lazy Arrow data set with a column ``task``."""
+        places = [task_folder(self.folder, task) / f"{name}.parquet" for task in self._index.done()]
         files = [absolute_path(path) for path in places if path.exists()]
         if not files:
             schema = SCHEMAS.get(name, pa.schema({"replica": pa.int32()}))
@@ -147,13 +147,12 @@ class Sweep:
     def table(
         self, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None
     ) -> pd.DataFrame:
-        """A table of all points that are there, or a part of it.
+        """Return a table of all complete points, or a part of it.
 
         Args:
-            name: such as ``metrics`` or ``deliveries``.
-            columns: only these of the columns that the table has in a run, beside those that say whose row it is.
-            where: only rows for which this holds, such as ``pyarrow.dataset.field("metric") == "accuracy"``; the others
-                are not read.
+            name: name of the table, such as ``metrics`` or ``deliveries``.
+            columns: columns to read, beside those that identify the row; by default all.
+            where: condition of the rows to read, such as ``pyarrow.dataset.field("metric") == "accuracy"``.
 
         Raises:
             MachineError: a file is damaged.
@@ -162,55 +161,56 @@ class Sweep:
             data = self.dataset(name)
             keys = [key for key in ("task", "replica", "learner") if key in data.schema.names]
             wanted = None if columns is None else [*dict.fromkeys([*keys, *columns])]
-            found: pd.DataFrame = data.to_table(columns=wanted, filter=where).to_pandas()
+            table: pd.DataFrame = data.to_table(columns=wanted, filter=where).to_pandas()
         except (OSError, ValueError, pa.ArrowException) as error:
             raise MachineError(f"table {name} of {self.folder} cannot be read: {error}") from error
         if name == "figures":
-            return self._figures(found)
-        if "learner" in found:
-            return self._learned(found)
-        return self._traces.merge(found, on=["task", "replica"]).drop(columns="task")
+            return self._place_figures(table)
+        if "learner" in table:
+            return self._place_lanes(table)
+        return self._traces.merge(table, on=["task", "replica"]).drop(columns="task")
 
     @cached_property
     def _traces(self) -> pd.DataFrame:
-        """For each trace and replica the task whose tables stand for it."""
-        own = self.lanes.merge(self.points[["point", "trace"]], on="point")
-        return own.drop_duplicates(["trace", "replica"])[["trace", "replica", "task"]]
+        """Return the task whose network tables represent each trace and replica."""
+        traces = self.lanes.merge(self.points[["point", "trace"]], on="point")
+        return traces.drop_duplicates(["trace", "replica"])[["trace", "replica", "task"]]
 
-    def _learned(self, found: pd.DataFrame) -> pd.DataFrame:
-        """Rows of lanes as rows of the learners of points."""
-        named = found.rename(columns={"learner": "lane"}).astype({"lane": str})
-        placed = self._placed(self.lanes.merge(named, on=["task", "lane", "replica"]).drop(columns=["task", "lane"]))
+    def _place_lanes(self, table: pd.DataFrame) -> pd.DataFrame:
+        named = table.rename(columns={"learner": "lane"}).astype({"lane": str})
+        placed = self._place(self.lanes.merge(named, on=["task", "lane", "replica"]).drop(columns=["task", "lane"]))
         if not {"metric", "group"} <= {*placed}:
             return placed
-        return placed[self._told(placed["point"], placed["metric"].astype(str) + "/" + placed["group"].astype(str))]
+        return placed[
+            self._is_requested(placed["point"], placed["metric"].astype(str) + "/" + placed["group"].astype(str))
+        ]
 
-    def _figures(self, found: pd.DataFrame) -> pd.DataFrame:
-        """Figures, of which those that begin with a lane's name are its own."""
-        found = found.astype({"figure": str})
+    def _place_figures(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Assign values whose names begin with the name of a lane to that lane, others to the network."""
+        table = table.astype({"figure": str})
         lanes = dict([*self.lanes.groupby(["task", "lane"], sort=False)])
-        parts = dict.fromkeys(lanes, found[:0])  # in the order of the learners
+        parts = dict.fromkeys(lanes, table[:0])  # in the order of the learners
         for task, lane in sorted(lanes, key=lambda key: -len(str(key))):  # "A 0.1" before "A 0"
-            begins = (found["task"] == task) & found["figure"].str.startswith(f"{lane}.")
-            rows = found[begins].assign(figure=found["figure"][begins].str.slice(len(str(lane)) + 1))
-            found = found[~begins]
-            own = lanes[task, lane].merge(rows, on=["task", "replica"])
-            parts[task, lane] = own.drop(columns=["task", "lane"])
+            begins = (table["task"] == task) & table["figure"].str.startswith(f"{lane}.")
+            rows = table[begins].assign(figure=table["figure"][begins].str.slice(len(str(lane)) + 1))
+            table = table[~begins]
+            placed = lanes[task, lane].merge(rows, on=["task", "replica"])
+            parts[task, lane] = placed.drop(columns=["task", "lane"])
         points = self.points[["point", "trace"]].merge(self._traces, on="trace")
-        whole = points.merge(found, on=["task", "replica"]).assign(learner="")
-        placed = self._placed(pd.concat([whole[["point", "learner", "replica", "figure", "value"]], *parts.values()]))
-        return placed[self._told(placed["point"], placed["figure"].map(metric_of))]
+        whole = points.merge(table, on=["task", "replica"]).assign(learner="")
+        placed = self._place(pd.concat([whole[["point", "learner", "replica", "figure", "value"]], *parts.values()]))
+        return placed[self._is_requested(placed["point"], placed["figure"].map(metric_of))]
 
-    def _told(self, points: pd.Series[int], names: pd.Series[str]) -> pd.Series[bool]:
-        """Whether *points* by themselves would be told figures of these *names*: a task may know more levels."""
+    def _is_requested(self, points: pd.Series[int], names: pd.Series[str]) -> pd.Series[bool]:
+        """Return which values belong to their points: a task may compute the CVaR at more levels than a point needs."""
         levels = {
             (number, f"cvar/alpha:{level:g}")
-            for number, point in enumerate(self._ledger.points)
+            for number, point in enumerate(self._index.points)
             for level in point["levels"]
         }
         return ~names.str.startswith("cvar/") | pd.Series([*zip(points, names, strict=True)], names.index).isin(levels)
 
-    def _placed(self, found: pd.DataFrame) -> pd.DataFrame:
-        """Rows of points with the values of their axes, in order of the points."""
-        placed = self.points[["point", *self.axes]].merge(found, on="point")
+    def _place(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Add the values of the axes, and sort by point."""
+        placed = self.points[["point", *self.axes]].merge(table, on="point")
         return placed.sort_values("point", kind="stable", ignore_index=True)

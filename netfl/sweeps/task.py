@@ -1,4 +1,4 @@
-"""One task, wherever it is done: a run in a folder of its own, begun or gone on with."""
+"""Execution of one task: a run in its folder, started or continued."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from netfl.simulation.setup import prepare_run
 from netfl.sweeps.plan import Task
 from netfl.types import RunObserver, RunProgress, RunStart
 
-_TOLD_EVERY_S = 0.5
-"""Seconds between two words on how far a task is."""
+_UPDATE_EVERY_S = 0.5
+"""Seconds between two updates of a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskUpdate:
-    """What is heard of a task.
+    """Progress or end of a task.
 
     Args:
-        task: its key.
-        round: how many rounds are over.
-        rounds: how many there will be; 0 while that is not known.
-        ended: whether no more is heard of it.
-        error: why it failed; empty otherwise.
-        stopped: whether it ended before its last round, and can go on.
+        task: key of the task.
+        round: number of complete rounds.
+        rounds: number of rounds of the run; 0 until it is known.
+        ended: ``True`` in the last update of the task.
+        error: error that ended the task; empty otherwise.
+        stopped: ``True`` if the task ended before its last round and can be continued.
     """
 
     task: str
@@ -44,77 +44,74 @@ class TaskUpdate:
 
 
 class TaskReporter(RunObserver):
-    """Looks on at a task, and tells now and then how far it is.
+    """Observer of a task's run that reports its progress.
 
     Args:
-        task: its key.
-        tell: whom.
+        task: key of the task.
+        send: receives the updates.
     """
 
-    def __init__(self, task: str, tell: Callable[[TaskUpdate], None]) -> None:
+    def __init__(self, task: str, send: Callable[[TaskUpdate], None]) -> None:
         self.stop = False
-        self._task, self._tell, self._at = task, tell, 0.0
+        self._task, self._send, self._sent_at = task, send, 0.0
 
     def on_start(self, start: RunStart) -> None:
         """Report the number of rounds."""
-        self._say(0, start.rounds)
+        self._report(0, start.rounds)
 
     def on_round(self, progress: RunProgress) -> None:
-        """Report the rounds so far, at most every `_TOLD_EVERY_S`."""
-        if time.monotonic() - self._at >= _TOLD_EVERY_S:
-            self._say(progress.round, progress.rounds)
+        """Report the rounds so far, at most every `_UPDATE_EVERY_S`."""
+        if time.monotonic() - self._sent_at >= _UPDATE_EVERY_S:
+            self._report(progress.round, progress.rounds)
 
-    def _say(self, round: int, rounds: int) -> None:
-        """Tell it; where nobody listens any more, the run ends with this round."""
-        self._at = time.monotonic()
+    def _report(self, round: int, rounds: int) -> None:
+        self._sent_at = time.monotonic()
         try:
-            self._tell(TaskUpdate(self._task, round, rounds))
-        except BrokenPipeError:
+            self._send(TaskUpdate(self._task, round, rounds))
+        except BrokenPipeError:  # the process of the sweep has died
             self.stop = True
 
 
-def run_task(task: Task, folder: Path, device: str, watch: TaskReporter) -> TaskUpdate:
-    """Do *task* in *folder*, or go on with it there; what came of it, whatever that is."""
+def run_task(task: Task, folder: Path, device: str, reporter: TaskReporter) -> TaskUpdate:
+    """Run *task* in *folder*, or continue it there, and return its last update, also after an error."""
     try:
         if not can_resume(folder):
             shutil.rmtree(folder, ignore_errors=True)
-            status = _begin(task, folder, device, watch)
+            status = _start(task, folder, device, reporter)
         else:
-            status = _go_on(task, folder, device, watch)
+            status = _continue(task, folder, device, reporter)
     except NetflError as error:
         return TaskUpdate(task.key, ended=True, error=str(error))
-    except Exception as error:  # whatever a model of the user's does; the other tasks go on
+    except Exception as error:  # a user's model may raise anything; other tasks continue
         return TaskUpdate(task.key, ended=True, error=f"{type(error).__name__}: {error}")
     return TaskUpdate(task.key, ended=True, stopped=status != "done")
 
 
 def can_resume(folder: Path) -> bool:
-    """Whether a run was begun there that can go on."""
+    """Return whether *folder* has a run that can be continued."""
     try:
         return open_run(folder).status in {"interrupted", "crashed"}
     except NetflError:
         return False
 
 
-def _begin(task: Task, folder: Path, device: str, watch: TaskReporter) -> str:
-    """Do it from the start."""
+def _start(task: Task, folder: Path, device: str, reporter: TaskReporter) -> str:
     with create_run_directory(folder):
-        return _perform(task, folder, device, watch)
+        return _perform(task, folder, device, reporter)
 
 
-def _go_on(task: Task, folder: Path, device: str, watch: TaskReporter) -> str:
-    """Go on with it; from the start where its checkpoint is of no use."""
+def _continue(task: Task, folder: Path, device: str, reporter: TaskReporter) -> str:
+    """Continue a task, or start over if its checkpoint is not usable."""
     try:
         with locked(folder):
-            return _perform(task, folder, device, watch)
+            return _perform(task, folder, device, reporter)
     except MachineError:
         shutil.rmtree(folder, ignore_errors=True)
-        return _begin(task, folder, device, watch)
+        return _start(task, folder, device, reporter)
 
 
-def _perform(task: Task, folder: Path, device: str, watch: TaskReporter) -> str:
-    """Play its rounds: how the run then stands."""
+def _perform(task: Task, folder: Path, device: str, reporter: TaskReporter) -> str:
     replicas = range(task.first, task.scenario.replicas)
-    staged = prepare_run(task.scenario, learning=task.learning, replicas=replicas)
-    with open_learner(staged, device, learning=task.learning) as learner:
-        return perform_run(staged, learner, folder, watch).status
+    setup = prepare_run(task.scenario, learning=task.learning, replicas=replicas)
+    with open_learner(setup, device, learning=task.learning) as learner:
+        return perform_run(setup, learner, folder, reporter).status

@@ -124,7 +124,7 @@ def test_the_screen_says_that_it_was_asked_to_stop():
 def test_so_does_that_of_a_sweep():
     console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, color_system=None)
     with SweepDisplay(console, quiet=False) as watcher:
-        watcher.planned(Path("here"), 1, [Task("world", {}, 0, 1, (), "", learning=False)], 0)
+        watcher.on_plan(Path("here"), 1, [Task("world", {}, 0, 1, (), "", learning=False)], 0)
         watcher.ask_to_stop()
         watcher._screen.refresh()
     assert watcher.stop

@@ -77,7 +77,7 @@ def test_rows_and_steps_are_counted():
 def test_what_was_played_counts_in_place_of_bounds():
     """A fifth of the users is heard, where all might be: memory for as many updates at once, and rows on the disk."""
     scenario = made(**DIRECT, **LEARNING)
-    played = cost_estimate.DryRun(seconds=90.0, rounds=7, deliveries=4.0, most=6)
+    played = cost_estimate.DryRun(seconds=90.0, rounds=7, deliveries=4.0, max_deliveries=6)
     told, bound = cost_estimate.estimate_workload(scenario, played=played), cost_estimate.estimate_workload(scenario)
     assert told.seconds == 90.0
     assert bound.disk - told.disk == pytest.approx(24 * 30 * (20 - 4))
@@ -200,7 +200,7 @@ def test_an_endless_run_is_refused_and_not_warned_of_too(tmp_path):
 
 def test_rounds_that_are_only_counted_are_told_as_the_little_that_they_take():
     said = {"access": {"kind": "stationary", "rho": {"zipf": 1}}, "users": 10**6, "rounds": 10**6, "record": "none"}
-    assert not cost_estimate.estimate_workload(made(**said), learning=False).large
-    assert cost_estimate.estimate_workload(made(**said | {"record": {"users": 1000}}), learning=False).large
+    assert not cost_estimate.estimate_workload(made(**said), learning=False).is_large
+    assert cost_estimate.estimate_workload(made(**said | {"record": {"users": 1000}}), learning=False).is_large
     held_back = {"kind": "adversarial", "of": said["access"], "users": [1], "every": 2}
-    assert cost_estimate.estimate_workload(made(**said | {"access": held_back}), learning=False).large
+    assert cost_estimate.estimate_workload(made(**said | {"access": held_back}), learning=False).is_large

@@ -141,7 +141,7 @@ class TestRehearsal:
         rehearsal = run_dry(said(**SPARSE))
         assert 0 < rehearsal.rounds <= 150
         counts = done.deliveries.groupby("round").size().reindex(range(1, rehearsal.rounds + 1), fill_value=0)
-        assert (rehearsal.deliveries, rehearsal.most) == (pytest.approx(counts.mean()), counts.max())
+        assert (rehearsal.deliveries, rehearsal.max_deliveries) == (pytest.approx(counts.mean()), counts.max())
 
     def test_a_round_that_does_not_end_is_cut(self, monkeypatch):
         clock = iter(np.arange(0.0, 1e4, 3.0))

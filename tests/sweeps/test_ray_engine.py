@@ -53,7 +53,7 @@ class Seeing(NullSweepObserver):
         self.stop, self.words, self._act, self._many = False, [], act, many
         self._far = {}
 
-    def told(self, word):
+    def on_update(self, word):
         self.words.append(word)
         self._far |= {word.task: None if word.ended else word.round}
         if self._act and sum(bool(far) for far in self._far.values()) >= self._many:
@@ -151,7 +151,7 @@ def test_a_sweep_of_networks_is_the_same_as_here(world, here, tmp_path):
     scenario = a_scenario(replicas=2, sweep={"users": [3, 4], "access.offset": [0, 1, 2]})
     wanted = netfl.sweep(scenario, tmp_path / "here", engine=here, learning=False)
     watch = Seeing()
-    there = netfl.sweep(scenario, tmp_path / "there", engine=RayEngine(world.cluster), learning=False, watch=watch)
+    there = netfl.sweep(scenario, tmp_path / "there", engine=RayEngine(world.cluster), learning=False, observer=watch)
     assert there.status == "done"
     assert len(there.rounds) == 6 * 2 * 12
     assert watch.ended == sorted(there.tasks["task"])
@@ -168,7 +168,7 @@ def test_tasks_that_fail_are_listed_and_begun_again(world, here, tmp_path):
     assert all("the toy is broken" in error for error in tasks["error"][failed])
     assert not any(tasks["error"][~failed])
     again = Seeing()
-    netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster), learning=False, watch=again)
+    netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster), learning=False, observer=again)
     assert again.ended == sorted(tasks["task"][failed])
 
 
@@ -185,9 +185,9 @@ def test_missing_data_fail_the_tasks_that_need_them(world, here, tmp_path):
     more = LEARNING | {"data": {"kind": "table", "features": 1, "labels": 2, "file": files[0]}}
     Path(files[1]).write_text("label,a\n0,1\n")
     watch = Seeing()
-    watch.planned = lambda *_: Path(files[1]).unlink()
+    watch.on_plan = lambda *_: Path(files[1]).unlink()
     scenario = a_scenario(**more, sweep={"data.file": files})
-    sweep = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster), watch=watch)
+    sweep = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster), observer=watch)
     assert [*sweep.tasks["status"]] == ["done", "failed"]
     assert "data.file: there is no such file" in sweep.tasks["error"][1]
 
@@ -199,7 +199,7 @@ def test_a_sweep_that_is_stopped_ends_soon_and_goes_on_where_it_was(world, here,
 
     scenario = a_scenario(0.15, 20, **LEARNING, sweep={"access.offset": [*range(5)]})
     watch = Seeing(ask_to_stop, many=2)
-    stopped = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.of(3).cluster), watch=watch)
+    stopped = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.of(3).cluster), observer=watch)
     assert time.monotonic() - watch.at_s < 2.5  # where a task takes three
     status = stopped.tasks.set_index("task")["status"]
     begun = {*status[status == "interrupted"].index}
@@ -224,7 +224,7 @@ def test_a_node_that_dies_costs_a_sweep_nothing_but_time(world, here, tmp_path):
     wanted = netfl.sweep(scenario, tmp_path / "here", engine=here, learning=False)
     watch = Seeing(lambda _: world.kill(), many=3)
     there = netfl.sweep(
-        scenario, tmp_path / "there", engine=RayEngine(world.of(3).cluster), learning=False, watch=watch
+        scenario, tmp_path / "there", engine=RayEngine(world.of(3).cluster), learning=False, observer=watch
     )
     assert watch.ended == sorted(there.tasks["task"])  # each once
     assert any(rounds != sorted(rounds) for rounds in watch.far.values())  # and one was begun again

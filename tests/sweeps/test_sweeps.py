@@ -394,10 +394,10 @@ class Watched:
     def __init__(self, after=None):
         self.after, self.stop, self.words = after, False, []
 
-    def planned(self, folder, points, tasks, done):
+    def on_plan(self, folder, points, tasks, done):
         self.count = len(tasks), done
 
-    def told(self, word):
+    def on_update(self, word):
         self.words.append(word)
         self.stop |= self.after is not None and word.round >= self.after
 
@@ -441,7 +441,7 @@ class TestProcesses:
     @pytest.mark.slow
     def test_workers_bring_what_this_process_brings(self, whole, tmp_path):
         watch = Watched()
-        equal(netfl.sweep(scenario(GRID), tmp_path / "s", engine=LocalEngine(2, "cpu"), watch=watch), whole[0])
+        equal(netfl.sweep(scenario(GRID), tmp_path / "s", engine=LocalEngine(2, "cpu"), observer=watch), whole[0])
         assert watch.count == (2, 0)
         assert [word.ended for word in watch.words].count(True) == 2
 
@@ -461,7 +461,7 @@ class TestProcesses:
     def test_asked_to_stop_it_ends_soon_and_goes_on_later(self, broken, tmp_path):
         said = trace_only({"seed": [1, 2, 3]}, access=broken | {"how": "slow"}, rounds=60)
         watch = Watched(after=3)
-        stopped = netfl.sweep(said, tmp_path / "s", engine=LocalEngine(1), watch=watch)
+        stopped = netfl.sweep(said, tmp_path / "s", engine=LocalEngine(1), observer=watch)
         assert stopped.status == "partial"
         assert stopped.tasks["status"].tolist() == ["interrupted", "missing", "missing"]
         assert netfl.sweep(said, tmp_path / "s", engine=LocalEngine(2)).status == "done"

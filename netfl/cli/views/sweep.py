@@ -57,7 +57,7 @@ class SweepDisplay(StopOnSignal):
         super().ask_to_stop()
         self._screen.update(self._whole, description=STOPPING)
 
-    def planned(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
+    def on_plan(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
         """What there is to do."""
         self._left, self._said_at = len(tasks), time.monotonic()
         self._names = {task.key: task.name for task in tasks}
@@ -66,16 +66,18 @@ class SweepDisplay(StopOnSignal):
             there = f", {done} done already" if done else ""
             self._console.print(f"{points} points, {len(tasks)} tasks{there} → {folder}", highlight=False)
 
-    def told(self, word: TaskUpdate) -> None:
+    def on_update(self, update: TaskUpdate) -> None:
         """A task has begun, is so far, or has ended."""
-        if word.ended:
-            self._end(word)
+        if update.ended:
+            self._end(update)
         else:
-            self._far[word.task] = word.round / word.rounds if word.rounds else 0.0
-            if word.task not in self._bars:
-                self._bars[word.task] = self._screen.add_task(self._name(word.task), total=word.rounds or None, far="")
-            far = f"round {word.round}/{word.rounds}"
-            self._screen.update(self._bars[word.task], completed=word.round, total=word.rounds or None, far=far)
+            self._far[update.task] = update.round / update.rounds if update.rounds else 0.0
+            if update.task not in self._bars:
+                self._bars[update.task] = self._screen.add_task(
+                    self._name(update.task), total=update.rounds or None, far=""
+                )
+            far = f"round {update.round}/{update.rounds}"
+            self._screen.update(self._bars[update.task], completed=update.round, total=update.rounds or None, far=far)
         whole = self._ended + sum(self._far.values())
         self._screen.update(self._whole, completed=whole, far=self._counted())
         if self._screen.disable and not self._quiet and time.monotonic() - self._said_at >= PLAIN_EVERY_S:
@@ -83,16 +85,18 @@ class SweepDisplay(StopOnSignal):
             under = "; ".join(f"{self._name(task)} {far:.0%}" for task, far in self._far.items())
             self._console.print(self._counted() + (f" · under way: {under}" if under else ""), highlight=False)
 
-    def _end(self, word: TaskUpdate) -> None:
+    def _end(self, update: TaskUpdate) -> None:
         """A task is over."""
-        self._far.pop(word.task, None)
-        if word.task in self._bars:
-            self._screen.remove_task(self._bars.pop(word.task))
-        if word.error:
+        self._far.pop(update.task, None)
+        if update.task in self._bars:
+            self._screen.remove_task(self._bars.pop(update.task))
+        if update.error:
             self._failed += 1
             if not self._quiet:
-                self._console.print(f"{self._name(word.task)} failed: {word.error}", highlight=False, soft_wrap=True)
-        self._ended += not word.stopped
+                self._console.print(
+                    f"{self._name(update.task)} failed: {update.error}", highlight=False, soft_wrap=True
+                )
+        self._ended += not update.stopped
 
     def _name(self, task: str) -> str:
         """What people read of a task."""

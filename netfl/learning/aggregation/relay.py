@@ -36,10 +36,10 @@ class Relay(Aggregation):
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield a fault if a round can bring several deliveries."""
-        if facts.most > 1:
+        if facts.max_deliveries > 1:
             yield Fault(
                 "kind",
-                f"relay passes on one user's model, but a round can bring {facts.most}",
+                f"relay passes on one user's model, but a round can bring {facts.max_deliveries}",
                 "relay",
                 "let a round close with one (first: 1, or round: {kind: first, m: 1} in a network), or use the "
                 "aggregation 'average'",
