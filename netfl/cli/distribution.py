@@ -21,7 +21,7 @@ _FOREIGN = ("core/experiment.py", "utils/runner.py")
 
 
 def conflict(path: Iterable[str] | None = None, package: Path = Path(__file__).parents[1]) -> str | None:
-    """Return one line that reports another project's `netfl`, and what to do about it; `None` if there is none.
+    """Return a line that reports another project's `netfl` and the remedy; `None` if there is none.
 
     A distribution named `netfl` is ours if its entry points name ``netfl.cli:main``.  Folders are listed instead of
     asking `importlib.metadata`, which takes 10 ms to import.
@@ -34,10 +34,9 @@ def conflict(path: Iterable[str] | None = None, package: Path = Path(__file__).p
     foreign = next(_foreign(sys.path if path is None else path), next(filter(Path.exists, modules), None))
     if foreign is None:
         return None
-    shared = (
-        foreign.parent == package.parent or package in foreign.parents
-    )  # uninstalling it removes files of ours, too
-    remedy = "pip uninstall netfl" + (f"; pip install --force-reinstall --no-deps {NAME}" if shared else "")
+    # Uninstalling a package in the same folder removes some of our files, too.
+    is_shared = foreign.parent == package.parent or package in foreign.parents
+    remedy = "pip uninstall netfl" + (f"; pip install --force-reinstall --no-deps {NAME}" if is_shared else "")
     return f"netfl: another project's package of this name is installed ({foreign}). Run: {remedy}"
 
 

@@ -54,7 +54,7 @@ def run(
 ) -> None:
     """Run a scenario: network and learners."""
     from netfl.cli.progress import progress_display
-    from netfl.simulation import run as coupling
+    from netfl.simulation import run as simulation
 
     loaded = load(scenario, sets, override, seed)
     warn_ignored_sweep(loaded, quiet)
@@ -62,7 +62,7 @@ def run(
     check_device(device)
     cluster = select_cluster(engine, address, gpus)
     with progress_display(quiet=quiet) as watch:
-        done = coupling.run(loaded, out, device=device, workers=workers, cluster=cluster, watch=watch)
+        done = simulation.run(loaded, out, device=device, workers=workers, cluster=cluster, watch=watch)
     report_outcome(done, quiet, report=report)
 
 
@@ -79,13 +79,13 @@ def trace(
 ) -> None:
     """Run the network of a scenario without learning."""
     from netfl.cli.progress import progress_display
-    from netfl.simulation import run as coupling
+    from netfl.simulation import run as simulation
 
     loaded = load(scenario, sets, override, seed)
     warn_ignored_sweep(loaded, quiet)
     warn_large_run(loaded, quiet, learning=False)
     with progress_display(quiet=quiet) as watch:
-        done = coupling.trace(loaded, out, watch=watch)
+        done = simulation.trace(loaded, out, watch=watch)
     report_outcome(done, quiet)
 
 
@@ -104,12 +104,12 @@ def resume(
 ) -> None:
     """Continue a run after a stop or a crash, and update its report if it has one."""
     from netfl.cli.progress import progress_display
-    from netfl.simulation import run as coupling
+    from netfl.simulation import run as simulation
 
     check_device(device)
     cluster, needs_report = select_cluster(engine, address, gpus), report or _has_report(folder)
     with progress_display(quiet=quiet) as watch:
-        done = coupling.resume(folder, device=device, workers=workers, cluster=cluster, watch=watch)
+        done = simulation.resume(folder, device=device, workers=workers, cluster=cluster, watch=watch)
     report_outcome(done, quiet, report=needs_report)
 
 
@@ -125,12 +125,12 @@ def extend(
 ) -> None:
     """Add replicas to a finished run without repeating the others, and update its report if it has one."""
     from netfl.cli.progress import progress_display
-    from netfl.simulation.extend import extend as extended
+    from netfl.simulation.extend import extend as extend_run
 
     check_device(device)
     needs_report = report or _has_report(folder)
     with progress_display(quiet=quiet) as watch:
-        done = extended(folder, replicas, device=device, watch=watch)
+        done = extend_run(folder, replicas, device=device, watch=watch)
     is_complete = done.manifest["replicas"] == replicas
     report_outcome(
         done, quiet, report=needs_report, again=None if is_complete else f"netfl extend {folder} --replicas {replicas}"

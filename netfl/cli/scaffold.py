@@ -120,6 +120,5 @@ def _scenario(family: str, kind: str) -> str:
     keys = _LEARNING if is_of_learner else _LEARNING | {part: kind}
     learner = _LEARNER | {part: kind} if is_of_learner else _LEARNER
     lines += ["access: {kind: stationary, rho: {zipf: 1}}", *(f"{key}: {value}" for key, value in keys.items())]
-    return "\n".join(
-        [*lines, "learners:", f"  mine: {{{', '.join(f'{key}: {value}' for key, value in learner.items())}}}"]
-    )
+    learner_keys = ", ".join(f"{key}: {value}" for key, value in learner.items())
+    return "\n".join([*lines, "learners:", f"  mine: {{{learner_keys}}}"])

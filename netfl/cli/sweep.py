@@ -59,15 +59,19 @@ def sweep(
     from netfl.cli.progress import handle_signals
     from netfl.cli.views.sweep import SweepDisplay, show_sweep, show_sweep_report
     from netfl.sweeps import LocalEngine
-    from netfl.sweeps import sweep as swept
+    from netfl.sweeps import sweep as run_sweep
     from netfl.sweeps.ray_engine import RayEngine
 
     loaded = load(scenario, sets, override, seed)
     check_device(device)
-    cluster, tries = select_cluster(engine, address, gpus), {} if retries is None else {"retries": retries}
-    chosen = LocalEngine(workers, device, **tries) if cluster is None else RayEngine(cluster, workers, device, **tries)
+    cluster, retry_options = select_cluster(engine, address, gpus), {} if retries is None else {"retries": retries}
+    task_engine = (
+        LocalEngine(workers, device, **retry_options)
+        if cluster is None
+        else RayEngine(cluster, workers, device, **retry_options)
+    )
     with SweepDisplay(Console(markup=False), quiet=quiet) as watch, handle_signals(watch.ask_to_stop):
-        done = swept(loaded, out, engine=chosen, learning=not trace, watch=watch)
+        done = run_sweep(loaded, out, engine=task_engine, learning=not trace, watch=watch)
     if not quiet:
         show_sweep(done)
     if report:
