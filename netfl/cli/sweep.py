@@ -64,14 +64,12 @@ def sweep(
 
     loaded = load(scenario, sets, override, seed)
     check_device(device)
-    cluster, retry_options = select_cluster(engine, address, gpus), {} if retries is None else {"retries": retries}
-    task_engine = (
-        LocalEngine(workers, device, **retry_options)
-        if cluster is None
-        else RayEngine(cluster, workers, device, **retry_options)
+    cluster, options = select_cluster(engine, address, gpus), {} if retries is None else {"retries": retries}
+    executor = (
+        LocalEngine(workers, device, **options) if cluster is None else RayEngine(cluster, workers, device, **options)
     )
     with SweepDisplay(Console(markup=False), quiet=quiet) as watch, handle_signals(watch.ask_to_stop):
-        done = run_sweep(loaded, out, engine=task_engine, learning=not trace, watch=watch)
+        done = run_sweep(loaded, out, engine=executor, learning=not trace, watch=watch)
     if not quiet:
         show_sweep(done)
     if report:
