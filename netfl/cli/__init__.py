@@ -1,4 +1,4 @@
-"""The command line: reads what the user says, shows what happens, ends with 0 (done), 1 (failed) or 2 (bad input)."""
+"""The command line.  Exit codes: 0 (done), 1 (failed), 2 (bad input)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["app", "data", "export", "inspect", "main", "report", "run", "sweep"]
 
 
 def main() -> None:
-    """The console script.  The folder that it is called in is not on the path, until a scenario names a model in it."""
+    """Run the command line.  The working folder joins the import path only when a scenario names a model in it."""
     if (problem := conflict()) is not None:
         typer.echo(problem, err=True)
     app()

@@ -1,4 +1,4 @@
-"""The application that commands are added to, and the arguments and options that they share."""
+"""The command-line application, and the arguments and options that its commands share."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typer.core import TyperGroup
 from netfl.errors import __version__
 
 _UsageError: Any = typer.BadParameter.__base__
-"""What is raised for wrong words, of whichever click typer is built on."""
+"""The usage error of the click that typer is built on."""
 
 
 class Commands(TyperGroup):
-    """The commands, of which one that takes ``--set`` names it where a key of the scenario is written as an option."""
+    """A group of commands that suggests ``--set`` to a user who writes a key of the scenario as an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep the words as they are written."""
+        """Keep the arguments for a suggestion, and parse them."""
         ctx.meta["netfl.words"] = [*args]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that is named."""
+        """Run a command; add a suggestion to a usage error."""
         try:
             return super().invoke(ctx)
         except _UsageError as error:
             option, command = getattr(error, "option_name", ""), getattr(error.ctx, "command", None)
-            options = [] if command is None else [name.lstrip("-") for one in command.params for name in one.opts]
+            options = [] if command is None else [name.lstrip("-") for param in command.params for name in param.opts]
             if "set" in options:
                 from netfl.scenario.scenario import Scenario
 
@@ -44,7 +44,7 @@ class Commands(TyperGroup):
 
 
 def _value(words: Sequence[str], option: str) -> str:
-    """What is written behind an option; ``VALUE`` where nothing is."""
+    """Return the argument that follows an option, or ``VALUE`` if there is none."""
     for word, following in zip(words, [*words[1:], "-"], strict=True):
         name, _, value = word.partition("=")
         if name == option:
@@ -63,7 +63,11 @@ app = typer.Typer(
 
 
 def local(text: str) -> Path:
-    """A path as it is written; the parser of every argument and option that is one."""
+    """Parse a path argument.
+
+    Raises:
+        BadParameter: the path is not a local one.
+    """
     from netfl.errors import ScenarioError
     from netfl.network.files import local_path
 
@@ -78,31 +82,34 @@ ScenarioFile = Annotated[
     Path, typer.Argument(parser=local, metavar="SCENARIO", help="A scenario file.", show_default=False)
 ]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Replace one key; the value is read as YAML.")
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Replace the value of one key. The value is YAML."),
 ]
-Named = Annotated[list[str] | None, typer.Option("--override", metavar="NAME", help="Apply a block of `overrides`.")]
+Named = Annotated[
+    list[str] | None, typer.Option("--override", metavar="NAME", help="Apply a block of the scenario's `overrides`.")
+]
 Seed = Annotated[int | None, typer.Option(min=0, help="Replace the scenario's seed.")]
 Out = Annotated[
     Path | None,
-    typer.Option(parser=local, metavar="DIR", help="The run directory; by default the next free one below runs/."),
+    typer.Option(parser=local, metavar="DIR", help="The run directory. Default: the next free one below runs/."),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Device = Annotated[str, typer.Option(help="The device that learns: auto, cpu or cuda.")]
 Workers = Annotated[
-    int, typer.Option(min=1, help="Processes, of one thread each, that share out the learners and replicas.")
+    int, typer.Option(min=1, help="Number of single-threaded processes that share the learners and replicas.")
 ]
-Engine = Annotated[str, typer.Option(help="local, for processes of this machine, or ray, for a cluster.")]
+Engine = Annotated[str, typer.Option(help="local (processes on this machine) or ray (a cluster).")]
 Address = Annotated[
-    str | None, typer.Option(help="Of --engine ray: the cluster's address, or auto; by default Ray starts here.")
+    str | None, typer.Option(help="With --engine ray: the cluster's address, or auto. Default: start Ray here.")
 ]
 Gpus = Annotated[
-    float | None, typer.Option(min=0.0, help="Of --engine ray: what share of a GPU a worker is given, 0 by default.")
+    float | None, typer.Option(min=0.0, help="With --engine ray: the share of a GPU that each worker gets. Default: 0.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but faults.")]
-Report = Annotated[bool, typer.Option("--report", help="Write the report at the end.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
+Report = Annotated[bool, typer.Option("--report", help="Write a report at the end.")]
 
 
 def _close(context: typer.Context, asked: bool) -> bool:
-    """Refuse models of the user's own until the command ends."""
+    """Refuse the user's own models until the command ends."""
     if asked:
         from netfl.registry import plugins_disabled
 
@@ -113,14 +120,15 @@ def _close(context: typer.Context, asked: bool) -> bool:
 NoPlugins = Annotated[
     bool,
     typer.Option(
-        "--no-plugins", callback=_close, help="Refuse models named package.module:Class, so that no other code runs."
+        "--no-plugins",
+        callback=_close,
+        help="Refuse models written as package.module:Class, so only netfl's own code runs.",
     ),
 ]
 Folder = Annotated[Path, typer.Argument(parser=local, metavar="DIR", help="A run directory.", show_default=False)]
 
 
 def _version(asked: bool) -> None:
-    """Print the version and leave."""
     if asked:
         typer.echo(f"netfl {__version__}")
         raise typer.Exit

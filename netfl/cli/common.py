@@ -1,4 +1,4 @@
-"""What every command does around its work: reads the scenario, catches netfl's errors, says how the run ended."""
+"""Steps that commands share: load a scenario, handle errors, report the outcome of a run."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ if TYPE_CHECKING:
     from netfl.scenario.scenario import Scenario
 
 _ENGINES = ("local", "ray")
-"""Who has work done."""
 Arguments = ParamSpec("Arguments")
 
 
 def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """End *command* with a message and the right exit code when it meets an error of netfl's."""
+    """Print the errors of *command* as messages and exit with their code."""
 
     @wraps(command)
-    def guarding(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
             command(*args, **kwargs)
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
-                typer.echo("".join(format_exception(error.__cause__)), err=True)  # for whoever writes the model
-            told, code = str(error), error.exit_code
+                typer.echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
+            message, code = str(error), error.exit_code
         except MemoryError as error:
-            told, code = f"more memory is asked for than there is: {error}", 1
+            message, code = f"more memory is asked for than there is: {error}", 1
         except KeyboardInterrupt:
-            told, code = "stopped at once; a run that had begun can go on with: netfl resume DIR", 1
+            message, code = "stopped at once; a run that had begun can go on with: netfl resume DIR", 1
         else:
             return
-        typer.echo(told, err=True)
+        typer.echo(message, err=True)
         raise typer.Exit(code)
 
-    return guarding
+    return guarded
 
 
 def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int | None) -> Scenario:
-    """The scenario file with the command line's changes."""
+    """Load a scenario file and apply the changes of the command line."""
     from netfl.scenario import scenario as scenarios
     from netfl.scenario.yaml_document import parse, plain_value
 
     overrides: dict[str, Any] = {}
-    for one in sets or []:
-        key, equals, text = one.partition("=")
+    for assignment in sets or []:
+        key, equals, text = assignment.partition("=")
         if not (equals and key):
-            raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", one, "write for example --set users=10")])
+            remedy = "write for example --set users=10"
+            raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", assignment, remedy)])
         overrides[key] = plain_value(parse(text, f"--set {key}"))
     if seed is not None:
         overrides["seed"] = seed
@@ -63,16 +63,16 @@ def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int 
 
 
 def check_device(device: str) -> None:
-    """Refuse what is no device."""
+    """Raise a `ScenarioError` if *device* is no device."""
     if device not in {"auto", "cpu", "cuda"}:
         raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
 
 
 def select_cluster(engine: str, address: str | None, gpus: float | None) -> Cluster | None:
-    """The cluster that is asked for; ``None`` for this machine's own processes.
+    """Return the cluster to use, or ``None`` for processes on this machine.
 
     Raises:
-        ScenarioError: there is no such engine, or it does not heed what is said of it.
+        ScenarioError: there is no such engine, or it ignores an option that is given.
     """
     from netfl.learning.workers.ray_cluster import Cluster
 
@@ -80,21 +80,21 @@ def select_cluster(engine: str, address: str | None, gpus: float | None) -> Clus
         raise ScenarioError([Fault("--engine", "no such engine", engine, suggest(engine, _ENGINES))])
     if engine == "ray":
         return Cluster(address, gpus or 0.0)
-    said = {"--address": address, "--gpus": gpus}
-    idle = [Fault(one, "has no effect", value, "add --engine ray") for one, value in said.items() if value is not None]
-    if idle:
-        raise ScenarioError(idle)
+    options = {"--address": address, "--gpus": gpus}
+    given = {name: value for name, value in options.items() if value is not None}
+    if given:
+        raise ScenarioError([Fault(name, "has no effect", value, "add --engine ray") for name, value in given.items()])
     return None
 
 
 def warn_ignored_sweep(scenario: Scenario, quiet: bool) -> None:
-    """Say that the scenario's sweep is left out, if it has one."""
+    """Warn that the command ignores the scenario's sweep, if it has one."""
     if scenario.sweep is not None and not quiet:
         typer.echo("one run, of the scenario as it stands; its sweep is run by: netfl sweep", err=True)
 
 
 def warn_large_run(scenario: Scenario, quiet: bool, *, learning: bool) -> None:
-    """Say that a run will take long, or much room, if it will, and what else there is to say of it."""
+    """Print the warnings about a scenario, among them that its run takes long or needs much memory."""
     from netfl.simulation import cost_estimate
     from netfl.simulation.setup import warnings
 
@@ -106,21 +106,21 @@ def warn_large_run(scenario: Scenario, quiet: bool, *, learning: bool) -> None:
 
 
 def report_outcome(done: Run, quiet: bool, *, report: bool = False, again: str | None = None) -> None:
-    """Say how the run ended, and write its report if that is wanted.
+    """Print how a run ended, and write its report on request.
 
     Args:
         done: the run.
-        quiet: say nothing of it, unless it was stopped.
+        quiet: print nothing unless the run was stopped or diverged.
         report: write its report.
-        again: the command that goes on with what was stopped; by default that of a run that is not done.
+        again: the command that continues the run; by default ``netfl resume`` if it is not done.
     """
     from netfl.cli.progress import show_report
     from netfl.cli.views.run_summary import show_run
 
     if not quiet:
         show_run(done)
-    for one in done.diverged:
-        typer.echo(f"diverged: {one}", err=True)
+    for name in done.diverged:
+        typer.echo(f"diverged: {name}", err=True)
     if report:
         show_report(done, None)
     if again is None and done.status != "done":

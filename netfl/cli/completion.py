@@ -1,4 +1,4 @@
-"""What a shell may put in the place of a word that is begun."""
+"""Shell completion of arguments."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from netfl.errors import NetflError
 
 
 def families(incomplete: str) -> list[str]:
-    """The families, by the last part of their names."""
+    """Complete the name of a family."""
     from netfl.registry import FAMILIES
 
     return [name for family in FAMILIES if (name := family.rpartition("/")[2]).startswith(incomplete)]
 
 
 def models(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The kinds of the family that was named before."""
+    """Complete the kind of a model of the family in the previous argument."""
     from netfl.cli.views.model_list import family_named
     from netfl.registry import base_of, list_kinds
 
@@ -27,7 +27,7 @@ def models(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def shipped_scenarios(incomplete: str) -> list[str]:
-    """The scenarios that netfl brings."""
+    """Complete the name of a scenario that netfl contains."""
     from netfl.scenario.examples import example_names
 
     return [name for name in example_names() if name.startswith(incomplete)]

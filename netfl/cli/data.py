@@ -9,14 +9,14 @@ import typer
 from netfl.cli.app import app
 from netfl.cli.common import handle_errors
 
-data_app = typer.Typer(help="Real data sets: what is there, and how to get it.", no_args_is_help=True)
+data_app = typer.Typer(help="List and download real data sets.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 
 @data_app.command("list")
 @handle_errors
 def data_list() -> None:
-    """Show which data sets are there, and where they are looked for."""
+    """List the data sets, and the folders in which netfl looks for them."""
     from netfl.cli.views.model_list import show_data
 
     show_data()
@@ -25,7 +25,7 @@ def data_list() -> None:
 @data_app.command("fetch")
 @handle_errors
 def data_fetch(name: Annotated[str, typer.Argument(help="A data set, such as mnist.")]) -> None:
-    """Fetch a data set into the cache and check it."""
+    """Download a data set into the cache and check it."""
     from netfl.learning.data import _download
 
     typer.echo(f"{_download.fetch_dataset(name)}")

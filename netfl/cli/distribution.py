@@ -13,15 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 
 NAME = "netfl-sim"
-"""What pip installs; the package and the command are called `netfl`."""
+"""The name that pip installs; the package and the command are called `netfl`."""
 _ENTRY = "netfl.cli:main"
-"""The command of every netfl of ours, also of checkouts of before that were installed as `netfl`."""
+"""The entry point of our `netfl`, also of earlier versions that were installed as `netfl`."""
 _FOREIGN = ("core/experiment.py", "utils/runner.py")
-"""Modules of the other project, in places where ours has none."""
+"""Modules of the other project that ours does not have."""
 
 
 def conflict(path: Iterable[str] | None = None, package: Path = Path(__file__).parents[1]) -> str | None:
-    """Return one line that reports another project's `netfl`, and what to do about it; `None` if there is none.
+    """Return a line that reports another project's `netfl` and the remedy; `None` if there is none.
 
     A distribution named `netfl` is ours if its entry points name ``netfl.cli:main``.  Folders are listed instead of
     asking `importlib.metadata`, which takes 10 ms to import.
@@ -31,16 +31,17 @@ def conflict(path: Iterable[str] | None = None, package: Path = Path(__file__).p
         package: the folder of this package.
     """
     modules = (package / name for name in _FOREIGN)
-    found = next(_foreign(sys.path if path is None else path), next(filter(Path.exists, modules), None))
-    if found is None:
+    foreign = next(_foreign(sys.path if path is None else path), next(filter(Path.exists, modules), None))
+    if foreign is None:
         return None
-    shared = found.parent == package.parent or package in found.parents  # uninstalling it removes files of ours, too
-    remedy = "pip uninstall netfl" + (f"; pip install --force-reinstall --no-deps {NAME}" if shared else "")
-    return f"netfl: another project's package of this name is installed ({found}). Run: {remedy}"
+    # Uninstalling a package in the same folder removes some of our files, too.
+    is_shared = foreign.parent == package.parent or package in foreign.parents
+    remedy = "pip uninstall netfl" + (f"; pip install --force-reinstall --no-deps {NAME}" if is_shared else "")
+    return f"netfl: another project's package of this name is installed ({foreign}). Run: {remedy}"
 
 
 def _foreign(path: Iterable[str]) -> Iterator[Path]:
-    """The metadata folders of distributions named `netfl` that are not ours."""
+    """Yield the metadata folders of distributions named `netfl` that are not ours."""
     for folder in path:
         with suppress(OSError):  # no folder, such as a zip file, or none that may be read
             for name in os.listdir(folder or "."):  # noqa: PTH208 - ten times as fast as pathlib
@@ -51,7 +52,6 @@ def _foreign(path: Iterable[str]) -> Iterator[Path]:
 
 
 def _text(path: Path) -> str:
-    """What a file holds; nothing if there is none."""
     with suppress(OSError):
         return path.read_text(encoding="utf-8", errors="replace")
     return ""

@@ -1,4 +1,4 @@
-"""The command that writes what other tools, and other runs, read."""
+"""The command that exports a run for other tools and other runs."""
 
 from __future__ import annotations
 
@@ -21,87 +21,86 @@ if TYPE_CHECKING:
 def export(
     folder: Folder,
     perfetto: Annotated[
-        bool, typer.Option("--perfetto", help="Who was at what, and when: a trace for ui.perfetto.dev (trace.json).")
+        bool, typer.Option("--perfetto", help="A timeline of each user's activity for ui.perfetto.dev (trace.json).")
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="All tables, as CSV files (csv/).")] = False,
     positions: Annotated[
-        bool, typer.Option("--positions", help="Where users and nodes stand (positions.csv).")
+        bool, typer.Option("--positions", help="The positions of users and nodes (positions.csv).")
     ] = False,
     availability: Annotated[
         Path | None,
-        typer.Option(parser=local, metavar="FILE", help="When users were there: a .csv, .json or .parquet file."),
+        typer.Option(
+            parser=local, metavar="FILE", help="The times when users were available: a .csv, .json or .parquet file."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             parser=local,
             metavar="PATH",
-            help="Where to write, if one of the first three is asked for; by default into DIR.",
+            help="The output path, with one of --perfetto, --csv and --positions. Default: in DIR.",
         ),
     ] = None,
-    replica: Annotated[int | None, typer.Option(min=0, help="Which replica, by default 0; --csv writes all.")] = None,
+    replica: Annotated[
+        int | None, typer.Option(min=0, help="The replica to export. Default: 0. --csv writes all.")
+    ] = None,
     rounds: Annotated[
-        bool, typer.Option("--rounds", help="Of --availability: who was heard, in rounds, not seconds.")
+        bool, typer.Option("--rounds", help="With --availability: the rounds of deliveries instead of seconds.")
     ] = False,
     every: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of --positions: where users move, so often, such as '1 min'.")
+        str | None,
+        typer.Option(metavar="TIME", help="With --positions: sample moving users at this interval, such as '1 min'."),
     ] = None,
     no_plugins: NoPlugins = False,
 ) -> None:
-    """Write what a run tells in a form for other tools."""
+    """Export a run to formats that other tools read."""
     from netfl.results.run_reader import open_run
 
-    asked = {"--perfetto": perfetto, "--csv": csv, "--positions": positions, "--availability": availability is not None}
-    _check(asked, out, {"--rounds": rounds, "--every": every, "--replica": replica})
-    run, chosen = open_run(folder), replica or 0
+    forms = {"--perfetto": perfetto, "--csv": csv, "--positions": positions, "--availability": availability is not None}
+    _check(forms, out, {"--rounds": rounds, "--every": every, "--replica": replica})
+    run, chosen_replica = open_run(folder), replica or 0
     try:
         if perfetto:
-            _write_trace(run, out or folder / "trace.json", chosen)
+            _write_trace(run, out or folder / "trace.json", chosen_replica)
         if csv:
             _write_tables(run, out or folder / "csv")
         if positions:
-            _write_positions(run, out or folder / "positions.csv", chosen, every)
+            _write_positions(run, out or folder / "positions.csv", chosen_replica, every)
         if availability is not None:
-            _write_availability(run, availability, chosen, in_rounds=rounds)
+            _write_availability(run, availability, chosen_replica, in_rounds=rounds)
     except OSError as error:
         raise MachineError(f"cannot write {error.filename or folder}: {error.strerror or error}") from error
 
 
-def _check(asked: Mapping[str, bool], out: Path | None, said: Mapping[str, object]) -> None:
-    """Refuse options that say nothing together.
-
-    Raises:
-        ScenarioError: with all of them.
-    """
+def _check(forms: Mapping[str, bool], out: Path | None, options: Mapping[str, object]) -> None:
+    """Raise a `ScenarioError` that lists all options without effect."""
     faults = []
-    forms = sum(asked[form] for form in ("--perfetto", "--csv", "--positions"))
-    if not any(asked.values()):
+    file_count = sum(forms[form] for form in ("--perfetto", "--csv", "--positions"))
+    if not any(forms.values()):
         remedy = "write --perfetto, --csv, --positions or --availability FILE"
         faults.append(Fault("", "nothing to write is named", None, remedy))
-    if out is not None and forms != 1:
+    if out is not None and file_count != 1:
         remedy = "name one of --perfetto, --csv and --positions"
-        faults.append(Fault("--out", f"says where to write one form, and {forms} are asked for", str(out), remedy))
+        faults.append(Fault("--out", f"says where to write one form, and {file_count} are asked for", str(out), remedy))
     for option, wanted in (
         ("--rounds", ["--availability"]),
         ("--every", ["--positions"]),
         ("--replica", ["--perfetto", "--positions", "--availability"]),
     ):
-        given = said[option] is not None and said[option] is not False
-        if given and not any(asked[form] for form in wanted):
+        is_given = options[option] is not None and options[option] is not False
+        if is_given and not any(forms[form] for form in wanted):
             faults.append(Fault(option, f"has no effect without {' or '.join(wanted)}", None, "leave it out"))
     if faults:
         raise ScenarioError(faults)
 
 
 def _write_trace(run: Run, path: Path, replica: int) -> None:
-    """Write a trace."""
     from netfl.results.export.perfetto import write_trace
 
     typer.echo(f"{path}: {write_trace(run, path, replica)}")
 
 
 def _write_tables(run: Run, folder: Path) -> None:
-    """Write tables."""
     from netfl.results.export.csv import write_tables
 
     for name, rows in write_tables(run, folder):
@@ -109,7 +108,7 @@ def _write_tables(run: Run, folder: Path) -> None:
 
 
 def _write_positions(run: Run, path: Path, replica: int, every: str | None) -> None:
-    """Write places; *every* is a time with its unit, or a number of seconds."""
+    """Write positions; *every* is a time with its unit, or a number of seconds."""
     from netfl.simulation.positions import write_positions
 
     places, times = write_positions(run, path, replica, None if every is None else _seconds(every))
@@ -117,7 +116,6 @@ def _write_positions(run: Run, path: Path, replica: int, every: str | None) -> N
 
 
 def _write_availability(run: Run, path: Path, replica: int, *, in_rounds: bool) -> None:
-    """Write when users were there."""
     from netfl.network.outage._availability_file import write_availability
     from netfl.results.export import availability
 
@@ -129,11 +127,7 @@ def _write_availability(run: Run, path: Path, replica: int, *, in_rounds: bool) 
 
 
 def _seconds(text: str) -> float:
-    """A time as the user writes it.
-
-    Raises:
-        ScenarioError: it is none.
-    """
+    """Parse a positive time with its unit, or a number of seconds."""
     from netfl.units import to_si
 
     try:

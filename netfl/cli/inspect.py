@@ -1,4 +1,4 @@
-"""Commands that look at netfl, its scenarios and models, and write starters for new ones."""
+"""Commands that check scenarios, list models, verify runs and write starter files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(
     seed: Seed = None,
     no_plugins: NoPlugins = False,
 ) -> None:
-    """Say everything that is wrong with scenario files."""
+    """Check scenario files and report all errors."""
     from netfl.simulation import cost_estimate
     from netfl.simulation.dry_run import run_dry, warning
     from netfl.simulation.setup import warnings
@@ -45,8 +45,8 @@ def check(
             typer.echo(f"  {work}")
             if rehearsed.cut is not None:
                 typer.echo(f"  {warning(rehearsed)}", err=True)
-            for one in warnings(scenario):
-                typer.echo(f"  {one}", err=True)
+            for text in warnings(scenario):
+                typer.echo(f"  {text}", err=True)
         except NetflError as error:
             typer.echo(str(error), err=True)
             failed = max(failed, error.exit_code)
@@ -60,10 +60,11 @@ def list_models(
         str | None, typer.Argument(help="A family, such as channel.", show_default=False, autocompletion=families)
     ] = None,
     name: Annotated[
-        str | None, typer.Argument(help="A model of it, such as rayleigh.", show_default=False, autocompletion=models)
+        str | None,
+        typer.Argument(help="A model of this family, such as rayleigh.", show_default=False, autocompletion=models),
     ] = None,
 ) -> None:
-    """Show what models there are; one model's fields, defaults, laws and example."""
+    """List the models; or show one model's keys, defaults, laws and example."""
     from netfl.cli.views.model_list import show_catalogue
 
     show_catalogue(family, name)
@@ -72,7 +73,7 @@ def list_models(
 @app.command("schema")
 @handle_errors
 def print_schema() -> None:
-    """Print the JSON Schema of scenarios, by which editors complete and check them."""
+    """Print the JSON Schema of scenarios, which editors use for completion and checks."""
     from netfl.scenario.json_schema import schema_text
 
     typer.echo(schema_text(), nl=False)
@@ -85,13 +86,13 @@ def copy_scenarios(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="What to copy: scenarios, folders of them, or all; without a name all are shown.",
+            help="Scenarios or folders to copy, or all. Without a name: list all scenarios.",
             show_default=False,
             autocompletion=shipped_scenarios,
         ),
     ] = None,
 ) -> None:
-    """Show the scenarios that netfl brings, or copy some, and the files that they read, into scenarios/ here."""
+    """List the scenarios that netfl contains, or copy some, with the files they read, into ./scenarios/."""
     from netfl.scenario import examples
 
     if not names:
@@ -105,8 +106,8 @@ def copy_scenarios(
 
 @app.command("version")
 @handle_errors
-def tell_version() -> None:
-    """Show what a bug report should say: versions, machine, devices, where data is looked for, what is installed."""
+def show_version() -> None:
+    """Show versions, machine, devices, data folder and installed extras for a bug report."""
     from netfl.cli.version_info import environment_info
 
     for name, text in environment_info():
@@ -120,9 +121,9 @@ def new(
         str, typer.Argument(help="A family, such as channel.", show_default=False, autocompletion=families)
     ],
     name: Annotated[str, typer.Argument(help="The module's name, such as my_fading.", show_default=False)],
-    out: Annotated[Path, typer.Option(parser=local, metavar="DIR", help="Where to write.")] = Path(),
+    out: Annotated[Path, typer.Option(parser=local, metavar="DIR", help="The output folder.")] = Path(),
 ) -> None:
-    """Write a starter file for a model of your own, and its test."""
+    """Write a starter file for your own model, and its test."""
     from netfl.cli.scaffold import write_starter
     from netfl.cli.views.model_list import family_named
 
@@ -136,12 +137,12 @@ def verify(
         list[Path], typer.Argument(parser=local, metavar="DIR...", help="Run directories.", show_default=False)
     ],
 ) -> None:
-    """Hold the tables of finished runs to their manifests, and those of further runs to the first's."""
+    """Check the tables of finished runs against their manifests, and compare several runs with the first."""
     from netfl.results.verify import verify_runs
 
-    good = True
+    is_good = True
     for folder in folders:
         for verdict in verify_runs(folder, folders[0]):
             typer.echo(str(verdict))
-            good = good and verdict.good
-    raise typer.Exit(0 if good else 1)
+            is_good = is_good and verdict.good
+    raise typer.Exit(0 if is_good else 1)

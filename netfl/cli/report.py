@@ -1,4 +1,4 @@
-"""Commands that study runs."""
+"""Commands that analyse runs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def write_report(
     out: Annotated[
         Path | None,
         typer.Option(
-            parser=local, metavar="PATH", help="Where to write; by default report.html, in DIR or, of several, here."
+            parser=local, metavar="PATH", help="The output file. Default: report.html in DIR, or here for several runs."
         ),
     ] = None,
     no_plugins: NoPlugins = False,
 ) -> None:
-    """Write one self-contained page of a run, of several side by side, or of a sweep: pictures and words."""
+    """Write a report with plots: one HTML page about a run, several runs or a sweep."""
     from netfl.cli.progress import show_comparison, show_report
     from netfl.cli.views.sweep import show_sweep_report
     from netfl.results.run_reader import is_sweep, open_run
@@ -55,42 +55,42 @@ def ram(
             show_default=False,
         ),
     ],
-    replica: Annotated[int | None, typer.Option(min=0, help="Which replica; by default the first.")] = None,
-    users: Annotated[int | None, typer.Option(min=1, help="How many users there are, in a table.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="How many rounds there were, in a table.")] = None,
-    alpha: Annotated[list[float] | None, typer.Option(help="A share of the worst (CVaR) to look at.")] = None,
+    replica: Annotated[int | None, typer.Option(min=0, help="The replica to analyse. Default: the first.")] = None,
+    users: Annotated[int | None, typer.Option(min=1, help="Number of users, for a table.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Number of rounds, for a table.")] = None,
+    alpha: Annotated[list[float] | None, typer.Option(help="A level α of CVaR to examine. May be repeated.")] = None,
     rare: Annotated[
         int | None,
-        typer.Option(min=1, help="How many of the rarest users to show, 5 by default, and to explain, 3 by default."),
+        typer.Option(min=1, help="Number of rarest users to show (default 5) and to explain (default 3)."),
     ] = None,
     level: Annotated[
-        float, typer.Option(help="The probability of any false alarm, and that any interval misses.")
+        float, typer.Option(help="The probability of any false alarm, and of any interval that misses.")
     ] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="Of the Monte-Carlo tests.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the Monte-Carlo tests.")] = 0,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Play the network again and print what cost the rarest users how much.")
+        bool, typer.Option("--explain", help="Replay the network and print what each cause cost the rarest users.")
     ] = False,
     named: Annotated[
         list[int] | None,
-        typer.Option("--user", min=0, help="A user to --explain, in place of the rarest; may be given several times."),
+        typer.Option("--user", min=0, help="A user to --explain instead of the rarest. May be repeated."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one flat JSON object.")] = False,
     no_plugins: NoPlugins = False,
 ) -> None:
-    """Say what kind of process a selection is: stationary, Markovian, cyclic, drifting, or dependent."""
+    """Classify the selection process of a run: stationary, Markovian, cyclic, drifting or dependent."""
     from netfl.cli.views import diagnosis, loss_attribution
     from netfl.diagnosis import diagnose
     from netfl.diagnosis.reading import read_participation
 
     if named and not explain:
         raise ScenarioError([Fault("--user", "has no effect without --explain", named, "add --explain")])
-    seen, run = read_participation(source, replica=replica, users=users, rounds=rounds)
-    known = None if run is None else diagnosis.expected_process(run, replica)
-    found = diagnose(seen, level=level, alphas=alpha or (), expected=known, seed=seed)
+    participation, run = read_participation(source, replica=replica, users=users, rounds=rounds)
+    expected = None if run is None else diagnosis.expected_process(run, replica)
+    result = diagnose(participation, level=level, alphas=alpha or (), expected=expected, seed=seed)
     causes = loss_attribution.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
     if as_json:
-        diagnosis.show_json(found, {} if causes is None else causes.to_json())
+        diagnosis.show_json(result, {} if causes is None else causes.to_json())
         return
-    diagnosis.print_diagnosis(found, rare or 5)
+    diagnosis.print_diagnosis(result, rare or 5)
     if causes is not None:
         loss_attribution.print_attribution(causes)

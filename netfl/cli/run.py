@@ -54,7 +54,7 @@ def run(
 ) -> None:
     """Run a scenario: network and learners."""
     from netfl.cli.progress import progress_display
-    from netfl.simulation import run as coupling
+    from netfl.simulation import run as simulation
 
     loaded = load(scenario, sets, override, seed)
     warn_ignored_sweep(loaded, quiet)
@@ -62,7 +62,7 @@ def run(
     check_device(device)
     cluster = select_cluster(engine, address, gpus)
     with progress_display(quiet=quiet) as watch:
-        done = coupling.run(loaded, out, device=device, workers=workers, cluster=cluster, watch=watch)
+        done = simulation.run(loaded, out, device=device, workers=workers, cluster=cluster, watch=watch)
     report_outcome(done, quiet, report=report)
 
 
@@ -77,15 +77,15 @@ def trace(
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
 ) -> None:
-    """Run the network alone: no learning."""
+    """Run the network of a scenario without learning."""
     from netfl.cli.progress import progress_display
-    from netfl.simulation import run as coupling
+    from netfl.simulation import run as simulation
 
     loaded = load(scenario, sets, override, seed)
     warn_ignored_sweep(loaded, quiet)
     warn_large_run(loaded, quiet, learning=False)
     with progress_display(quiet=quiet) as watch:
-        done = coupling.trace(loaded, out, watch=watch)
+        done = simulation.trace(loaded, out, watch=watch)
     report_outcome(done, quiet)
 
 
@@ -102,39 +102,40 @@ def resume(
     no_plugins: NoPlugins = False,
     report: Report = False,
 ) -> None:
-    """Go on with a run after a stop or a crash; a report that it has is written anew."""
+    """Continue a run after a stop or a crash, and update its report if it has one."""
     from netfl.cli.progress import progress_display
-    from netfl.simulation import run as coupling
+    from netfl.simulation import run as simulation
 
     check_device(device)
-    cluster, wanted = select_cluster(engine, address, gpus), report or _reported(folder)
+    cluster, needs_report = select_cluster(engine, address, gpus), report or _has_report(folder)
     with progress_display(quiet=quiet) as watch:
-        done = coupling.resume(folder, device=device, workers=workers, cluster=cluster, watch=watch)
-    report_outcome(done, quiet, report=wanted)
+        done = simulation.resume(folder, device=device, workers=workers, cluster=cluster, watch=watch)
+    report_outcome(done, quiet, report=needs_report)
 
 
 @app.command()
 @handle_errors
 def extend(
     folder: Folder,
-    replicas: Annotated[int, typer.Option(min=1, help="How many it shall have, in all.", show_default=False)],
+    replicas: Annotated[int, typer.Option(min=1, help="Total number of replicas.", show_default=False)],
     device: Device = "auto",
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
     report: Report = False,
 ) -> None:
-    """Give a finished run more replicas, without doing those again that it has; its report is written anew, if any."""
+    """Add replicas to a finished run without repeating the others, and update its report if it has one."""
     from netfl.cli.progress import progress_display
-    from netfl.simulation.extend import extend as extended
+    from netfl.simulation.extend import extend as extend_run
 
     check_device(device)
-    wanted = report or _reported(folder)
+    needs_report = report or _has_report(folder)
     with progress_display(quiet=quiet) as watch:
-        done = extended(folder, replicas, device=device, watch=watch)
-    whole = done.manifest["replicas"] == replicas
-    report_outcome(done, quiet, report=wanted, again=None if whole else f"netfl extend {folder} --replicas {replicas}")
+        done = extend_run(folder, replicas, device=device, watch=watch)
+    is_complete = done.manifest["replicas"] == replicas
+    report_outcome(
+        done, quiet, report=needs_report, again=None if is_complete else f"netfl extend {folder} --replicas {replicas}"
+    )
 
 
-def _reported(folder: Path) -> bool:
-    """Whether the run has a report, which goes out of date as it goes on."""
+def _has_report(folder: Path) -> bool:
     return (folder / "report.html").exists()

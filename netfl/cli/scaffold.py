@@ -1,4 +1,4 @@
-"""Starter files: a small working model of any family, to be made one's own, and its test."""
+"""Starter files: a small working model of any family, and its test."""
 
 from __future__ import annotations
 
@@ -23,80 +23,80 @@ _NETWORK = {
     "update_size": "1 kB",
     "round": "{kind: first, m: 1, deadline: 10 min}",
 }
-"""A small network, into which a model of one of its families is put."""
-_WATCHED = {
+"""A small network; a new model replaces the part of its family."""
+_TRAFFIC = {
     "kind": "network",
     "topology": "{kind: star, radius: 200 m, rate: 1 Mbps}",
     "traffic": "{kind: poisson, load: 0.5, enters: towers}",
 }
-"""The same for a theory, which is held beside traffic."""
+"""A small network with traffic, to which a new theory is added."""
 _LEARNING = {
     "data": "{kind: blobs, centers: [[0, 0], [3, 3]], samples: 60}",
     "partition": "iid",
     "model": "logistic",
 }
-"""The same for learning."""
+"""Small learning keys; a new model replaces the part of its family."""
 _LEARNER = {"objective": "erm", "aggregation": "average", "lr": "0.1", "batch_size": "8", "local_steps": "2"}
-"""A learner, for what learners consist of."""
+"""A learner; a new objective, schedule or aggregation replaces its part."""
 
 
 def write_starter(family: str, name: str, folder: Path) -> str:
-    """Write ``NAME.py`` and ``test_NAME.py`` into *folder*, and say what they are and what to do with them.
+    """Write ``NAME.py`` and ``test_NAME.py`` into *folder*, and return a message about them.
 
     Args:
         family: the path of a family, such as ``network/channel``.
-        name: the module's name, such as ``my_fading``, whose model is then ``MyFading``.
-        folder: is made if it is not there.
+        name: the module's name, such as ``my_fading``; its model is then ``MyFading``.
+        folder: the output folder; created if it does not exist.
 
     Raises:
-        ScenarioError: no good name, or a file that is there already.
+        ScenarioError: the name is invalid, or a file exists already.
         MachineError: the files cannot be written.
     """
     model = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
     paths = folder / f"{name}.py", folder / f"test_{name}.py"
     _check(name, model, paths)
     kind, part = f"{name}:{model}", family.rpartition("/")[2]
-    told = {"name": name, "model": model, "start": _start(family), "scenario": _scenario(family, kind)}
-    told["rounds"] = "100" if part == "theory" else "4"
+    fields = {"name": name, "model": model, "start": _start(family), "scenario": _scenario(family, kind)}
+    fields["rounds"] = "100" if part == "theory" else "4"
     starters = (
-        Template(files("netfl.cli").joinpath("templates", f"{one}.txt").read_text("utf-8")) for one in (part, "test")
+        Template(files("netfl.cli").joinpath("templates", f"{template}.txt").read_text("utf-8"))
+        for template in (part, "test")
     )
-    texts = [starter.substitute(told) for starter in starters]
+    texts = [starter.substitute(fields) for starter in starters]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in zip(paths, texts, strict=True):
             path.write_text(text, "utf-8")
     except OSError as error:
         raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
-    there = "" if folder == Path() else f"PYTHONPATH={folder} "
+    environment = "" if folder == Path() else f"PYTHONPATH={folder} "
     return (
         f"{paths[0]}: a small model that works, to be made your own; {kind} is its kind in a scenario\n"
         f"{paths[1]}: holds it to its laws, and runs it\n"
-        f"next: {there}netfl list {part} {kind}, or pytest {paths[1]}"
+        f"next: {environment}netfl list {part} {kind}, or pytest {paths[1]}"
     )
 
 
 def _check(name: str, model: str, paths: tuple[Path, Path]) -> None:
-    """Refuse names that cannot be imported, and to overwrite."""
+    """Raise a `ScenarioError` for a name that cannot be imported and for files that exist."""
     if not (name.isidentifier() and model.isidentifier()) or iskeyword(name):
         remedy = "write letters, digits and underscores, such as my_fading"
         raise ScenarioError([Fault("", "no name for a Python module", name, remedy)])
-    there = [path for path in paths if path.exists()]
-    if there:
-        faults = [Fault("", f"{path} is there already", remedy="take another name, or move it away") for path in there]
-        raise ScenarioError(faults)
+    remedy = "take another name, or move it away"
+    if existing := [path for path in paths if path.exists()]:
+        raise ScenarioError([Fault("", f"{path} is there already", remedy=remedy) for path in existing])
     if name in sys.stdlib_module_names or find_spec(name) is not None:
         raise ScenarioError([Fault("", "there is a Python module of that name already", name, "take another name")])
 
 
 def _start(family: str) -> str:
-    """How a test starts a run of the small scenario."""
+    """Return the code with which a test starts a run of the small scenario."""
     run, device = ("run", ', device="cpu"') if family.startswith("learning/") else ("trace", "")
     return f'netfl.{run}(netfl.load(tmp_path / "small.yaml"), tmp_path / "run"{device})'
 
 
 def _scenario(family: str, kind: str) -> str:
-    """A small scenario in which the model of that *kind* takes part."""
+    """Return a small scenario that contains the model of that *kind*."""
     part = family.rpartition("/")[2]
     lines = ["name: small", "users: 6", "rounds: 4"]
     if family == "access":
@@ -104,7 +104,7 @@ def _scenario(family: str, kind: str) -> str:
     if part == "theory":
         lines[-1] = "duration: 20 s"
         return "\n".join(
-            [*lines, "access:", *(f"  {key}: {value}" for key, value in _WATCHED.items()), f"  theory: {kind}"]
+            [*lines, "access:", *(f"  {key}: {value}" for key, value in _TRAFFIC.items()), f"  theory: {kind}"]
         )
     if part == "selection":
         return "\n".join([*lines, f"access: {{kind: bernoulli, probability: 0.5, selection: {kind}}}"])
@@ -114,10 +114,11 @@ def _scenario(family: str, kind: str) -> str:
             "outage": {"outages": f"[{kind}]"},
             "placement": {"topology": f"{{kind: star, placement: {kind}}}"},
         }
-        said = _NETWORK | special.get(part, {part: kind})
-        return "\n".join([*lines, "access:", "  kind: network", *(f"  {key}: {value}" for key, value in said.items())])
-    of_learner = part in {"objective", "schedule", "aggregation"}
-    said = _LEARNING if of_learner else _LEARNING | {part: kind}
-    learner = _LEARNER | {part: kind} if of_learner else _LEARNER
-    lines += ["access: {kind: stationary, rho: {zipf: 1}}", *(f"{key}: {value}" for key, value in said.items())]
-    return "\n".join([*lines, "learners:", f"  mine: {{{', '.join(f'{key}: {one}' for key, one in learner.items())}}}"])
+        keys = _NETWORK | special.get(part, {part: kind})
+        return "\n".join([*lines, "access:", "  kind: network", *(f"  {key}: {value}" for key, value in keys.items())])
+    is_of_learner = part in {"objective", "schedule", "aggregation"}
+    keys = _LEARNING if is_of_learner else _LEARNING | {part: kind}
+    learner = _LEARNER | {part: kind} if is_of_learner else _LEARNER
+    lines += ["access: {kind: stationary, rho: {zipf: 1}}", *(f"{key}: {value}" for key, value in keys.items())]
+    learner_keys = ", ".join(f"{key}: {value}" for key, value in learner.items())
+    return "\n".join([*lines, "learners:", f"  mine: {{{learner_keys}}}"])

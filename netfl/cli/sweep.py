@@ -1,4 +1,4 @@
-"""The command that runs a scenario at many points."""
+"""The command that runs a sweep."""
 
 from __future__ import annotations
 
@@ -35,39 +35,41 @@ def sweep(
     out: Annotated[
         Path | None,
         typer.Option(
-            parser=local, metavar="PATH", help="The sweep's folder, new or to go on with; by default runs/NAME-sweep."
+            parser=local, metavar="PATH", help="The sweep's folder, new or to continue. Default: runs/NAME-sweep."
         ),
     ] = None,
     engine: Engine = "local",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="How many tasks at a time; by default as many as there are cores.")
+        int | None, typer.Option(min=1, help="Number of parallel tasks. Default: the number of cores.")
     ] = None,
     address: Address = None,
     gpus: Gpus = None,
     retries: Annotated[
-        int | None, typer.Option(min=0, help="How often a task is begun again whose process or node has died.")
+        int | None, typer.Option(min=0, help="Number of times to restart a task whose process or node died.")
     ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="The network alone: no learning.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Run the network without learning.")] = False,
     device: Device = "auto",
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
     report: Report = False,
 ) -> None:
-    """Run a scenario at all points of its sweep, but for what is done already."""
+    """Run a scenario at all points of its sweep that are not done yet."""
     from rich.console import Console
 
     from netfl.cli.progress import handle_signals
     from netfl.cli.views.sweep import SweepDisplay, show_sweep, show_sweep_report
     from netfl.sweeps import LocalEngine
-    from netfl.sweeps import sweep as swept
+    from netfl.sweeps import sweep as run_sweep
     from netfl.sweeps.ray_engine import RayEngine
 
     loaded = load(scenario, sets, override, seed)
     check_device(device)
-    cluster, tries = select_cluster(engine, address, gpus), {} if retries is None else {"retries": retries}
-    chosen = LocalEngine(workers, device, **tries) if cluster is None else RayEngine(cluster, workers, device, **tries)
+    cluster, options = select_cluster(engine, address, gpus), {} if retries is None else {"retries": retries}
+    executor = (
+        LocalEngine(workers, device, **options) if cluster is None else RayEngine(cluster, workers, device, **options)
+    )
     with SweepDisplay(Console(markup=False), quiet=quiet) as display, handle_signals(display.ask_to_stop):
-        done = swept(loaded, out, engine=chosen, learning=not trace, observer=display)
+        done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
     if not quiet:
         show_sweep(done)
     if report:

@@ -351,7 +351,9 @@ def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(m
 
     with monkeypatch.context() as patch:
         if command == "resume":
-            patch.setattr(ProgressDisplay, "closed", lambda self, progress: setattr(self, "stop", progress.round >= 4))
+            patch.setattr(
+                ProgressDisplay, "on_round", lambda self, progress: setattr(self, "stop", progress.round >= 4)
+            )
         code, _ = call("run", "learning.yaml", "--out", "here", *["--report"] * had)
     assert code == (command == "resume")
     pages = Path("here")

@@ -91,10 +91,10 @@ def screen(*, terminal, learners=2):
     lanes = [(f"learner {one}", replica) for one in range(learners) for replica in range(2)]
     metrics = {"accuracy": np.linspace(0, 1, len(lanes)), "rare_accuracy": np.full(len(lanes), 0.25)}
     if not terminal:
-        watcher._said_at -= 60
+        watcher._printed_at -= 60
     with watcher:
         watcher.on_start(RunStart(Path("here"), "rural_outage", 200))
-        watcher._said_at -= 60
+        watcher._printed_at -= 60
         watcher.on_round(RunProgress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
         watcher._screen.refresh()
     return console.file.getvalue()

@@ -1,4 +1,4 @@
-"""What there is: the families, their models, each model's fields and laws; and the data sets."""
+"""Terminal view of the families, their models with keys and laws, and the data sets."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from netfl.types import Law
 from netfl.units import WRITTEN
 
 _WIDEST = 100
-"""Columns that prose is set in at most."""
+"""The largest width of prose in characters."""
 
 
 def show_catalogue(family: str | None, name: str | None) -> None:
-    """All families, one family's models, or one model.
+    """Print all families, one family's models, or one model.
 
     Raises:
         ScenarioError: there is no such family or model.
@@ -67,41 +67,40 @@ def show_catalogue(family: str | None, name: str | None) -> None:
 
 
 def show_data() -> None:
-    """The data sets that come as files, and whether they are here."""
+    """Print the data sets that are read from files, and their state."""
     from netfl.learning.data import _download
 
     console = Console(markup=False, highlight=False)
     for name, state, folder, source in _download.list_datasets():
         console.print(f"{name}: {state}", style="bold")
-        for told in (f"folder: {folder}", f"to be had from: {source}"):
-            console.print(f"    {told}", soft_wrap=True)  # what is broken cannot be copied
+        for line in (f"folder: {folder}", f"to be had from: {source}"):
+            console.print(f"    {line}", soft_wrap=True)  # a broken line could not be copied
 
 
 def family_named(word: str) -> str:
-    """The family that *word* means: its path or the last part of it.
+    """Return the family whose path, or its last part, is *word*.
 
     Raises:
         ScenarioError: there is no such family.
     """
-    found = [family for family in FAMILIES if word in {family, family.rpartition("/")[2]}]
-    if not found:
+    matches = [family for family in FAMILIES if word in {family, family.rpartition("/")[2]}]
+    if not matches:
         known = [family.rpartition("/")[2] for family in FAMILIES]
         raise ScenarioError([Fault("", "no such family", word, suggest(word, known))])
-    return found[0]
+    return matches[0]
 
 
-def summary_of(thing: Any) -> str:
-    """The first line of a docstring, without its name."""
-    first = (inspect.getdoc(thing) or "").partition("\n")[0]
-    return first.partition(": ")[2] or first if inspect.ismodule(thing) else first
+def summary_of(item: Any) -> str:
+    """Return the first line of a docstring; of a module, the part after its colon."""
+    first = (inspect.getdoc(item) or "").partition("\n")[0]
+    return first.partition(": ")[2] or first if inspect.ismodule(item) else first
 
 
 def _show_model(console: Console, model: type[Spec], kind: str) -> None:
-    """A model's docstring, fields and laws."""
     laws = laws_of(model, kind)
     console.print(kind, style="bold")
     prose = (inspect.getdoc(model) or "").partition("Example::")[0].strip()
-    console.print(_set(prose, min(console.width, _WIDEST)), highlight=False)
+    console.print(_wrap_docstring(prose, min(console.width, _WIDEST)), highlight=False)
     console.print("\nExample", style="bold")
     console.print(_indented(example(model), 2), highlight=False)
     if model.model_fields:
@@ -114,51 +113,47 @@ def _show_model(console: Console, model: type[Spec], kind: str) -> None:
 
 
 def _show_keys(console: Console, model: type[Spec]) -> None:
-    """The keys of *model*, one below the other: however narrow the screen, none is broken, and each can be copied."""
+    """Print the keys of *model* as a list, in which no key is broken on a narrow terminal."""
     width = min(console.width, _WIDEST)
     for key, kind, default, meaning in keys_of(model, ""):
-        begins = "required" if default == "required" else f"default {default}"
-        told = _fill(f"{key}: {kind}; {begins}", width, "  ", "      ")
-        line = Text(told)
+        requirement = "required" if default == "required" else f"default {default}"
+        text = _fill(f"{key}: {kind}; {requirement}", width, "  ", "      ")
+        line = Text(text)
         line.stylize("cyan", 2, 2 + len(key))
         console.print(line)
         console.print(_fill(meaning, width, "      ", "      "), highlight=False)
 
 
 def _show_law(console: Console, law: Law) -> None:
-    """What is claimed, in words and then claim by claim."""
     claims = Table.grid(padding=(0, 2))
-    if not _nothing(law):
+    if not _is_empty(law):
         console.print(_indented(law.quantity, 2), style="cyan", highlight=False)
         statement = _fill(law.statement, min(console.width, _WIDEST) - 4)
         console.print(_indented(statement, 4), highlight=False)
     for row in law.claims():
         claims.add_row(*row)
-    console.print(_indented(claims, 2 if _nothing(law) else 4), highlight=False)
+    console.print(_indented(claims, 2 if _is_empty(law) else 4), highlight=False)
 
 
-def _indented(what: RenderableType, by: int) -> Padding:
-    """*what*, moved to the right."""
-    return Padding(what, (0, 0, 0, by), expand=False)
+def _indented(content: RenderableType, by: int) -> Padding:
+    return Padding(content, (0, 0, 0, by), expand=False)
 
 
-def _nothing(law: Law) -> bool:
-    """Whether *law* says that there is none, and why."""
+def _is_empty(law: Law) -> bool:
+    """Return true if *law* only gives the reason why the model has no laws."""
     return law.quantity == Law.none("").quantity
 
 
 def _table(*columns: str) -> Table:
-    """A table with a rule below its head and no other lines."""
     return Table(*columns, box=box.SIMPLE_HEAD, show_edge=False, header_style="", pad_edge=True)
 
 
-def _set(text: str, width: int) -> str:
-    """A docstring's paragraphs and lists, each set anew to *width*; what is indented stays as it is."""
-    return "\n\n".join(_set_block(block, width) for block in text.replace("``", "").split("\n\n"))
+def _wrap_docstring(text: str, width: int) -> str:
+    """Wrap the paragraphs and lists of a docstring to *width*; keep indented blocks."""
+    return "\n\n".join(_wrap_block(block, width) for block in text.replace("``", "").split("\n\n"))
 
 
-def _set_block(block: str, width: int) -> str:
-    """One paragraph, or one list."""
+def _wrap_block(block: str, width: int) -> str:
     if block.startswith("- "):
         items = [" ".join(item.split()) for item in block.removeprefix("- ").split("\n- ")]
         return "\n".join(_fill(item, width, "- ", "  ") for item in items)
@@ -166,13 +161,13 @@ def _set_block(block: str, width: int) -> str:
 
 
 def _fill(text: str, width: int, first: str = "", later: str = "") -> str:
-    """*text* in lines of *width* at most; formulas and names are never cut."""
+    """Wrap *text* to *width* without breaking formulas and names."""
     wrapper = textwrap.TextWrapper(width, first, later, break_on_hyphens=False, break_long_words=False)
     return wrapper.fill(text)
 
 
 def keys_of(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str]]:
-    """Name, type, default and meaning of each key, those of the mappings in it included; not of other models."""
+    """Yield name, type, default and meaning of each key, with those of nested mappings but not of other models."""
     for name, field in model.model_fields.items():
         description = " ".join((field.description or "").replace("``", "").split())
         yield prefix + name, _type(field), _default(field), description
@@ -181,7 +176,7 @@ def keys_of(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str
 
 
 def _mappings(annotation: Any) -> Iterator[type[Spec]]:
-    """The mappings of fixed keys that a type allows; families of models are listed by themselves."""
+    """Yield the mappings of fixed keys that a type allows, without families of models."""
     if inspect.isclass(annotation) and issubclass(annotation, Spec):
         if not inspect.isabstract(annotation) and family_of(annotation) not in FAMILIES:
             yield annotation
@@ -191,32 +186,31 @@ def _mappings(annotation: Any) -> Iterator[type[Spec]]:
 
 
 def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
-    """What the model of the example claims.
+    """Return the laws of the model in the docstring's example.
 
     Raises:
-        ScenarioError: the example of a model of the user's own is none.
+        ScenarioError: the example is invalid.
     """
     from netfl.scenario.yaml_document import parse, plain_value
 
-    said = plain_value(parse(text, f"the example of {kind}")) if (text := example(model)) else {}
-    fields = {key: value for key, value in said.items() if key != "kind"} if isinstance(said, dict) else said
+    spec = plain_value(parse(text, f"the example of {kind}")) if (text := example(model)) else {}
+    fields = {key: value for key, value in spec.items() if key != "kind"} if isinstance(spec, dict) else spec
     try:
         return model.model_validate(fields, context=WRITTEN).laws()
     except ValidationError as error:
         where = f"the example of {kind}" if text else f"{kind} without an Example:: in its docstring"
-        faults = [Fault(".".join(map(str, one["loc"])), one["msg"], where=where) for one in error.errors()]
+        faults = [Fault(".".join(map(str, item["loc"])), item["msg"], where=where) for item in error.errors()]
         raise ScenarioError(faults) from None
 
 
 def _type(field: FieldInfo) -> str:
-    """A field's type and bounds, in words."""
+    """Return the type and bounds of a field in words."""
     units = [entry.symbol for entry in field.metadata if hasattr(entry, "symbol")]
     bounds = [_bound(entry) for entry in field.metadata if _bound(entry)]
     return ", ".join([units[0] if units else _word(field.annotation), *bounds])
 
 
 def _word(annotation: Any) -> str:
-    """A type in words."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         units = [entry.symbol for entry in args[1:] if hasattr(entry, "symbol")]
@@ -226,7 +220,7 @@ def _word(annotation: Any) -> str:
     if origin is tuple:
         return f"list of {_word(args[0])}"
     if origin in {types.UnionType, Union}:
-        return " | ".join(_word(one) for one in args)
+        return " | ".join(_word(arg) for arg in args)
     if annotation is type(None):
         return "null"
     names = {float: "number", int: "whole number", str: "text", bool: "true | false", dict: "mapping"}
@@ -234,14 +228,13 @@ def _word(annotation: Any) -> str:
 
 
 def _bound(entry: object) -> str:
-    """A constraint such as ``>= 0``."""
+    """Return a constraint such as ``>= 0``."""
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-    told = ((sign, getattr(entry, name)) for name, sign in signs.items() if hasattr(entry, name))
-    return ", ".join(f"{sign} {value:g}" if isinstance(value, float) else f"{sign} {value}" for sign, value in told)
+    limits = ((sign, getattr(entry, name)) for name, sign in signs.items() if hasattr(entry, name))
+    return ", ".join(f"{sign} {value:g}" if isinstance(value, float) else f"{sign} {value}" for sign, value in limits)
 
 
 def _default(field: FieldInfo) -> str:
-    """A field's default."""
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
@@ -252,5 +245,7 @@ def _default(field: FieldInfo) -> str:
     if value in ((), "", {}):
         return "empty"
     if isinstance(value, tuple):
-        return ", ".join(map(str, value)) if all(isinstance(one, str) for one in value) else f"{len(value)} of its own"
+        return (
+            ", ".join(map(str, value)) if all(isinstance(part, str) for part in value) else f"{len(value)} of its own"
+        )
     return f"{value:g}" if isinstance(value, float) else str(value)
