@@ -293,7 +293,9 @@ def watched():
         def push(row, message):
             taken = old(row, message)
             assert len(row) <= row._capacity
-            assert row._capacity_bits == np.inf or sum(one.bits for one in row.waiting) <= row._most_bits * (1 + SLACK)
+            assert row._capacity_bits == np.inf or sum(one.bits for one in row.waiting) <= row._capacity_bits * (
+                1 + SLACK
+            )
             return taken
 
         return push

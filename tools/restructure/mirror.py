@@ -158,7 +158,7 @@ network/test_traffic -> network/traffic/test_traffic
 network/test_transport -> network/transport/test_transport
 network/test_underwater -> network/channel/test_underwater
 network/test_world -> network/test_simulator
-report/test_plots -> plots/test_drawing
+report/test_plots -> report/test_drawing
 report/test_replay -> report/animation/test_data
 report/test_replay_page -> report/animation/test_page
 report/test_replay_travels -> report/animation/test_paths

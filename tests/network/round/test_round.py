@@ -275,7 +275,7 @@ def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
     ended = Counter((row[3], row[5]) for row in log.rows if row[0] in FATES)
     told = [(row[3], row[5], row[1]) for row in log.rows if row[0] == "delivered"]
     assert sorted(told) == sorted((one.user, one.base, one.arrived_s) for each in rounds for one in each.deliveries)
-    limit = 0 if said["staleness"] is None and access.punctual else said["staleness"]
+    limit = 0 if said["staleness"] is None and access.is_punctual else said["staleness"]
     for one in rounds:
         assert len(one.deliveries) <= access.max_deliveries(7, 6)
         for delivery in one.deliveries:
