@@ -60,6 +60,7 @@ class _Problem(NamedTuple):
 
 
 def check_parameters(module: nn.Module) -> _Problem | None:
+    """Return the first problem of the parameters of *module*, or ``None``."""
     if any(isinstance(part, _BATCH_NORMS) for part in module.modules()):
         problem = "normalises by batch, so that an example's scores depend on the others, and on fillers, of its batch"
         return _Problem(problem, "take torch.nn.GroupNorm")
