@@ -42,14 +42,14 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|pandas|pd|matplotlib|networkx|nx|simpy|pydantic|pydantic_core|pathlib|collections)\..*"),
     (
         r"py:.*",
-        r"(ArrayLike|NDArray|Tensor|State|Architecture|LearnerSpec|Size|Ge|FieldInfo|NoneType|PydanticCustomError)",
+        r"(ArrayLike|NDArray|Tensor|State|Architecture|LearnerSpec|Size|Ge|Field|FieldInfo|NoneType)",
     ),
-    (r"py:.*", r"(TypeAliasForwardRef|annotated_types\..*)"),
+    (r"py:.*", r"(TypeAliasForwardRef|PydanticCustomError|annotated_types\..*)"),
     (
         r"py:class",
-        r"(pyarrow\..*|SweepIndex|types\.ModuleType|netfl\.types\.RoundBatch|netfl\.sweeps\.plan\..*)",
+        r"(pyarrow\..*|SweepIndex|types\.ModuleType|netfl\.types\.RoundBatch|netfl\.sweeps\.plan\..*|tuple\[.*)",
     ),  # what only netfl handles
-    (r"py:class", r"netfl\.(network|learning)\..*"),  # sections of a scenario, and machinery behind a contract
+    (r"py:class", r"netfl\.(network|learning|simulation)\..*"),  # sections of a scenario, and machinery behind a contract
 ]
 
 html_theme = "furo"
