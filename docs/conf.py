@@ -49,7 +49,10 @@ nitpick_ignore_regex = [
         r"py:class",
         r"(pyarrow\..*|SweepIndex|types\.ModuleType|netfl\.types\.RoundBatch|netfl\.sweeps\.plan\..*|tuple\[.*)",
     ),  # what only netfl handles
-    (r"py:class", r"netfl\.(network|learning|simulation)\..*"),  # sections of a scenario, and machinery behind a contract
+    (
+        r"py:class",
+        r"netfl\.(network|learning|simulation)\..*",
+    ),  # sections of a scenario, and machinery behind a contract
 ]
 
 html_theme = "furo"
